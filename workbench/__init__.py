@@ -1,0 +1,77 @@
+"""Workbench: a shared-memory store and a worker pool behind %put, %get and %%remote.
+
+The public names, loaded when first used: importing this costs nothing. No code belongs here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from workbench.api import (
+        free,
+        get,
+        init,
+        is_initialized,
+        put,
+        remote,
+        shutdown,
+        snapshot,
+        wait,
+    )
+    from workbench.config import Config
+    from workbench.ref import ObjectRef
+
+_HOME = {
+    "Config": "workbench.config",
+    "ObjectRef": "workbench.ref",
+    **dict.fromkeys(
+        ["free", "get", "init", "is_initialized", "put", "remote", "shutdown", "snapshot", "wait"],
+        "workbench.api",
+    ),
+}
+
+__all__ = [
+    "Config",
+    "ObjectRef",
+    "free",
+    "get",
+    "init",
+    "is_initialized",
+    "put",
+    "remote",
+    "shutdown",
+    "snapshot",
+    "wait",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext workbench`."""
+    from workbench.ipython.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext workbench`."""
+    from workbench.ipython.extension import unload
+
+    unload(shell)

@@ -1,0 +1,294 @@
+"""put, get, wait, remote and the rest, over the current session. Ray core's names and semantics.
+
+A thin layer: it checks what people pass, and hands it to the engine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from workbench import config as config_module
+from workbench import current
+from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Engine, Exported, TaskOptions
+from workbench.errors import SessionError
+from workbench.ref import ObjectRef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_starting = threading.Lock()
+
+
+def init(
+    *,
+    session: str | None = None,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    linger: float | str | None = None,
+    ignore_reinit_error: bool = False,
+) -> Engine:
+    """Start a session, or join the one of that name. The pool warms up in the background.
+
+    Called for you by the first `put`, ``.remote()`` or the like, with the defaults.
+
+    Parameters
+    ----------
+    session : str, optional
+        Processes that give the same name share one store. Default: this notebook's own, which
+        is found again after a kernel restart; outside a notebook one that nobody else joins.
+    workers : int, optional
+        Worker processes. Default: the processors the container or machine allows.
+    memory : int or str, optional
+        Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
+    linger : float or str, optional
+        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that dies
+        without `shutdown`. Default: two minutes in a notebook, 0 elsewhere.
+    ignore_reinit_error : bool
+        Return the running session instead of raising when there is one.
+
+    Raises
+    ------
+    ConfigError
+        If a setting can't be used.
+    SessionError
+        If this process has a session already.
+    """
+    given = {"session": session, "workers": workers, "memory": memory, "linger": linger}
+    with _starting:
+        engine = current.get()
+        if engine is not None and is_alive(engine):
+            if ignore_reinit_error:
+                return engine
+            raise SessionError(
+                f"This process is in session {engine.session!r} already. `shutdown()` (or "
+                "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
+            )
+        from workbench.engines import local
+
+        engine = local.connect(config_module.load(given))
+        current.set(engine)
+        atexit.register(shutdown)
+        return engine
+
+
+def shutdown() -> None:
+    """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
+    engine = current.get()
+    current.set(None)
+    if engine is not None:
+        engine.close()
+    atexit.unregister(shutdown)
+
+
+def is_initialized() -> bool:
+    """Whether this process is in a session."""
+    engine = current.get()
+    return engine is not None and is_alive(engine)
+
+
+def is_alive(engine: Engine) -> bool:
+    """Whether its server still answers, as far as this process knows."""
+    return engine.ended is None
+
+
+def engine() -> Engine:
+    """The current engine; starts a session with the defaults if there is none."""
+    found = current.get()
+    return init(ignore_reinit_error=True) if found is None else found
+
+
+def put(value: Any, *, name: str = "") -> ObjectRef:
+    """Store a value; returns its handle.
+
+    Arrays go into shared memory once and are read from there without a copy, read-only.
+
+    Parameters
+    ----------
+    value : object
+        Anything pickle or cloudpickle can take. What changes later doesn't change the object.
+    name : str, optional
+        Keeps the object alive under this name, for every process of the session.
+
+    Raises
+    ------
+    SerializationError
+        If something in it can't be pickled.
+    StoreFullError
+        If there is no room.
+    """
+    return engine().put(value, name)[0]
+
+
+@overload
+def get(refs: ObjectRef, *, timeout: float | None = None, copy: bool = False) -> Any: ...
+@overload
+def get(
+    refs: Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
+) -> list[Any]: ...
+def get(
+    refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
+) -> Any:
+    """The value of one ref, or a list of values; waits for tasks that are to make them.
+
+    Parameters
+    ----------
+    refs : ObjectRef or sequence of ObjectRef
+    timeout : float, optional
+        Seconds to wait at most. 0 asks once.
+    copy : bool
+        Private, writable arrays instead of read-only views of the store.
+
+    Raises
+    ------
+    GetTimeoutError
+        If time is up. Nothing is lost.
+    TaskError
+        If the task raised; also an instance of what it raised.
+    ObjectFreedError, UnknownObjectError, ForeignRefError, WorkerCrashedError
+        If the object can't be had; the message says why.
+    """
+    if isinstance(refs, ObjectRef):
+        return engine().get([refs], timeout, copy)[0]
+    if not isinstance(refs, list | tuple):
+        raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
+    for ref in refs:
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"get takes ObjectRefs; the list has a {type(ref).__name__}.")
+    return engine().get(refs, timeout, copy)
+
+
+def wait(
+    refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    """Wait until ``num_returns`` of the refs are ready, or time is up.
+
+    Returns
+    -------
+    (ready, not_ready)
+        Both in the order given; at most ``num_returns`` in the first.
+
+    Raises
+    ------
+    ValueError
+        If a ref is there twice, or there are fewer than ``num_returns``.
+    """
+    if isinstance(refs, ObjectRef):
+        raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
+    refs = list(refs)
+    if len(set(refs)) != len(refs):
+        raise ValueError("wait needs distinct refs; one of these is there twice.")
+    if not 1 <= num_returns <= len(refs):
+        raise ValueError(f"num_returns={num_returns} must be between 1 and {len(refs)}, the refs.")
+    return engine().wait(refs, num_returns, timeout)
+
+
+def free(refs: ObjectRef | Sequence[ObjectRef]) -> None:
+    """Free objects now, whoever holds refs to them. Arrays that show one stay valid."""
+    engine().free([refs] if isinstance(refs, ObjectRef) else list(refs))
+
+
+def snapshot() -> Snapshot:
+    """The whole session at this moment, frozen."""
+    return engine().snapshot()
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
+
+    Made by `remote`. The function is sent once, at the first call; what it refers to is
+    captured then.
+    """
+
+    def __init__(
+        self, function: Callable[P, R], options: TaskOptions, exported: Exported | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._exported = exported or Exported(function, getattr(function, "__qualname__", "task"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self._exported.name
+        raise TypeError(
+            f"{name} is remote: call `{name}.remote(...)`, or `{name}._function(...)` to run it "
+            "in this process."
+        )
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Submit one call.
+
+        Returns
+        -------
+        ObjectRef, list of ObjectRef, or None
+            For ``num_returns`` of 1, more, or 0.
+
+        Raises
+        ------
+        SerializationError
+            If the function or an argument can't be pickled. Nothing is submitted then.
+        """
+        target = current.get()
+        if target is None:
+            target = engine()
+        refs = target.submit(self._exported, args, kwargs, self._options)
+        return refs[0] if len(refs) == 1 else refs or None
+
+    def options(
+        self,
+        *,
+        num_returns: int | None = None,
+        max_retries: int | None = None,
+        name: str | None = None,
+    ) -> RemoteFunction[P, R]:
+        """The same function with other options, for ``f.options(...).remote(...)``."""
+        given = {"num_returns": num_returns, "max_retries": max_retries, "name": name}
+        return RemoteFunction(
+            self._function, _options(self._options, given), self._exported
+        )
+
+
+def _options(base: TaskOptions, given: dict[str, Any]) -> TaskOptions:
+    from dataclasses import replace
+
+    changed = {key: value for key, value in given.items() if value is not None}
+    for key in ("num_returns", "max_retries"):
+        if key in changed and (not isinstance(changed[key], int) or changed[key] < 0):
+            raise ValueError(f"{key}={changed[key]!r} must be a whole number, 0 or more.")
+    return replace(base, **changed)
+
+
+@overload
+def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+@overload
+def remote(
+    *, num_returns: int | None = None, max_retries: int | None = None, name: str | None = None
+) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
+def remote(function: Any = None, /, **options: Any) -> Any:
+    """Make a function remote: ``@remote`` or ``@remote(num_returns=2)``.
+
+    Parameters
+    ----------
+    num_returns : int
+        How many results, each with a ref of its own (default 1).
+    max_retries : int
+        How often it is run again when its worker dies (default 3).
+    name : str
+        What it is called in messages; default the function's own name.
+    """
+    unknown = options.keys() - {"num_returns", "max_retries", "name"}
+    if unknown:
+        raise TypeError(f"remote has no option {', '.join(sorted(unknown))}.")
+    if function is None:
+        return functools.partial(_remote, options)
+    return _remote(options, function)
+
+
+def _remote(options: dict[str, Any], function: Any) -> RemoteFunction[Any, Any]:
+    if isinstance(function, type) or not callable(function):
+        raise TypeError(f"remote takes a function, not {function!r}.")
+    return RemoteFunction(function, _options(TaskOptions(), options))

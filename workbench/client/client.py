@@ -1,0 +1,515 @@
+"""Client: the Engine of one session's server. Puts, gets, submits; who it is, others decide.
+
+Threads: any may call the public methods. `_handle` runs in whichever thread reads the socket.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from workbench.client.connection import Connection
+from workbench.client.failures import refusal_error
+from workbench.client.handles import Handles, HandleWatch
+from workbench.client.store import LocalStore
+from workbench.client.tasks import SLOTTED, pack_arguments
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import ID_BITS
+from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Exported, OutputSink, TaskOptions
+from workbench.errors import (
+    ForeignRefError,
+    GetTimeoutError,
+    SerializationError,
+    SessionError,
+)
+from workbench.memory.views import Watch
+from workbench.ref import ObjectRef, restore
+from workbench.serialization import codec
+from workbench.wire.streams import Parcel
+
+INLINE = 16 << 10
+"""Objects up to this many bytes travel inside messages and never touch a segment."""
+
+CHUNK = 10_000
+"""Most ids in one message."""
+
+
+class Client:
+    """A session, seen from one of its processes.
+
+    Parameters
+    ----------
+    sock : socket
+        Connected to the server.
+    session : str
+        The session's unique name.
+    worker : int
+        The pool's number for a worker process; 0 in a driver.
+    linger : float
+        Seconds the session shall outlive its last driver.
+    threads : int
+        Threads for large copies.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        session: str,
+        *,
+        worker: int = 0,
+        linger: float = 0.0,
+        label: str = "",
+        threads: int = 1,
+    ) -> None:
+        self.session = session
+        self.workers = 0
+        self.capacity = 0
+        self.output: OutputSink | None = None
+        self.origin = 0
+        self.task = 0  # in a worker: the running task's id; 0 between tasks
+        self.on_run: Callable[[do.Run], None] | None = None
+        self.on_recall: Callable[[int], None] | None = None
+        self.on_forget: Callable[[int], None] | None = None
+        self.on_end: Callable[[str], None] | None = None
+        self.blocking: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._values: dict[int, ev.Value] = {}
+        self._expected: set[int] = set()  # Ready will come without (another) Want
+        self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
+        self._answers: dict[int, Any] = {}
+        self._reducers: dict[type, Any] = {}
+        prefix = secrets.randbits(31) | 1 << 30
+        self._ids = itertools.count((prefix << ID_BITS) + 1)
+        self._requests = itertools.count(1)
+        self._handles = Handles(self, self._died)
+        self.connection = Connection(sock, self._handle, self._translate, self._ended)
+        self._store = LocalStore(
+            self.connection.send, self._ask, self._died, lambda: next(self._ids), threads
+        )
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            do.Ready: self._ready,
+            do.Run: self._run,
+            do.Release: self._store.released,
+            do.Trim: self._store.trim,
+            do.Forget: self._forget,
+            do.Welcome: self._welcome,
+            do.Found: self._answered,
+            do.Granted: self._answered,
+            do.Answer: self._answered,
+            do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
+            ev.Output: self._show,
+        }
+        self.connection.send(ev.Hello(os.getpid(), prefix, worker, linger, label))
+
+    # -- objects ------------------------------------------------------------------------------
+
+    def put(self, value: Any, name: str = "") -> tuple[ObjectRef, ev.About]:
+        """See `Engine.put`.
+
+        Raises
+        ------
+        SerializationError, StoreFullError
+            Nothing of the value stays in the store then.
+        """
+        self._check_open()
+        if isinstance(value, ObjectRef):
+            raise SerializationError(
+                "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
+                "on as it is, or put a list of refs."
+            )
+        started = time.perf_counter()
+        stored, serialized = self.encode(value)
+        copied = time.perf_counter() - started - serialized.seconds
+        about = ev.About(
+            codec.describe(value), serialized.inband, serialized.outband, serialized.buffers,
+            serialized.seconds, copied,
+        )  # fmt: skip
+        return self._seal(stored, about, name), about
+
+    def encode(self, value: Any) -> tuple[ev.Value, codec.Serialized]:
+        """Serialize a value and bring its bytes where they can be read: inline or in our arena."""
+        inside: list[int] = []
+        serialized = codec.serialize(
+            value, {**self._reducers, ObjectRef: partial(self._reduce_ref, inside)}
+        )
+        contains = tuple(inside)
+        if serialized.inband + serialized.outband <= INLINE:
+            return ev.Value(serialized.inline(), contains=contains), serialized
+        self.wait_welcome()
+        return self._store.write(serialized, contains, self.capacity), serialized
+
+    def inline(self, value: Any) -> bytes:
+        """A value's inline header, whatever its size."""
+        reducers = {**self._reducers, ObjectRef: partial(self._reduce_ref, [])}
+        return codec.serialize(value, reducers).inline()
+
+    def read(self, id: int, value: ev.Value) -> Any:
+        """Build an object from where it is said to be."""
+        return self._store.read(id, value)
+
+    def _seal(self, stored: ev.Value, about: ev.About, name: str = "") -> ObjectRef:
+        id = next(self._ids)
+        ref = self._handles.new(id)
+        self._values[id] = stored
+        self.connection.send(ev.Sealed(id, stored, about, name))
+        return ref
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+        """See `Engine.get`.
+
+        Raises
+        ------
+        GetTimeoutError
+            If time is up first. Nothing is lost.
+        TaskError
+            What the task raised; also an instance of its own type.
+        WorkbenchError
+            Whatever else keeps the object from being there.
+        """
+        values = self._values
+        ids = [ref.id for ref in refs]
+        if not all(map(values.__contains__, ids)):
+            self._check_refs(refs)
+            self._request(ids)
+            missing = iter(ids)
+            waiting = next(missing, None)
+
+            def done() -> bool:
+                nonlocal waiting
+                while waiting is not None and waiting in values:
+                    waiting = next(missing, None)
+                return waiting is None
+
+            if not self._wait(done, timeout):
+                left = sum(id not in values for id in ids)
+                raise GetTimeoutError(
+                    f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
+                    "tasks go on; get them again later, or wait longer."
+                )
+        return [self._load(id, copy) for id in ids]
+
+    def _load(self, id: int, copy: bool) -> Any:
+        value = self._values[id]
+        if value.failed:
+            raise self._failure(value)
+        return self._store.read(id, value, copy)
+
+    def _failure(self, value: ev.Value) -> BaseException:
+        if value.header[:1] == b"!":
+            return refusal_error(value.header)
+        error = codec.deserialize_inline(value.header)
+        assert isinstance(error, BaseException)
+        return error
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """See `Engine.wait`."""
+        self._check_refs(refs)
+        values = self._values
+        self._request([ref.id for ref in refs])
+        pending = [ref.id for ref in refs if ref.id not in values]
+        enough = len(refs) - num_returns
+
+        def done() -> bool:
+            nonlocal pending
+            pending = [id for id in pending if id not in values]
+            return len(pending) <= enough
+
+        self._wait(done, timeout)
+        ready = [ref for ref in refs if ref.id in values][:num_returns]
+        chosen = {ref.id for ref in ready}
+        return ready, [ref for ref in refs if ref.id not in chosen]
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        """See `Engine.future`."""
+        self._check_refs([ref])
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._futures.setdefault(ref.id, (ref, []))[1].append(future)
+        if ref.id in self._values:
+            self._resolve(ref.id)
+        else:
+            self._request([ref.id])
+            self.connection.flush()
+        return future
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        """See `Engine.free`."""
+        self._check_refs(refs)
+        for chunk in _chunks([ref.id for ref in refs]):
+            self.connection.send(ev.Free(chunk))
+            for id in chunk:
+                self._values[id] = ev.refusal("freed", "You freed it. Put it again if you need it.")
+
+    def _request(self, ids: Iterable[int]) -> None:
+        """Have Ready sent for what is neither known nor expected."""
+        expected, values = self._expected, self._values
+        ids = [id for id in ids if id not in values and id not in expected]
+        for chunk in _chunks(ids):
+            expected.update(chunk)
+            self.connection.post(ev.Want(chunk))
+
+    def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        if done():
+            return True
+        with self.blocking():
+            return self.connection.wait_for(done, timeout)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def find(self, name: str) -> ObjectRef | None:
+        """See `Engine.find`."""
+        found = self._ask(lambda request: ev.Find(request, name))
+        return self._handles.grant(found.object) if found.object else None
+
+    def names(self) -> list[str]:
+        """See `Engine.names`."""
+        return sorted(name for record in self.snapshot().objects for name in record.names)
+
+    def unname(self, name: str) -> None:
+        """See `Engine.unname`."""
+        self.connection.send(ev.Bind(name, 0))
+
+    def adopt(self, id: int) -> ObjectRef:
+        """See `Engine.adopt`."""
+        ref = self._handles.find(id)
+        if ref is None:
+            self.connection.post(ev.Hold((id,)))
+            ref = self._handles.new(id)
+        return ref
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> list[ObjectRef]:
+        """See `Engine.submit`."""
+        if self.connection.ended is not None:
+            self._check_open()
+        handle = function.handle
+        if handle is None or handle[0] is not self:
+            ref, _ = self.put(function.function)
+            function.handle = handle = (self, ref)
+        payload, deps, contains, packed = b"", (), (), None
+        if args or kwargs:
+            payload, deps, contains, packed = self._pack(args, kwargs)
+        returns = options.num_returns
+        task = next(self._ids)
+        for _ in range(returns - 1):
+            next(self._ids)  # ids of one task's results are consecutive
+        ids = range(task, task + returns)
+        self._expected.update(ids)
+        refs = [self._handles.new(id) for id in ids]
+        self.connection.send(
+            ev.Submit(
+                task, handle[1].id, payload, deps, contains, returns,
+                options.name or function.name, self.origin, options.max_retries,
+            )
+        )  # fmt: skip
+        return refs
+
+    def _pack(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]:
+        """(payload, deps, contains, handle of the payload if it had to be an object)."""
+        packed, refs = pack_arguments(args, kwargs)
+        self._check_refs(refs)
+        deps = tuple(ref.id for ref in refs)
+        stored, serialized = self.encode(packed)
+        if not stored.segment:
+            return stored.header, deps, stored.contains, None
+        about = ev.About(
+            "arguments", serialized.inband, serialized.outband, serialized.buffers,
+            serialized.seconds, 0.0,
+        )  # fmt: skip
+        ref = self._seal(stored, about)
+        return SLOTTED, (ref.id, *deps), (), ref
+
+    def show(self, kind: str, data: bytes) -> None:
+        """In a worker: send what the running task shows to whoever submitted it.
+
+        What is shown while no task runs goes nowhere a person would look for it: it is dropped.
+        """
+        if self.task:
+            self.connection.send(ev.Output(self.task, kind, data))
+
+    # -- the session --------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> str | None:
+        """See `Engine.ended`."""
+        return self.connection.ended
+
+    def wait_welcome(self) -> None:
+        """Read until the server has told us the session's name and size."""
+        if not self.capacity:
+            self.connection.wait_for(lambda: self.capacity > 0)
+
+    def state(self, ref: ObjectRef) -> str:
+        """See `Engine.state`."""
+        value = self._values.get(ref.id)
+        if value is None:
+            return "session over" if self.connection.ended else "pending or elsewhere"
+        if value.failed:
+            return "failed"
+        return "ready"
+
+    def snapshot(self) -> Snapshot:
+        """See `Engine.snapshot`."""
+        answer = self._ask(lambda request: ev.Ask(request, "snapshot"))
+        assert isinstance(answer.snapshot, Snapshot)
+        return answer.snapshot
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        if self.connection.ended is None:
+            self.connection.post(ev.Bye())
+        self.connection.close()
+        self._ended("The session was shut down.")
+        self._store.close()
+        self._handles.close()
+        self._values.clear()
+
+    def _ask(self, question: Callable[[int], Any]) -> Any:
+        """Send a question, read until its answer."""
+        self._check_open()
+        request = next(self._requests)
+        answers = self._answers
+        self.connection.post(question(request))
+        self.connection.wait_for(lambda: request in answers)
+        return answers.pop(request)
+
+    def _check_open(self) -> None:
+        if self.connection.ended is not None:
+            raise SessionError(
+                f"{self.connection.ended} Objects in it are gone; `init()` or `%workbench start` "
+                "begins a new one."
+            )
+
+    def _check_refs(self, refs: Sequence[ObjectRef]) -> None:
+        for ref in refs:
+            if not isinstance(ref, ObjectRef):
+                raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
+            if ref._engine is not self:
+                if ref.session == self.session:
+                    continue
+                raise ForeignRefError(
+                    f"{ref.hex()} belongs to session {ref.session!r}, and this is "
+                    f"{self.session!r}. A ref is good only inside its own session."
+                )
+        self._check_open()
+
+    # -- finalizers and what is sent ------------------------------------------------------------
+
+    def _died(self, watch: Watch) -> None:
+        """A handle or view died. Any thread, any allocation: queue the watch itself, no more."""
+        self.connection.post(watch)
+
+    def _translate(self, queued: list[Any]) -> list[Any]:
+        """Watches become Drop and Unview. Pure but for forgetting what is dead anyway."""
+        messages = []
+        drops: list[int] = []
+        unviews: list[int] = []
+        for message in queued:
+            if type(message) is HandleWatch:
+                drops.extend([message.id] * message.grants)
+                if self._handles.buried(message):
+                    self._values.pop(message.id, None)
+                    self._expected.discard(message.id)
+            elif type(message) is Watch:
+                unviews.append(message.id)
+                self._store.buried(message)
+            else:
+                messages.append(message)
+        # After the rest: a drop that comes late is harmless, one that comes early is not.
+        if unviews:
+            messages.append(ev.Unview(tuple(unviews)))
+        if drops:
+            messages.append(ev.Drop(tuple(drops)))
+        return messages
+
+    def _reduce_ref(self, inside: list[int], ref: ObjectRef) -> tuple[Any, ...]:
+        self._check_refs([ref])
+        inside.append(ref.id)
+        return restore, (ref.id, self.session)
+
+    # -- what the server says: the reading thread -------------------------------------------------
+
+    def _handle(self, message: Any) -> None:
+        if type(message) is Parcel:
+            self._store.shared(message.message, *message.fds)
+        else:
+            self._handlers[type(message)](message)
+
+    def _ready(self, message: do.Ready) -> None:
+        id = message.object
+        self._expected.discard(id)
+        if self._handles.alive(id):
+            self._values[id] = message.value
+        if id in self._futures:
+            self._values[id] = message.value
+            self._resolve(id)
+
+    def _resolve(self, id: int) -> None:
+        ref, futures = self._futures.pop(id, (None, []))
+        for future in futures:
+            try:
+                future.set_result(self._load(id, copy=False))
+            except BaseException as error:
+                future.set_exception(error)
+        del ref
+
+    def _answered(self, message: Any) -> None:
+        self._answers[message.request] = message
+
+    def _welcome(self, message: do.Welcome) -> None:
+        self.session = message.session
+        self.workers = message.workers
+        self.capacity = message.capacity
+
+    def _run(self, message: do.Run) -> None:
+        assert self.on_run is not None
+        self.on_run(message)
+
+    def _forget(self, message: do.Forget) -> None:
+        for id in message.objects:
+            if self._handles.alive(id):
+                text = "It was freed while this ref was still held. Put it again if you need it."
+                self._values[id] = ev.refusal("freed", text)
+            self.connection.post(ev.Unview((id,)))
+            if self.on_forget is not None:
+                self.on_forget(id)
+
+    def _show(self, message: ev.Output) -> None:
+        if self.output is not None:
+            self.output(message.origin, message.kind, message.data)
+
+    def _ended(self, reason: str) -> None:
+        """The connection is gone, or we leave: nothing pending will ever come."""
+        while self._futures:
+            try:
+                _, (_, futures) = self._futures.popitem()
+            except KeyError:
+                break
+            for future in futures:
+                future.set_exception(SessionError(reason))
+        if self.on_end is not None:
+            self.on_end(reason)
+
+
+def _chunks(ids: list[int]) -> Iterable[tuple[int, ...]]:
+    return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))

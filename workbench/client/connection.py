@@ -1,0 +1,266 @@
+"""One socket to the server: who reads it, who writes it, and when. No objects, no tasks.
+
+Whoever waits for an answer reads the socket itself (the *leader*): waking it through another
+thread would cost more than the answer took. While nobody waits, the connection's own thread
+reads. Messages that can wait are sent by whoever sends next, or by that thread within `TICK`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from workbench.client.shield import shield
+from workbench.errors import ProtocolError, SessionError
+from workbench.wire.codec import decode_from_server
+from workbench.wire.streams import Inbox, Outbox
+
+TICK = 0.003
+"""Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
+
+PROMPT = 0.0003
+"""A message is sent at once unless the last one went less than these seconds ago."""
+
+
+class Connection:
+    """Both directions of one connected unix socket.
+
+    Parameters
+    ----------
+    sock : socket
+        Connected; becomes non-blocking.
+    handle : callable(message)
+        Called for each message in order and once, by the leader or the connection's thread,
+        never by two at once. Ctrl-C is held back meanwhile.
+    translate : callable(list) → list
+        Turns what was queued into messages: see `Outbox`. Finalizers queue their weak references.
+    on_end : callable(reason)
+        Called once, when the server hangs up.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        handle: Callable[[Any], None],
+        translate: Callable[[list[Any]], list[Any]],
+        on_end: Callable[[str], None],
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._handle = handle
+        self._on_end = on_end
+        self._outbox = Outbox(translate)
+        self._inbox = Inbox(decode_from_server)
+        self._writer = threading.Lock()
+        self._reader = threading.RLock()  # a handler may itself wait for something
+        self._leading = False
+        self._progress = threading.Condition()
+        self._followers = 0
+        self._sent_at = 0.0
+        self._ended: str | None = None
+        self._closing = False
+        # `_asleep`: the thread waits without a timeout; whoever leaves it work must wake it.
+        self._asleep = False
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._gate = select.epoll()
+        self._gate.register(self._wake, select.EPOLLIN)
+        self._gate.register(sock, select.EPOLLIN)
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._put = self._outbox.put
+        self._thread = threading.Thread(
+            target=self._serve, name="workbench-connection", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def ended(self) -> str | None:
+        """Why the connection is no more; None while it is."""
+        return self._ended
+
+    # -- sending: any thread ---------------------------------------------------------------------
+
+    def post(self, message: Any) -> None:
+        """Queue a message that can wait."""
+        self._put(message)
+        if self._asleep:
+            self.wake()
+
+    def send(self, message: Any) -> None:
+        """Queue a message that somebody waits for; sent now if the line has been quiet.
+
+        In a burst it is left to the next flush, so that many messages share a frame.
+        """
+        self._put(message)
+        if time.perf_counter() - self._sent_at > PROMPT:
+            self.flush()
+        elif self._asleep:
+            self.wake()
+
+    def wake(self) -> None:
+        """Make the thread look at what there is. Safe in a finalizer: one flag, one system call."""
+        if self._asleep:
+            self._asleep = False
+            try:
+                os.eventfd_write(self._wake, 1)
+            except (BlockingIOError, OSError):
+                pass
+
+    def flush(self) -> bool:
+        """Send what is queued; False if some of it had to stay.
+
+        Not blocking: what the socket can't take now is sent by the thread's next tick.
+        """
+        if not self._writer.acquire(blocking=False):
+            return False  # whoever holds it takes ours along, or the thread's tick does
+        try:
+            done = self._outbox.send(self._sock.sendmsg)
+            self._sent_at = time.perf_counter()
+            return done
+        except (BrokenPipeError, ConnectionResetError, OSError):
+            return True  # the reading side will notice, and say so
+        finally:
+            self._writer.release()
+
+    # -- waiting: any thread but the connection's ----------------------------------------------------
+
+    def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Read until ``done()``; False after ``timeout`` seconds.
+
+        Raises
+        ------
+        SessionError
+            If the server hangs up first.
+        """
+        if done():
+            return True
+        self.flush()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            if self._ended is not None:
+                raise SessionError(self._ended)
+            if self._reader.acquire(blocking=False):
+                try:
+                    self._lead(done, deadline)
+                finally:
+                    self._reader.release()
+                    self._notify()
+            else:
+                self._follow(done, left)
+        return True
+
+    def _lead(self, done: Callable[[], bool], deadline: float | None) -> None:
+        """Read, with the thread kept out, until done or late. Holds ``_reader``."""
+        nested, self._leading = self._leading, True
+        self._gate.modify(self._sock, 0)
+        try:
+            while self._ended is None and not done():
+                timeout = None
+                if deadline is not None:
+                    timeout = max(deadline - time.monotonic(), 0) * 1000
+                if self._outbox:
+                    self.flush()
+                    if self._outbox:
+                        timeout = min(timeout or TICK * 1000, TICK * 1000)
+                if self._poll.poll(timeout):
+                    self._read()
+                elif deadline is not None and time.monotonic() >= deadline:
+                    return
+        finally:
+            self._leading = nested
+            if self._ended is None and not nested:
+                self._gate.modify(self._sock, select.EPOLLIN)
+
+    def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
+        """Another thread reads; it tells us after each read, and when it stops."""
+        with self._progress:
+            self._followers += 1
+            try:
+                # Asked again under the lock: nothing read since then goes unnoticed.
+                if not done() and self._ended is None and self._leading:
+                    self._progress.wait(0.05 if timeout is None else min(timeout, 0.05))
+            finally:
+                self._followers -= 1
+
+    def _notify(self) -> None:
+        if self._followers:
+            with self._progress:
+                self._progress.notify_all()
+
+    def _read(self) -> None:
+        """Read once and handle what is whole. Holds ``_reader``."""
+        try:
+            with shield():
+                more = self._inbox.receive(self._sock.recvmsg)
+                while messages := self._inbox.messages():  # asked anew: a handler may read too
+                    self._handle(messages.popleft())
+        except BlockingIOError:
+            return
+        except (ConnectionResetError, ProtocolError) as error:
+            self._end(f"The connection to the session broke: {error}")
+            return
+        finally:
+            self._notify()
+        if not more:
+            self._end("The session has ended: its server hung up.")
+
+    def _end(self, reason: str) -> None:
+        if self._ended is None:
+            self._ended = reason
+            self._gate.unregister(self._sock)
+            self._on_end(reason)
+
+    # -- the connection's thread ---------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._closing:
+            self._asleep = True  # first, so that whatever is queued from here on wakes us
+            timeout = None
+            if self._outbox and self._ended is None:
+                self._asleep = False
+                timeout = TICK
+            woken = False
+            for fd, _ in self._gate.poll(timeout):
+                if fd == self._wake:
+                    os.eventfd_read(self._wake)
+                    woken = True
+                elif self._reader.acquire(blocking=False):
+                    try:
+                        self._read()
+                    finally:
+                        self._reader.release()
+                        self._notify()
+            self._asleep = False
+            if woken:
+                continue  # give whoever woke us a tick's time to send it along
+            if self._ended is None:
+                self.flush()
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Send what is queued, hang up, end the thread. Idempotent."""
+        if self._closing:
+            return
+        end = time.monotonic() + timeout
+        while self._ended is None and not self.flush() and time.monotonic() < end:
+            self._poll.poll(TICK * 1000)
+        self._closing = True
+        self._asleep = True
+        self.wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+        self._ended = self._ended or "The session was shut down."
+        self._notify()
+        self._inbox.close()
+        self._gate.close()
+        self._sock.close()
+        os.close(self._wake)

@@ -1,0 +1,18 @@
+"""Refusals of the core → exceptions. One table; the texts come from where the decision was made."""
+
+from __future__ import annotations
+
+from workbench import errors
+
+_TYPES: dict[str, type[errors.WorkbenchError]] = {
+    "freed": errors.ObjectFreedError,
+    "unknown": errors.UnknownObjectError,
+    "crashed": errors.WorkerCrashedError,
+    "cancelled": errors.TaskCancelledError,
+}
+
+
+def refusal_error(header: bytes) -> errors.WorkbenchError:
+    """The exception for a header ``!code\\ntext``."""
+    code, _, text = header[1:].decode().partition("\n")
+    return _TYPES.get(code, errors.WorkbenchError)(text)

@@ -1,0 +1,224 @@
+"""This process's memory in the session: the arena it writes, the segments it reads.
+
+One lock guards the arena's books; it is never held while bytes are copied or an answer awaited.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.client.shield import shield
+from workbench.errors import StoreFullError
+from workbench.memory import segment as seg
+from workbench.memory.arena import Arena, Extent, round_up
+from workbench.memory.copying import Bytes, Copier, fill
+from workbench.memory.views import Views, Watch
+from workbench.serialization import codec
+from workbench.units import human_bytes
+from workbench.wire.streams import Parcel
+
+GROW = 32 << 20
+"""Memory asked for at a time: a round trip a chunk, not one an object."""
+
+WORTH_A_ROUND_TRIP = 256 << 10
+"""Writing this much to cold memory takes longer than asking what has been freed meanwhile."""
+
+ADDRESS_SLACK = 2
+"""The segment's address space over the store's capacity, so that fragments don't stop a put."""
+
+
+class LocalStore:
+    """See the module.
+
+    Parameters
+    ----------
+    post : callable(message or parcel)
+        Sends something to the server.
+    ask : callable(request → message) → answer
+        Sends a question and waits for its answer.
+    on_death : callable(Watch)
+        See `Views`.
+    next_id : callable() → int
+        A fresh id.
+    threads : int
+        Threads for large copies.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Any], None],
+        ask: Callable[[Callable[[int], Any]], Any],
+        on_death: Callable[[Watch], None],
+        next_id: Callable[[], int],
+        threads: int,
+    ) -> None:
+        self._post = post
+        self._ask = ask
+        self._next_id = next_id
+        self._lock = threading.Lock()
+        self._copier = Copier(threads)
+        self._views = Views(on_death)
+        self._capacity = 0
+        self._segment = 0
+        self._descriptors: seg.Descriptors | None = None
+        self._arena: Arena | None = None
+        self._mapped: Bytes | None = None
+        self._granted = 0
+        self.alive = self._views.alive
+        self.buried = self._views.buried
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def shared(self, message: do.Shared, fd: int) -> None:
+        """The server showed us a segment."""
+        self._views.map(message.segment, fd, message.size)
+
+    def read(self, id: int, value: ev.Value, copy: bool = False) -> Any:
+        """Build the object from its bytes, in place unless ``copy``."""
+        if not value.segment:
+            return codec.deserialize_inline(value.header, copy)
+        extent, new = self._views.open(id, value.segment, value.offset, value.length)
+        if new:
+            self._post(ev.View(id))
+        return codec.deserialize(value.header, extent.copy() if copy else extent)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def write(
+        self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int
+    ) -> ev.Value:
+        """Copy the parts into an extent of our arena.
+
+        Raises
+        ------
+        StoreFullError
+            If there is no room and none can be made.
+        """
+        if self._arena is None:
+            self._open(capacity)
+        extent = self._allocate(serialized.size)
+        assert self._descriptors is not None
+        assert self._mapped is not None
+        try:
+            fd = self._descriptors.writable
+            fill(self._mapped, fd, extent, serialized.layout(), self._copier)
+        except BaseException:
+            self._give_back([(extent.offset, extent.length)])
+            raise
+        return ev.Value(
+            serialized.header(), self._segment, extent.offset, extent.length, contains
+        )
+
+    def _open(self, capacity: int) -> None:
+        """Make the arena: one sparse segment with room for all the store may hold."""
+        with self._lock, shield():
+            if self._arena is not None:
+                return
+            size = round_up(capacity * ADDRESS_SLACK)
+            segment = self._next_id()
+            descriptors = seg.create(size)
+            self._mapped = np.frombuffer(seg.map_writable(descriptors.writable, size), np.uint8)
+            self._views.map(segment, os.dup(descriptors.readonly), size)
+            fds = (descriptors.writable, descriptors.readonly)
+            self._post(Parcel(ev.Opened(segment, size), fds))
+            self._capacity = capacity
+            self._segment = segment
+            self._descriptors = descriptors
+            self._arena = Arena(size)
+
+    def _allocate(self, nbytes: int) -> Extent:
+        """Warm memory first; then what was freed meanwhile; then cold; then what others free."""
+        length = round_up(nbytes)
+        if length > self._capacity:
+            raise StoreFullError(
+                f"The object needs {human_bytes(length)}, and the whole store holds "
+                f"{human_bytes(self._capacity)}. Start a larger one (`%workbench start --memory "
+                "…`, `init(memory=…)`), or put it in pieces."
+            )
+        extent = self._take(length)
+        if extent is None and length >= WORTH_A_ROUND_TRIP:
+            self._ask(ev.Ask)
+            extent = self._take(length)
+        while extent is None:
+            self._grow(length)
+            extent = self._take(length)
+        return extent
+
+    def _take(self, length: int) -> Extent | None:
+        assert self._arena is not None
+        with self._lock, shield():
+            extent = self._arena.allocate(length, warm=True)
+            if extent is None and self._arena.footprint + length <= self._granted:
+                extent = self._arena.allocate(length, warm=False)
+            return extent
+
+    def _grow(self, length: int) -> None:
+        """Get leave for ``length`` bytes more, or raise StoreFullError."""
+        assert self._arena is not None
+        short = length - (self._granted - self._arena.footprint)
+        refusal = ""
+        if short > 0:
+            for nbytes in sorted({max(short, GROW), short}, reverse=True):
+                answer = self._ask(lambda request, n=nbytes: ev.Grow(request, n))
+                if answer.granted:
+                    with self._lock, shield():
+                        self._granted += answer.granted
+                    return
+                refusal = answer.text
+        if not self._cool(max(short, length)):
+            raise StoreFullError(
+                f"No room for {human_bytes(length)}: {refusal or 'the memory is in pieces.'}\n"
+                "Let go of what you don't need (`del`, `free(ref)`), or start a larger store "
+                "(`%workbench start --memory …`)."
+            )
+
+    def _cool(self, nbytes: int) -> int:
+        """Punch free warm extents; returns how many bytes came back to the machine."""
+        if self._arena is None or self._descriptors is None:
+            return 0
+        with self._lock, shield():
+            cooled = self._arena.cool(nbytes)
+            for extent in cooled:
+                seg.punch(self._descriptors.writable, extent.offset, extent.length)
+        return sum(e.length for e in cooled)
+
+    # -- what the server says ---------------------------------------------------------------------
+
+    def released(self, message: do.Release) -> None:
+        """Extents of ours that nobody needs any more."""
+        self._give_back(message.extents)
+
+    def trim(self, message: do.Trim) -> None:
+        """Somebody else needs memory that we only keep warm."""
+        freed = self._cool(message.nbytes)
+        with self._lock, shield():
+            self._granted -= freed
+        self._post(ev.Trimmed(freed, answer=True))
+
+    def _give_back(self, extents: Any) -> None:
+        if self._arena is None:
+            return
+        with self._lock, shield():
+            for offset, _ in extents:
+                self._arena.free(offset)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Unmap and close everything but what living views need."""
+        self._copier.close()
+        self._views.close()
+        with self._lock:
+            self._arena = None
+            self._mapped = None
+            if self._descriptors is not None:
+                self._descriptors.close()
+                self._descriptors = None
+

@@ -1,0 +1,47 @@
+"""How a call's arguments travel: refs at the top level become slots that the worker fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from workbench.ref import ObjectRef
+
+SLOTTED = b"@"
+"""Payload of a task whose arguments were too large for a message: they are the first dep."""
+
+
+class Slot(NamedTuple):
+    """Stands for the value of dep number ``index``."""
+
+    index: int
+
+
+def pack_arguments(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], list[ObjectRef]]:
+    """Arguments with a slot in place of each top-level ref, and those refs in order."""
+    refs: list[ObjectRef] = []
+
+    def slot(value: Any) -> Any:
+        if type(value) is ObjectRef:
+            refs.append(value)
+            return Slot(len(refs) - 1)
+        return value
+
+    packed = tuple([slot(a) for a in args]), {k: slot(v) for k, v in kwargs.items()}
+    return packed, refs
+
+
+def fill_slots(
+    packed: tuple[tuple[Any, ...], dict[str, Any]], values: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with each slot's value in its place."""
+    args, kwargs = packed
+    if not values:
+        return args, kwargs
+
+    def fill(value: Any) -> Any:
+        return values[value.index] if type(value) is Slot else value
+
+    return tuple([fill(a) for a in args]), {k: fill(v) for k, v in kwargs.items()}

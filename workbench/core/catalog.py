@@ -1,0 +1,224 @@
+"""The objects of a session and the pins that hold them. Decides when an object dies; no budget.
+
+Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task that needs it,
+an object that contains it. A ``view`` doesn't keep it alive, but its bytes stay in place until
+the last view is gone. No alive pin → freed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from workbench.core.events import About, Value
+
+
+class State(Enum):
+    """An object's life. There is no way back."""
+
+    PENDING = "pending"  # a task will make it
+    READY = "ready"
+    FREED = "freed"  # its value is gone; handles or views to it still live somewhere
+
+
+class Entry:
+    """One object. Fields are written by :class:`Catalog` alone."""
+
+    __slots__ = (
+        "about",
+        "holds",
+        "id",
+        "names",
+        "parents",
+        "state",
+        "tasks",
+        "value",
+        "viewers",
+        "waiting",
+        "watchers",
+    )
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.state = State.PENDING
+        self.value: Value | None = None
+        self.about: About | None = None
+        self.holds: dict[int, int] = {}  # client → number of holds
+        self.names: tuple[str, ...] = ()
+        self.tasks = 0  # tasks that need it, or will make it
+        self.parents = 0  # objects that contain it
+        self.viewers: dict[int, int] = {}  # client → zero-copy views alive there
+        self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
+        self.waiting: tuple[int, ...] = ()  # tasks that start when it is ready
+
+    @property
+    def alive(self) -> bool:
+        """Whether any pin keeps it."""
+        return bool(self.holds or self.names or self.tasks or self.parents)
+
+
+class Catalog:
+    """All objects by id and by name.
+
+    Parameters
+    ----------
+    on_release : callable(Entry, Value)
+        Called once for each value whose bytes nobody needs any more.
+    """
+
+    def __init__(self, on_release: Callable[[Entry, Value], None]) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._names: dict[str, int] = {}
+        self._on_release = on_release
+        self.get = self._entries.get
+        self.inline_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entries(self) -> Iterable[Entry]:
+        """All of them, in the order of their making."""
+        return self._entries.values()
+
+    @property
+    def names(self) -> dict[str, int]:
+        """Name → object id. Read it; :meth:`bind` changes it."""
+        return self._names
+
+    def expect(self, id: int) -> Entry:
+        """The entry for an object that a task will make; new, or already known."""
+        entry = self._entries.get(id)
+        if entry is None:
+            entry = self._entries[id] = Entry(id)
+        return entry
+
+    def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
+        """The object is complete. Everything it contains is alive as long as it is.
+
+        An object that was freed, or sealed, before gives the new bytes straight back.
+        """
+        if entry.state is not State.PENDING:
+            self._on_release(entry, value)
+            return
+        entry.state = State.READY
+        entry.value = value
+        entry.about = about
+        if not value.segment:
+            self.inline_bytes += len(value.header)
+        for child in value.contains:
+            self._inside(child).parents += 1
+
+    def _inside(self, id: int) -> Entry:
+        """The entry of a contained object; one that is already gone counts as freed."""
+        entry = self._entries.get(id)
+        if entry is None:
+            entry = self._entries[id] = Entry(id)
+            entry.state = State.FREED
+        return entry
+
+    # -- pins ---------------------------------------------------------------------------------
+
+    def hold(self, entry: Entry, client: int) -> None:
+        """One more hold by ``client``."""
+        entry.holds[client] = entry.holds.get(client, 0) + 1
+
+    def drop(self, entry: Entry, client: int) -> None:
+        """One hold fewer. A drop of what isn't held is ignored: the object was freed meanwhile."""
+        if _decrease(entry.holds, client):
+            self.settle(entry)
+
+    def view(self, entry: Entry, client: int) -> None:
+        """One more view in ``client``."""
+        entry.viewers[client] = entry.viewers.get(client, 0) + 1
+
+    def unview(self, entry: Entry, client: int) -> None:
+        """One view fewer there."""
+        if _decrease(entry.viewers, client):
+            self.settle(entry)
+
+    def need(self, entry: Entry) -> None:
+        """A task needs it."""
+        entry.tasks += 1
+
+    def unneed(self, entry: Entry) -> None:
+        """That task doesn't any more."""
+        entry.tasks -= 1
+        self.settle(entry)
+
+    def bind(self, name: str, entry: Entry | None) -> None:
+        """``name`` means this object from now on (None: means nothing)."""
+        old = self._entries.get(self._names.pop(name, 0))
+        if entry is not None:
+            self._names[name] = entry.id
+            entry.names += (name,)
+        if old is not None:
+            names = list(old.names)
+            names.remove(name)
+            old.names = tuple(names)
+            self.settle(old)
+
+    def forget_client(self, client: int) -> None:
+        """All its holds and views are gone with it."""
+        for entry in list(self._entries.values()):
+            entry.watchers = tuple(c for c in entry.watchers if c != client)
+            held, viewed = entry.holds.pop(client, 0), entry.viewers.pop(client, 0)
+            if held or viewed:
+                self.settle(entry)
+
+    # -- death --------------------------------------------------------------------------------
+
+    def free(self, entry: Entry) -> None:
+        """Free it whatever pins it. Handles stay, and reading through them is an error.
+
+        Every client with a hold may be about to map the bytes, so each counts as a viewer until
+        it says otherwise (the session sends it Forget; it answers Unview, at once or when its
+        last view dies).
+        """
+        for name in entry.names:
+            del self._names[name]
+        entry.names = ()
+        if entry.state is State.READY:
+            for client in entry.holds:
+                self.view(entry, client)
+        children = self._end(entry) if entry.state is not State.FREED else ()
+        for each in (entry, *children):
+            self.settle(each)
+
+    def settle(self, entry: Entry) -> None:
+        """Free the object if nothing keeps it; forget it if nothing can even ask for it."""
+        queue = [entry]
+        while queue:  # a loop, not recursion: a chain of containers may be long
+            entry = queue.pop()
+            if entry.state is not State.FREED:
+                if entry.alive:
+                    continue
+                queue.extend(self._end(entry))
+            if entry.viewers or entry.tasks:
+                continue
+            value, entry.value = entry.value, None
+            if value is not None:
+                self._on_release(entry, value)
+            if not entry.alive:
+                self._entries.pop(entry.id, None)
+
+    def _end(self, entry: Entry) -> list[Entry]:
+        """Mark it freed; returns the objects it contained, one pin lighter."""
+        was, entry.state = entry.state, State.FREED
+        if was is not State.READY or entry.value is None:
+            return []
+        if not entry.value.segment:
+            self.inline_bytes -= len(entry.value.header)
+        children = [self._entries[id] for id in entry.value.contains]
+        for child in children:
+            child.parents -= 1
+        return children
+
+
+def _decrease(counts: dict[int, int], client: int) -> bool:
+    """Count one down; True if that was the last. What isn't there is ignored."""
+    count = counts.get(client, 0)
+    if count > 1:
+        counts[client] = count - 1
+    elif count:
+        del counts[client]
+    return count == 1

@@ -1,0 +1,153 @@
+"""Everything a session asks to be done. Plain data; no behaviour.
+
+The first part is what clients are sent; the last part is for the server's own loop.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from workbench.core.events import Event, Output, Value
+from workbench.core.snapshot import Snapshot
+
+
+class Instruction(Event):
+    """Base of all instructions. Tags are the wire format: never reuse a number."""
+
+
+class Welcome(Instruction, tag=1):
+    """The answer to Hello."""
+
+    session: str
+    workers: int
+    capacity: int
+
+
+class Ready(Instruction, tag=2):
+    """What there is to know of the object: where it is, or (``value.failed``) why it isn't."""
+
+    object: int
+    value: Value
+
+
+class Found(Instruction, tag=3):
+    """The answer to Find; carries one hold on ``object``. 0: there is no such name."""
+
+    request: int
+    object: int
+    names: tuple[str, ...] = ()
+
+
+class Shared(Instruction, tag=4):
+    """A segment the client has not seen yet; its read-only descriptor travels beside this."""
+
+    segment: int
+    size: int
+
+
+class Run(Instruction, tag=5):
+    """Run this task. ``values`` holds one Value per dep, then the function's if it is new."""
+
+    task: int
+    function: int
+    args: bytes
+    deps: tuple[int, ...]
+    values: tuple[Value, ...]
+    returns: int
+    name: str
+    origin: int
+
+
+class Recall(Instruction, tag=6):
+    """Give back up to ``count`` tasks you have not started."""
+
+    count: int
+
+
+class Forget(Instruction, tag=7):
+    """These objects are gone: drop whatever was cached for them."""
+
+    objects: tuple[int, ...]
+
+
+class Release(Instruction, tag=8):
+    """These extents (offset, length) of your arena are yours again."""
+
+    extents: tuple[tuple[int, int], ...]
+
+
+class Trim(Instruction, tag=9):
+    """Give up to ``nbytes`` of free warm memory back to the machine; answer with Trimmed."""
+
+    nbytes: int
+
+
+class Granted(Instruction, tag=10):
+    """The answer to Grow. ``granted`` 0 means no: ``text`` is the table of what holds the room."""
+
+    request: int
+    granted: int
+    text: str = ""
+
+
+class Answer(Instruction, tag=11):
+    """The answer to Ask."""
+
+    request: int
+    snapshot: Snapshot | None = None
+
+
+Message = (
+    Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
+    | Answer | Output
+)  # fmt: skip
+"""What the server may send. Output is forwarded as it came."""
+
+
+# -- for the server's own loop ---------------------------------------------------------------
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Queue ``message`` for client ``to``."""
+
+    to: int
+    message: Message
+
+
+class Hangup(Instruction, tag=101):
+    """Close this client's connection."""
+
+    client: int
+    reason: str
+
+
+class Fork(Instruction, tag=102):
+    """Have the pool make the process for worker number ``worker``."""
+
+    worker: int
+
+
+class Kill(Instruction, tag=103):
+    """SIGKILL that worker's process."""
+
+    worker: int
+
+
+class Punch(Instruction, tag=104):
+    """Give these extents of a segment nobody writes any more back to the machine."""
+
+    segment: int
+    extents: tuple[tuple[int, int], ...]
+
+
+class Discard(Instruction, tag=105):
+    """Close the descriptors of this segment: nothing lives in it."""
+
+    segment: int
+
+
+class Exit(Instruction, tag=106):
+    """The session is over."""
+
+
+Anything = Send | Hangup | Fork | Kill | Punch | Discard | Exit

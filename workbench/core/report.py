@@ -1,0 +1,97 @@
+"""What a session says of itself: the snapshot, and the table in a StoreFullError. Reads only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.core.budget import Budget
+from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
+from workbench.units import human_bytes
+
+if TYPE_CHECKING:
+    from workbench.core.session import Session
+
+LARGEST = 5
+"""Rows in the table of what holds the room."""
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes the object holds in the store."""
+    value = entry.value
+    return 0 if value is None else value.length if value.segment else len(value.header)
+
+
+def take_snapshot(session: Session) -> Snapshot:
+    """The session as it is now."""
+    schedule = session.schedule
+    return Snapshot(
+        session=session.name,
+        capacity=session.budget.capacity,
+        live=session.budget.live,
+        granted=session.budget.granted,
+        queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
+        running=sum(1 for w in schedule.workers.values() if w.sent),
+        objects=tuple(_object(e) for e in session.catalog.entries()),
+        workers=tuple(
+            WorkerRecord(
+                w.number,
+                w.pid,
+                "starting" if w.client is None
+                else "blocked" if w.blocked
+                else "busy" if w.sent else "idle",
+                tuple(t.submit.name for t in w.sent.values()),
+            )
+            for w in schedule.workers.values()
+        ),
+        clients=tuple(
+            ClientRecord(
+                c.number, c.hello.pid, "worker" if c.worker else "driver", c.hello.label
+            )
+            for c in session.clients.values()
+        ),
+    )  # fmt: skip
+
+
+def _object(entry: Entry) -> ObjectRecord:
+    where = "pending" if entry.value is None else "memory" if entry.value.segment else "inline"
+    return ObjectRecord(
+        id=entry.id,
+        state=entry.state.value,
+        names=entry.names,
+        size=size_of(entry),
+        where=where,
+        about=entry.about,
+        holders=tuple(entry.holds),
+        viewers=tuple(entry.viewers),
+        tasks=entry.tasks,
+        parents=entry.parents,
+    )
+
+
+def holders_table(catalog: Catalog, budget: Budget) -> str:
+    """The largest objects and what keeps each, for the person whose put found no room."""
+    entries = sorted((e for e in catalog.entries() if e.value), key=size_of, reverse=True)
+    rows = [
+        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use. The largest:"
+    ]
+    rows += [
+        f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"
+        for e in entries[:LARGEST]
+    ]
+    return "\n".join(rows)
+
+
+def _why(entry: Entry) -> str:
+    reasons = [f"named {name!r}" for name in entry.names]
+    if entry.holds:
+        reasons.append(f"refs in {len(entry.holds)} process(es)")
+    if entry.tasks:
+        reasons.append(f"needed by {entry.tasks} task(s)")
+    if entry.parents:
+        reasons.append(f"inside {entry.parents} object(s)")
+    if entry.viewers:
+        reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
+    if entry.state is State.FREED:
+        reasons.append("already freed")
+    return ", ".join(reasons)

@@ -1,0 +1,195 @@
+"""Tasks and workers: which task runs where, and when. Knows object ids, not objects.
+
+Short tasks are sent to a worker in batches, so that it never waits for the next one; a task whose
+function isn't known to be short is sent only to a worker with nothing else to do, so that nobody
+queues behind it. Whatever was sent too early is recalled as soon as a worker is idle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from workbench.core.events import Submit
+
+BATCH_SECONDS = 0.002
+"""A worker is sent up to this much expected work ahead: some ten round trips' worth."""
+
+BATCH_TASKS = 128
+"""... and never more tasks than this."""
+
+RECENT = 0.2
+"""Weight of the newest run in a function's expected seconds."""
+
+
+class Task:
+    """One task. ``missing`` counts the dependencies that aren't ready."""
+
+    __slots__ = ("attempts", "missing", "owner", "queued", "seconds", "submit", "worker")
+
+    def __init__(self, submit: Submit, owner: int) -> None:
+        self.submit = submit
+        self.owner = owner
+        self.missing = 0
+        self.attempts = 0
+        self.seconds = 0.0  # what was expected of it when it was sent
+        self.queued = False
+        self.worker: Worker | None = None
+
+
+class Worker:
+    """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
+
+    __slots__ = ("blocked", "client", "load", "number", "pid", "recalled", "sent", "since")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pid = 0
+        self.client: int | None = None  # None until its Hello
+        self.sent: dict[int, Task] = {}  # in order; the first one runs
+        self.load = 0.0  # expected seconds of what was sent
+        self.blocked = 0  # its task waits for others (nested waits count)
+        self.recalled = False  # a GaveBack is due
+        self.since = 0.0  # idle since this time
+
+    @property
+    def idle(self) -> bool:
+        """Ready for any task."""
+        return self.client is not None and not self.sent and not self.blocked
+
+
+class Schedule:
+    """All tasks that aren't done, and all workers."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[int, Task] = {}
+        self.workers: dict[int, Worker] = {}  # by number
+        self.by_client: dict[int, Worker] = {}
+        self.queue: deque[Task] = deque()  # all dependencies ready
+        self._seconds: dict[int, float] = {}  # function id → expected seconds
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def add(self, task: Task) -> None:
+        """A new task; in the queue at once unless it waits for something."""
+        self.tasks[task.submit.task] = task
+        if not task.missing:
+            self._enqueue(task)
+
+    def supplied(self, id: int) -> None:
+        """One dependency of the task is ready."""
+        task = self.tasks.get(id)
+        if task is not None:
+            task.missing -= 1
+            if not task.missing:
+                self._enqueue(task)
+
+    def finish(self, task: Task, seconds: float | None = None) -> None:
+        """It is over: done after ``seconds``, or given up."""
+        del self.tasks[task.submit.task]
+        worker = task.worker
+        if worker is not None:
+            self._unsend(worker, task)
+        elif task.queued:
+            self.queue.remove(task)
+        if seconds is not None:
+            known = self._seconds.get(task.submit.function, seconds)
+            self._seconds[task.submit.function] = known + RECENT * (seconds - known)
+
+    def give_back(self, tasks: list[Task]) -> None:
+        """Sent, but not started: first in the queue again, in the order they had."""
+        for task in reversed(tasks):
+            if task.worker is not None:
+                self._unsend(task.worker, task)
+            task.queued = True
+            self.queue.appendleft(task)
+
+    def forget_function(self, id: int) -> None:
+        """The function's object is gone."""
+        self._seconds.pop(id, None)
+
+    def _enqueue(self, task: Task) -> None:
+        task.queued = True
+        self.queue.append(task)
+
+    @staticmethod
+    def _unsend(worker: Worker, task: Task) -> None:
+        del worker.sent[task.submit.task]
+        worker.load = worker.load - task.seconds if worker.sent else 0.0
+        task.worker = None
+
+    # -- workers ------------------------------------------------------------------------------
+
+    def new_worker(self, number: int) -> Worker:
+        """The pool was asked for one more."""
+        worker = self.workers[number] = Worker(number)
+        return worker
+
+    def arrived(self, number: int, client: int, now: float) -> Worker | None:
+        """Its Hello came. None: nobody asked for such a worker."""
+        worker = self.workers.get(number)
+        if worker is None or worker.client is not None:
+            return None
+        worker.client = client
+        worker.since = now
+        self.by_client[client] = worker
+        return worker
+
+    def lost(self, worker: Worker) -> list[Task]:
+        """It is gone; returns what had been sent to it, the running one first."""
+        self.workers.pop(worker.number, None)
+        if worker.client is not None:
+            self.by_client.pop(worker.client, None)
+        tasks = list(worker.sent.values())
+        for task in tasks:
+            self._unsend(worker, task)
+        return tasks
+
+    @property
+    def working(self) -> int:
+        """Workers that have, or will have, a slot: all but the blocked ones."""
+        return sum(1 for w in self.workers.values() if not w.blocked)
+
+    # -- decisions ----------------------------------------------------------------------------
+
+    def assign(self) -> Iterator[tuple[Worker, Task]]:
+        """Sends queued tasks to workers; yields each pair."""
+        if not self.queue:
+            return
+        for worker in self.by_client.values():  # first, one for each who has nothing
+            if worker.idle and self.queue:
+                yield worker, self._send(worker)
+        room = [w for w in self.by_client.values() if not w.blocked]
+        while self.queue and room:  # then in turn, as long as all of it is known to be short
+            expected = self._seconds.get(self.queue[0].submit.function)
+            if expected is None:
+                return
+            room = [
+                w for w in room
+                if len(w.sent) < BATCH_TASKS and w.load + expected <= BATCH_SECONDS
+            ]  # fmt: skip
+            share = len(self.queue) // len(room) if room else 0
+            for worker in room:
+                for _ in range(min(max(share, 1), 16)):
+                    if not self.queue:
+                        return
+                    yield worker, self._send(worker)
+
+    def recall(self) -> Iterator[tuple[Worker, int]]:
+        """Whom to ask for how many tasks back, because somebody has nothing to do."""
+        if self.queue or not any(w.idle for w in self.by_client.values()):
+            return
+        victim = max(self.by_client.values(), key=lambda w: len(w.sent), default=None)
+        if victim is not None and len(victim.sent) > 1 and not victim.recalled:
+            victim.recalled = True
+            yield victim, len(victim.sent) // 2
+
+    def _send(self, worker: Worker) -> Task:
+        task = self.queue.popleft()
+        task.queued = False
+        # An unknown function counts as long: nothing is queued behind it.
+        task.seconds = self._seconds.get(task.submit.function, BATCH_SECONDS * 2)
+        task.worker = worker
+        worker.sent[task.submit.task] = task
+        worker.load += task.seconds
+        return task

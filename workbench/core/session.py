@@ -1,0 +1,550 @@
+"""The machine: one session's whole state, a batch of events in, a list of instructions out.
+
+It only routes: who holds what is the catalog's business, memory the budget's, order the
+schedule's. The clock comes in with each batch; `deadline` says when to come back without one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.budget import Budget, Request
+from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.pool import Pool
+from workbench.core.report import holders_table, take_snapshot
+from workbench.core.schedule import Schedule, Task
+
+ID_BITS = 32
+"""An id is the maker's prefix, then this many bits of the maker's own counter."""
+
+ALONE_AT_START = 30.0
+"""Seconds a new session waits for its first driver before it gives up."""
+
+
+@dataclass(slots=True)
+class Client:
+    """One connection after its Hello. ``worker`` is 0 for a driver."""
+
+    number: int
+    hello: ev.Hello
+    segments: set[int] = field(default_factory=set)  # descriptors it has been sent
+    polite: bool = False
+
+    @property
+    def worker(self) -> int:
+        """Its worker number, 0 in a driver."""
+        return self.hello.worker
+
+
+class Session:
+    """See the module.
+
+    Parameters
+    ----------
+    name : str
+        For people; shown in Welcome and snapshots.
+    workers : int
+        How many workers shall have a slot at any time.
+    capacity : int
+        Bytes the store may hold.
+    """
+
+    def __init__(self, name: str, workers: int, capacity: int) -> None:
+        self.name = name
+        self.catalog = Catalog(self._released)
+        self.budget = Budget(capacity, lambda: self.catalog.inline_bytes)
+        self.schedule = Schedule()
+        self.pool = Pool(workers, self.schedule)
+        self.clients: dict[int, Client] = {}
+        self._out: list[do.Anything] = []
+        self._now = 0.0
+        self._prefixes: set[int] = set()
+        self._exit_at: float | None = None
+        self._started = False
+        self._releases: dict[int, list[tuple[int, int]]] = {}
+        self._failing: deque[tuple[Task, ev.Value]] = deque()
+        self._functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
+        self._handlers: dict[type, Callable[[Client, Any], None]] = {
+            ev.Bye: self._bye,
+            ev.Opened: self._opened,
+            ev.Sealed: self._sealed,
+            ev.Want: self._want,
+            ev.Hold: self._hold,
+            ev.Drop: self._drop,
+            ev.View: self._view,
+            ev.Unview: self._unview,
+            ev.Free: self._free,
+            ev.Find: self._find,
+            ev.Bind: self._bind,
+            ev.Grow: self._grow,
+            ev.Trimmed: self._trimmed,
+            ev.Submit: self._submit,
+            ev.Done: self._done,
+            ev.Output: self._output,
+            ev.GaveBack: self._gave_back,
+            ev.Blocked: self._blocked,
+            ev.Unblocked: self._unblocked,
+            ev.Ask: self._ask,
+            ev.Left: self._left,
+        }
+
+    # -- the two ways in ----------------------------------------------------------------------
+
+    def handle(
+        self, batch: Iterable[tuple[int, ev.Event]], now: float
+    ) -> list[do.Anything]:
+        """Take in what happened, decide once at the end, return what to do, in order.
+
+        ``now`` is any clock that only goes forward, in seconds. The number beside each event is
+        the connection it came from (0 for the loop's own events).
+        """
+        self._now = now
+        if not self._started:
+            self._started = True
+            self._exit_at = now + ALONE_AT_START
+        for number, event in batch:
+            client = self.clients.get(number)
+            if client is not None:
+                handler = self._handlers.get(type(event))
+                if handler is not None:
+                    handler(client, event)
+                else:
+                    self._hang_up(number, f"unexpected {type(event).__name__}")
+            else:
+                self._outside(number, event)
+        self._settle()
+        out, self._out = self._out, []
+        return out
+
+    def deadline(self) -> float | None:
+        """When `handle` must be called again even if nothing happens."""
+        times = [t for t in (self._exit_at, self.pool.deadline()) if t is not None]
+        return min(times, default=None)
+
+    def _settle(self) -> None:
+        """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
+        for worker, task in self.schedule.assign():
+            assert worker.client is not None
+            self._run(worker.client, task)
+        for worker, count in self.schedule.recall():
+            assert worker.client is not None
+            self._send(worker.client, do.Recall(count))
+        for client, extents in self._releases.items():
+            self._send(client, do.Release(tuple(extents)))
+        self._releases.clear()
+        for what, client, request, nbytes in self.budget.settle():
+            if what == "grant":
+                self._send(client, do.Granted(request, nbytes))
+            elif what == "trim":
+                self._send(client, do.Trim(nbytes))
+            else:
+                text = holders_table(self.catalog, self.budget)
+                self._send(client, do.Granted(request, 0, text))
+        for number in self.pool.wanted():
+            self._out.append(do.Fork(number))
+        for worker in self.pool.surplus(self._now):
+            assert worker.client is not None
+            self._out.append(do.Hangup(worker.client, "not needed any more"))
+        if self._exit_at is not None and self._now >= self._exit_at:
+            self._out.append(do.Exit())
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def _outside(self, number: int, event: ev.Event) -> None:
+        """An event from the loop itself, or the first one of a client."""
+        match event:
+            case ev.Hello():
+                self._hello(number, event)
+            case ev.WorkerForked(worker, pid):
+                self.pool.forked(worker, pid)
+            case ev.WorkerExited(worker, status):
+                self._worker_exited(worker, status)
+            case ev.Tick() | ev.Left():
+                pass
+            case _:
+                self._hang_up(number, f"{type(event).__name__} before Hello")
+
+    def _hello(self, number: int, hello: ev.Hello) -> None:
+        if hello.prefix in self._prefixes:
+            return self._hang_up(number, "prefix taken")
+        if hello.worker:
+            if self.schedule.arrived(hello.worker, number, self._now) is None:
+                return self._hang_up(number, "no such worker was asked for")
+            self.pool.stillborn = 0
+        else:
+            self._exit_at = None
+        self._prefixes.add(hello.prefix)
+        self.clients[number] = Client(number, hello)
+        self._send(number, do.Welcome(self.name, self.pool.target, self.budget.capacity))
+        return None
+
+    def _bye(self, client: Client, event: ev.Bye) -> None:
+        client.polite = True
+
+    def _left(self, client: Client, event: ev.Left) -> None:
+        del self.clients[client.number]
+        self._releases.pop(client.number, None)
+        self.catalog.forget_client(client.number)
+        for arena, gaps in list(self.budget.orphan(client.number)):
+            if arena.extents:
+                self._out.append(do.Punch(arena.segment, gaps))
+            else:
+                self._close_arena(arena.segment)
+        self._releases.pop(client.number, None)
+        for cached in self._functions.values():
+            cached.discard(client.number)
+        if client.worker:
+            self.schedule.by_client.pop(client.number, None)
+            self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
+            return
+        for task in list(self.schedule.tasks.values()):
+            if task.owner == client.number and task.worker is None:
+                self._fail(task, ev.refusal("cancelled", "Its notebook or script is gone."))
+        if not any(not c.worker for c in self.clients.values()):
+            self._exit_at = self._now + (0.0 if client.polite else client.hello.linger)
+
+    def _hang_up(self, number: int, reason: str) -> None:
+        self._out.append(do.Hangup(number, reason))
+
+    def _send(self, number: int, message: do.Message) -> None:
+        if number in self.clients:
+            self._out.append(do.Send(number, message))
+
+    def _owns(self, client: Client, id: int, value: ev.Value | None = None) -> bool:
+        """Whether ``client`` may make this id, with bytes it wrote itself. Hangs up if not."""
+        good = id >> ID_BITS == client.hello.prefix
+        if good and value is not None and value.segment:
+            good = self._wrote(client, value)
+        if not good:
+            self._hang_up(client.number, "an id or an extent that is not its own")
+        return good
+
+    def _wrote(self, client: Client, value: ev.Value) -> bool:
+        arena = self.budget.arenas.get(value.segment)
+        return (
+            arena is not None
+            and arena.owner == client.number
+            and 0 <= value.offset
+            and 0 < value.length <= arena.size - value.offset
+            and value.offset not in arena.extents
+        )
+
+    # -- objects ------------------------------------------------------------------------------
+
+    def _sealed(self, client: Client, event: ev.Sealed) -> None:
+        if not self._owns(client, event.object, event.value):
+            return
+        if self.catalog.get(event.object) is not None:
+            return self._hang_up(client.number, "an object sealed twice")
+        entry = self.catalog.expect(event.object)
+        self.catalog.hold(entry, client.number)
+        if event.value.segment:
+            client.segments.add(event.value.segment)
+        self._seal(entry, event.value, event.about)
+        if event.name:
+            self.catalog.bind(event.name, entry)
+        return None
+
+    def _seal(self, entry: Entry, value: ev.Value, about: ev.About | None = None) -> None:
+        if value.segment:
+            self.budget.seal(value.segment, value.offset, value.length)
+        self.catalog.seal(entry, value, about)
+        watchers, entry.watchers = entry.watchers, ()
+        for watcher in watchers:
+            self._tell(watcher, entry)
+        waiting, entry.waiting = entry.waiting, ()
+        for id in waiting:
+            task = self.schedule.tasks.get(id)
+            if task is None:
+                continue
+            if value.failed:
+                self._fail(task, value)
+            else:
+                self.schedule.supplied(id)
+
+    def _tell(self, number: int, entry: Entry) -> None:
+        """Send the client what there is to know about a ready or freed object."""
+        if entry.state is State.READY:
+            assert entry.value is not None
+            self._share(number, entry.value)
+            self._send(number, do.Ready(entry.id, entry.value))
+        else:
+            text = "The object was freed while this ref was still held. Put it again, or keep it."
+            self._send(number, do.Ready(entry.id, ev.refusal("freed", text)))
+
+    def _share(self, number: int, value: ev.Value) -> None:
+        """Make sure the client has the segment before it is told of an extent in it."""
+        client = self.clients.get(number)
+        if client is not None and value.segment and value.segment not in client.segments:
+            client.segments.add(value.segment)
+            arena = self.budget.arenas[value.segment]
+            self._send(number, do.Shared(value.segment, arena.size))
+
+    def _want(self, client: Client, event: ev.Want) -> None:
+        for id in event.objects:
+            entry = self.catalog.get(id)
+            if entry is None:
+                text = "This session has no such object: nothing holds it any more. Put it again."
+                self._send(client.number, do.Ready(id, ev.refusal("unknown", text)))
+            elif entry.state is not State.PENDING:
+                self._tell(client.number, entry)
+            elif client.number not in entry.watchers:
+                entry.watchers += (client.number,)
+
+    def _hold(self, client: Client, event: ev.Hold) -> None:
+        for id in event.objects:
+            entry = self.catalog.get(id)
+            if entry is not None:
+                self.catalog.hold(entry, client.number)
+
+    def _drop(self, client: Client, event: ev.Drop) -> None:
+        for id in event.objects:
+            entry = self.catalog.get(id)
+            if entry is not None:
+                self.catalog.drop(entry, client.number)
+
+    def _view(self, client: Client, event: ev.View) -> None:
+        entry = self.catalog.get(event.object)
+        if entry is not None:
+            self.catalog.view(entry, client.number)
+
+    def _unview(self, client: Client, event: ev.Unview) -> None:
+        for id in event.objects:
+            entry = self.catalog.get(id)
+            if entry is not None:
+                self.catalog.unview(entry, client.number)
+
+    def _free(self, client: Client, event: ev.Free) -> None:
+        for id in event.objects:
+            entry = self.catalog.get(id)
+            if entry is None or entry.state is State.FREED:
+                continue
+            holders, watchers, waiting = tuple(entry.holds), entry.watchers, entry.waiting
+            entry.watchers = entry.waiting = ()
+            self.catalog.free(entry)
+            for holder in holders:
+                self._send(holder, do.Forget((id,)))
+            for watcher in watchers:
+                self._tell(watcher, entry)
+            for task_id in waiting:
+                task = self.schedule.tasks.get(task_id)
+                if task is not None:
+                    self._fail(task, ev.refusal("freed", "An argument of the task was freed."))
+
+    def _find(self, client: Client, event: ev.Find) -> None:
+        entry = self.catalog.get(self.catalog.names.get(event.name, 0))
+        if entry is None:
+            names = tuple(sorted(self.catalog.names))[:100]
+            self._send(client.number, do.Found(event.request, 0, names))
+        else:
+            self.catalog.hold(entry, client.number)
+            self._send(client.number, do.Found(event.request, entry.id))
+
+    def _bind(self, client: Client, event: ev.Bind) -> None:
+        entry = self.catalog.get(event.object)
+        if entry is not None or not event.object:
+            self.catalog.bind(event.name, entry)
+
+    def _released(self, entry: Entry, value: ev.Value) -> None:
+        """The catalog's word that nobody needs these bytes."""
+        cached = self._functions.pop(entry.id, None)
+        if cached is not None:
+            self.schedule.forget_function(entry.id)
+            for number in cached:
+                self._send(number, do.Forget((entry.id,)))
+        if value.segment:
+            self._release(value)
+
+    def _release(self, value: ev.Value) -> None:
+        arena = self.budget.release(value.segment, value.offset)
+        extent = (value.offset, value.length)
+        if arena.owner is not None:
+            self._releases.setdefault(arena.owner, []).append(extent)
+        elif arena.extents:
+            self._out.append(do.Punch(arena.segment, (extent,)))
+        else:
+            self._close_arena(arena.segment)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def _opened(self, client: Client, event: ev.Opened) -> None:
+        if self._owns(client, event.segment) and event.segment not in self.budget.arenas:
+            self.budget.open(client.number, event.segment, event.size)
+            client.segments.add(event.segment)
+
+    def _close_arena(self, segment: int) -> None:
+        self.budget.close(segment)
+        self._out.append(do.Discard(segment))
+
+    def _grow(self, client: Client, event: ev.Grow) -> None:
+        self.budget.ask(Request(client.number, event.request, event.nbytes))
+
+    def _trimmed(self, client: Client, event: ev.Trimmed) -> None:
+        self.budget.trimmed(client.number, event.nbytes, event.answer)
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def _submit(self, client: Client, event: ev.Submit) -> None:
+        if not self._owns(client, event.task):
+            return
+        task = Task(event, client.number)
+        for i in range(event.returns):
+            result = self.catalog.expect(event.task + i)
+            self.catalog.hold(result, client.number)
+            result.watchers = (client.number,)
+        failed: ev.Value | None = None
+        lost = ""
+        for id in (event.function, *event.deps):
+            entry = self.catalog.get(id)
+            if entry is None or entry.state is State.FREED:
+                lost = lost or ("unknown" if entry is None else "freed")
+                if entry is None:
+                    continue
+            elif entry.state is State.PENDING:
+                entry.waiting += (event.task,)
+                task.missing += 1
+            elif entry.value is not None and entry.value.failed:
+                failed = failed or entry.value
+            self.catalog.need(entry)
+        for id in event.contains:
+            entry = self.catalog.get(id)
+            if entry is not None:
+                self.catalog.need(entry)
+        self.schedule.add(task)
+        if lost:
+            text = "An argument of the task is not in the store any more. Put it again."
+            self._fail(task, ev.refusal(lost, text))
+        elif failed is not None:
+            self._fail(task, failed)
+
+    def _run(self, number: int, task: Task) -> None:
+        submit = task.submit
+        values = []
+        for id in submit.deps:
+            entry = self.catalog.get(id)
+            assert entry is not None
+            assert entry.value is not None
+            self._share(number, entry.value)
+            values.append(entry.value)
+        cached = self._functions.get(submit.function)
+        if cached is None:
+            cached = self._functions[submit.function] = set()
+        if number not in cached:
+            cached.add(number)
+            entry = self.catalog.get(submit.function)
+            assert entry is not None
+            assert entry.value is not None
+            self._share(number, entry.value)
+            values.append(entry.value)
+        self._out.append(
+            do.Send(
+                number,
+                do.Run(
+                    submit.task, submit.function, submit.args, submit.deps,
+                    tuple(values), submit.returns, submit.name, submit.origin,
+                ),
+            )
+        )  # fmt: skip
+
+    def _done(self, client: Client, event: ev.Done) -> None:
+        worker = self.schedule.by_client.get(client.number)
+        task = worker.sent.get(event.task) if worker is not None else None
+        if worker is None or task is None or len(event.values) != task.submit.returns:
+            return self._hang_up(client.number, "done with a task it was not given")
+        self.schedule.finish(task, event.seconds)
+        if not worker.sent:
+            worker.since = self._now
+        for i, value in enumerate(event.values):
+            if value.segment and not self._wrote(client, value):
+                return self._hang_up(client.number, "an extent that is not its own")
+            self._result(event.task + i, value)
+        self._unpin(task)
+        return None
+
+    def _result(self, id: int, value: ev.Value) -> None:
+        entry = self.catalog.get(id)
+        if entry is not None and entry.state is State.PENDING:
+            self._seal(entry, value)
+        elif value.segment:  # nobody waits for it any more
+            self.budget.seal(value.segment, value.offset, value.length)
+            self._release(value)
+
+    def _unpin(self, task: Task) -> None:
+        submit = task.submit
+        for id in (submit.function, *submit.deps, *submit.contains):
+            entry = self.catalog.get(id)
+            if entry is not None and entry.tasks:
+                self.catalog.unneed(entry)
+
+    def _fail(self, task: Task, value: ev.Value) -> None:
+        """It can't run, or not again: all its results are ``value``, an inline exception.
+
+        Tasks that wait for those results fail in turn. A loop, not recursion: such a chain can
+        be longer than the stack; only the outermost call runs it.
+        """
+        self._failing.append((task, value))
+        if len(self._failing) > 1:
+            return
+        while self._failing:
+            task, value = self._failing[0]
+            if task.submit.task in self.schedule.tasks:
+                self.schedule.finish(task)
+                self._unpin(task)
+                for i in range(task.submit.returns):
+                    self._result(task.submit.task + i, value)
+            self._failing.popleft()
+
+    def _output(self, client: Client, event: ev.Output) -> None:
+        task = self.schedule.tasks.get(event.task)
+        if task is not None:
+            origin = task.submit.origin
+            self._send(task.owner, ev.Output(event.task, event.kind, event.data, origin))
+
+    # -- workers ------------------------------------------------------------------------------
+
+    def _gave_back(self, client: Client, event: ev.GaveBack) -> None:
+        worker = self.schedule.by_client.get(client.number)
+        if worker is None:
+            return
+        if event.asked:
+            worker.recalled = False
+        self.schedule.give_back([worker.sent[id] for id in event.tasks if id in worker.sent])
+
+    def _blocked(self, client: Client, event: ev.Blocked) -> None:
+        worker = self.schedule.by_client.get(client.number)
+        if worker is not None:
+            worker.blocked += 1
+
+    def _unblocked(self, client: Client, event: ev.Unblocked) -> None:
+        worker = self.schedule.by_client.get(client.number)
+        if worker is not None and worker.blocked:
+            worker.blocked -= 1
+
+    def _worker_exited(self, number: int, status: int) -> None:
+        worker, crash = self.pool.exited(number, status)
+        if worker is None:
+            return
+        tasks = self.schedule.lost(worker)
+        if tasks:  # the first one was running; the others had not begun
+            first = tasks[0]
+            first.attempts += 1
+            if first.attempts > first.submit.retries:
+                text = f"{crash} while it ran `{first.submit.name}`."
+                self._fail(first, ev.refusal("crashed", text))
+        self.schedule.give_back([t for t in tasks if t.submit.task in self.schedule.tasks])
+        if self.pool.broken:
+            for task in list(self.schedule.tasks.values()):
+                if task.worker is None:
+                    text = f"No worker can be started: {crash} before it said a word."
+                    self._fail(task, ev.refusal("crashed", text))
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def _ask(self, client: Client, event: ev.Ask) -> None:
+        snapshot = take_snapshot(self) if event.what == "snapshot" else None
+        self._send(client.number, do.Answer(event.request, snapshot))

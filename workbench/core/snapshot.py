@@ -1,0 +1,63 @@
+"""The frozen picture of a session that everything which shows it reads. No behaviour but sums."""
+
+from __future__ import annotations
+
+import msgspec
+
+from workbench.core.events import About
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """Base of the snapshot's parts."""
+
+
+class ObjectRecord(Record):
+    """One object. ``size`` in bytes; ``where``: inline, memory or pending; pins by reason."""
+
+    id: int
+    state: str
+    names: tuple[str, ...]
+    size: int
+    where: str
+    about: About | None
+    holders: tuple[int, ...]
+    viewers: tuple[int, ...]
+    tasks: int
+    parents: int
+
+
+class WorkerRecord(Record):
+    """One worker. ``tasks``: names of what was sent to it, the running one first."""
+
+    number: int
+    pid: int
+    state: str
+    tasks: tuple[str, ...]
+
+
+class ClientRecord(Record):
+    """One connected process. ``client`` is what pins' holders refer to."""
+
+    client: int
+    pid: int
+    role: str
+    label: str
+
+
+class Snapshot(Record):
+    """A whole session at one moment. Sizes in bytes."""
+
+    session: str
+    capacity: int
+    live: int
+    granted: int
+    queued: int
+    running: int
+    objects: tuple[ObjectRecord, ...]
+    workers: tuple[WorkerRecord, ...]
+    clients: tuple[ClientRecord, ...]
+
+    @property
+    def warm_free(self) -> int:
+        """Memory kept warm for reuse."""
+        return self.granted - self.live

@@ -1,0 +1,121 @@
+"""The Engine protocol: everything a person's tools (api, magics, widgets) may ask of a session.
+
+Nothing outside `engines` knows which engine answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from workbench.core.events import About
+from workbench.core.snapshot import Snapshot
+from workbench.ref import ObjectRef
+
+OutputSink = Callable[[int, str, bytes], None]
+"""Called with (origin, kind, data) for what tasks show; in any thread, so it must be quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What ``.options()`` sets."""
+
+    num_returns: int = 1
+    max_retries: int = 3
+    name: str = ""
+
+
+class Exported:
+    """A function as tasks name it. Engines keep what they know of it in ``handle``."""
+
+    __slots__ = ("function", "handle", "name")
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.name = name
+        self.handle: tuple[Engine, Any] | None = None
+
+
+class Engine(Protocol):
+    """A session, whatever runs it. All methods may be called from any thread.
+
+    Every call but ``state`` raises SessionError once the session is over.
+    """
+
+    session: str
+    workers: int
+    capacity: int
+    output: OutputSink | None
+    origin: int
+    """Number that tasks submitted from now on carry to ``output``."""
+
+    @property
+    def ended(self) -> str | None:
+        """Why the session is over for this process; None while it isn't."""
+        ...
+
+    def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
+        """Store a value, under a name if given; returns its handle and what it cost."""
+        ...
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+        """The values, in order; raises what a failed one failed with."""
+        ...
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """(ready, not ready) once ``num_returns`` are ready or time is up."""
+        ...
+
+    def submit(
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> list[ObjectRef]:
+        """Run a function on the pool; one handle per result."""
+        ...
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        """Drop the objects, whatever pins them."""
+        ...
+
+    def find(self, name: str) -> ObjectRef | None:
+        """The object of that name."""
+        ...
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        ...
+
+    def unname(self, name: str) -> None:
+        """Take a name away from its object."""
+        ...
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        """A future of the value."""
+        ...
+
+    def adopt(self, id: int) -> ObjectRef:
+        """The handle of an object another process told us of."""
+        ...
+
+    def state(self, ref: ObjectRef) -> str:
+        """What this process knows of the object, in a word or two. Asks nobody, never raises."""
+        ...
+
+    def show(self, kind: str, data: bytes) -> None:
+        """Inside a task: show something where the task was submitted."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The whole session, frozen."""
+        ...
+
+    def close(self) -> None:
+        """Leave the session. Idempotent."""
+        ...

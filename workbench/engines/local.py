@@ -1,0 +1,180 @@
+"""The local engine: finds or starts this machine's server for a session, and connects to it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from workbench.client.client import Client
+from workbench.config import Config
+from workbench.errors import SessionError
+from workbench.server.settings import Settings
+
+BACKLOG = 64
+
+
+class LocalEngine(Client):
+    """A driver's client. ``started``: this process started the server (else it joined one)."""
+
+    def __init__(
+        self, sock: socket.socket, session: str, config: Config, process: ServerProcess | None
+    ) -> None:
+        self.started = process is not None
+        self.config = config
+        self._process = process
+        label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
+        super().__init__(sock, session, linger=config.linger, label=label, threads=config.cpus)
+
+    def close(self) -> None:
+        """Leave the session; if it was ours alone, wait until its processes are gone."""
+        super().close()
+        if self._process is not None:
+            self._process.reap()
+            self._process = None
+
+
+class ServerProcess:
+    """A server this process started, to be reaped when it ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its pid."""
+        return self._process.pid
+
+    def reap(self, timeout: float = 5.0) -> None:
+        """Wait for its end. If others still use the session it goes on, as it should."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        # Popen warns when it is collected while its child runs: this one may well do so.
+        self._process.returncode = self._process.returncode or 0
+
+
+def connect(config: Config) -> LocalEngine:
+    """Join the session ``config`` names, or start it. Returns before the server has come up.
+
+    Raises
+    ------
+    SessionError
+        If the runtime directory can't be used.
+    """
+    directory = runtime_directory()
+    name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
+    address = str(directory / f"{name}.sock")
+    with _lock(directory):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            sock.connect(address)
+            return _join(sock, config)
+        sweep(directory)
+        process, session = _launch(config, name, address)
+        sock.connect(address)
+    return LocalEngine(sock, session, config, ServerProcess(process))
+
+
+def _join(sock: socket.socket, config: Config) -> LocalEngine:
+    engine = LocalEngine(sock, "", config, None)
+    engine.wait_welcome()
+    return engine
+
+
+def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on a socket that listens already, so that nobody has to wait for it."""
+    session = f"{name}.{secrets.token_hex(4)}"
+    log = address.removesuffix(".sock") + ".log"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, open(log, "wb") as output:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        settings = Settings(
+            session=session,
+            listener=listener.fileno(),
+            address=address,
+            files=(address, log),
+            workers=config.workers,
+            capacity=config.memory,
+            threads=config.threads,
+            path=tuple(p for p in sys.path if p),
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "workbench.server", msgspec.json.encode(settings).decode()],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # the notebook's interrupts and its end are not the server's
+        )
+    return process, session
+
+
+# -- the runtime directory --------------------------------------------------------------------------
+
+
+def runtime_directory() -> Path:
+    """Where sockets lie: ours alone, mode 0700.
+
+    Raises
+    ------
+    SessionError
+        If it belongs to somebody else, or others could enter it.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    fallback = os.path.join(tempfile.gettempdir(), f"workbench-{os.getuid()}")
+    directory = Path(
+        os.environ.get("WORKBENCH_RUNTIME_DIR")
+        or (os.path.join(base, "workbench") if os.access(base, os.W_OK) else fallback)
+    )
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = directory.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise SessionError(
+            f"{directory} must belong to you alone (mode 0700), because whoever can enter it can "
+            "reach your objects. Correct it with chmod, or set WORKBENCH_RUNTIME_DIR to another "
+            "directory."
+        )
+    if len(str(directory)) > 45:
+        raise SessionError(
+            f"{directory} is too long a path for a unix socket (108 bytes in all). Set "
+            "WORKBENCH_RUNTIME_DIR to a shorter one."
+        )
+    return directory
+
+
+def sweep(directory: Path) -> list[str]:
+    """Remove what servers that were killed left behind; returns their sessions' names.
+
+    Called with the directory's lock held, so that no session is being born meanwhile.
+    """
+    gone = []
+    for path in directory.glob("*.sock"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".log").unlink(missing_ok=True)
+                gone.append(path.stem)
+            except OSError:
+                pass
+    return gone
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    fd = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

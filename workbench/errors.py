@@ -1,0 +1,180 @@
+"""Every exception Workbench raises, on one page, all picklable. No logic beyond how they show.
+
+Each message is one paragraph: what happened, whose doing it was, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class WorkbenchError(Exception):
+    """Base of everything Workbench raises itself."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of our own stack: the paragraph alone."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class ConfigError(WorkbenchError, ValueError):
+    """A setting (option, environment variable, config file) has a value that can't be used."""
+
+
+class SessionError(WorkbenchError, ConnectionError):
+    """There is no session to talk to: none was started, or its server has gone."""
+
+
+class ProtocolError(WorkbenchError):
+    """The peer sent bytes that are not a frame of ours. The connection ends; nothing else does."""
+
+
+class MagicError(WorkbenchError):
+    """A magic was used in a way it can't be: an unknown option, a missing argument."""
+
+
+class CellSyntaxError(WorkbenchError, SyntaxError):
+    """A ``%%remote`` cell is not valid Python. Nothing was sent."""
+
+    def __str__(self) -> str:  # SyntaxError's own __str__ would add a second "(file, line n)"
+        return str(self.args[0]) if self.args else ""
+
+
+class NotDefinedError(WorkbenchError, NameError):
+    """A name is neither in the notebook nor in the store."""
+
+
+class SerializationError(WorkbenchError, TypeError):
+    """An object could not be turned into bytes, or bytes could not be turned into an object."""
+
+
+class StoreFullError(WorkbenchError, MemoryError):
+    """The store has no room, and the message lists what holds it."""
+
+
+class UnknownObjectError(WorkbenchError, LookupError):
+    """The session has no such object (any more)."""
+
+
+class ObjectFreedError(UnknownObjectError):
+    """The object was freed by ``free`` while refs to it were still held."""
+
+
+class ForeignRefError(WorkbenchError, ValueError):
+    """The ref belongs to another session."""
+
+
+class GetTimeoutError(WorkbenchError, TimeoutError):
+    """``get`` or ``wait`` ran out of time. The tasks go on; the refs stay good."""
+
+
+class WorkerCrashedError(WorkbenchError):
+    """The worker process died while it ran the task."""
+
+
+class TaskError(WorkbenchError):
+    """A task raised. Also an instance of the exception it raised (see :func:`task_error`).
+
+    Attributes
+    ----------
+    task : str
+        Name of the function or cell.
+    cause_text : str
+        ``Type: message`` of the original exception.
+    frames : tuple of (filename, line number, function, source line)
+        The remote traceback, outermost first, without Workbench's own frames. The source line
+        is empty where the worker could not know it (a notebook's cell); who shows it looks it up.
+    remote_notes : tuple of str
+        Notes (``add_note``) and chained causes of the original, as text.
+    """
+
+    def __init__(
+        self,
+        task: str = "",
+        cause_text: str = "",
+        frames: Sequence[tuple[str, int, str, str]] = (),
+        remote_notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(task, cause_text, tuple(frames), tuple(remote_notes))
+        self.task = task
+        self.cause_text = cause_text
+        self.frames = tuple(frames)
+        self.remote_notes = tuple(remote_notes)
+
+    def __str__(self) -> str:
+        return "\n".join([self.cause_text, *self.remote_notes, "", *self.remote_traceback()])
+
+    def _render_traceback_(self) -> list[str]:
+        head = f"{type(self).__name__} in {self.task}" if self.task else type(self).__name__
+        return [head, *self.remote_traceback(), "", self.cause_text, *self.remote_notes]
+
+    def remote_traceback(self) -> list[str]:
+        """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
+        import linecache
+
+        lines = ["Traceback on the worker (most recent call last):"] if self.frames else []
+        for filename, lineno, function, source in self.frames:
+            source = source or linecache.getline(filename, lineno).strip()
+            place = cell_label(filename) or f'File "{filename}"'
+            lines.append(f"  {place}, line {lineno}, in {function}")
+            if source:
+                lines.append(f"    {source}")
+        return lines
+
+
+def cell_label(filename: str) -> str | None:
+    """``Cell In[7]`` when ``filename`` is the file name IPython gave a cell, else None.
+
+    IPython keeps the numbers in the compiler of the running shell; outside one there is none.
+    """
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return None
+    found = shell.compile.format_code_name(filename)
+    return None if found is None else f"{found[0]} {found[1]}"
+
+
+def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
+    """TaskError and ``cause`` in one type, so that ``except ValueError`` catches it."""
+    if issubclass(TaskError, cause):
+        return TaskError
+    try:
+        return type(
+            f"TaskError({cause.__name__})",
+            (TaskError, cause),
+            {"__module__": TaskError.__module__, "__reduce__": _reduce_task_error, "_cause": cause},
+        )
+    except TypeError:  # a layout that can't be combined, or a final class
+        return TaskError
+
+
+def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
+    cause = type(self)._cause  # type: ignore[attr-defined]
+    return task_error, (cause, *self.args), {"__notes__": getattr(self, "__notes__", [])}
+
+
+def task_error(
+    cause: type[BaseException] | None,
+    task: str,
+    cause_text: str,
+    frames: Sequence[tuple[str, int, str, str]] = (),
+    remote_notes: Sequence[str] = (),
+) -> TaskError:
+    """A :class:`TaskError` that is also an instance of ``cause`` where Python allows it.
+
+    The idea is Ray's ``RayTaskError.as_instanceof_cause``. ``KeyboardInterrupt`` and
+    ``SystemExit`` are left out: nobody wants a task to end the notebook that reads its result.
+    """
+    kind = TaskError
+    if cause is not None and issubclass(cause, Exception):
+        kind = _task_error_type(cause)
+    try:
+        return kind(task, cause_text, frames, remote_notes)
+    except Exception:  # the original's __new__ wants other arguments
+        return TaskError(task, cause_text, frames, remote_notes)
+
+
+class TaskCancelledError(WorkbenchError):
+    """The task was cancelled before it finished."""

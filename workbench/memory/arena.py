@@ -1,0 +1,159 @@
+"""Which bytes of a segment are whose. A pure allocator: integers in, integers out.
+
+Every free extent is wholly *warm* (its pages were touched, so they hold memory and are fast to
+write) or wholly *cold* (no memory behind it). Warm ones are used first. Neighbours of one
+temperature are merged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+ALIGN = 4096
+"""Extents begin and end on pages, so that a freed one can be punched whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """``length`` bytes at ``offset``; ``warm`` if the pages have been touched."""
+
+    offset: int
+    length: int
+    warm: bool
+
+
+class _FreeList:
+    """Free extents of one temperature: by place for merging, by size for best fit."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, int] = {}  # offset → length
+        self._end_at: dict[int, int] = {}  # end → offset
+        self._by_size: list[tuple[int, int]] = []  # (length, offset), sorted
+        self.total = 0
+
+    def add(self, offset: int, length: int) -> None:
+        before = self._end_at.get(offset)
+        if before is not None:
+            length += self.at[before]
+            offset = before
+            self.remove(before)
+        after = self.at.get(offset + length)
+        if after is not None:
+            self.remove(offset + length)
+            length += after
+        self.at[offset] = length
+        self._end_at[offset + length] = offset
+        insort(self._by_size, (length, offset))
+        self.total += length
+
+    def remove(self, offset: int) -> int:
+        length = self.at.pop(offset)
+        del self._end_at[offset + length]
+        del self._by_size[bisect_left(self._by_size, (length, offset))]
+        self.total -= length
+        return length
+
+    def best(self, length: int) -> int | None:
+        """The offset of the smallest extent that is large enough."""
+        i = bisect_left(self._by_size, (length, 0))
+        return self._by_size[i][1] if i < len(self._by_size) else None
+
+    def take(self, length: int) -> int | None:
+        """Cut ``length`` bytes off the best one."""
+        offset = self.best(length)
+        if offset is not None:
+            whole = self.remove(offset)
+            if whole > length:
+                self.add(offset + length, whole - length)
+        return offset
+
+    def largest(self) -> int:
+        """The offset of the largest extent. There must be one."""
+        return self._by_size[-1][1]
+
+
+class Arena:
+    """The allocator of one segment.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of address space, a multiple of `ALIGN`.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.live: dict[int, int] = {}  # offset → length
+        self.live_bytes = 0
+        self._warm = _FreeList()
+        self._cold = _FreeList()
+        self._cold.add(0, size)
+
+    @property
+    def warm_free(self) -> int:
+        """Bytes that are free and still hold memory."""
+        return self._warm.total
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of memory the arena holds: live and warm free."""
+        return self.live_bytes + self._warm.total
+
+    def allocate(self, nbytes: int, warm: bool) -> Extent | None:
+        """A free extent of at least ``nbytes``, of that temperature; None if there is none."""
+        length = round_up(nbytes)
+        offset = (self._warm if warm else self._cold).take(length)
+        if offset is None:
+            return None
+        self.live[offset] = length
+        self.live_bytes += length
+        return Extent(offset, length, warm)
+
+    def free(self, offset: int, touched: bool = True) -> None:
+        """The extent is free again; ``touched=False`` if nothing was ever written to it.
+
+        Raises
+        ------
+        KeyError
+            If no live extent begins there.
+        """
+        length = self.live.pop(offset)
+        self.live_bytes -= length
+        (self._warm if touched else self._cold).add(offset, length)
+
+    def cool(self, nbytes: int) -> list[Extent]:
+        """Choose at least ``nbytes`` of warm free extents (or all) to be punched; now cold."""
+        chosen = []
+        while nbytes > 0 and self._warm.total:
+            offset = self._warm.largest()
+            length = self._warm.remove(offset)
+            if length > round_up(nbytes):
+                self._warm.add(offset, length - round_up(nbytes))
+                offset += length - round_up(nbytes)
+                length = round_up(nbytes)
+            self._cold.add(offset, length)
+            chosen.append(Extent(offset, length, False))
+            nbytes -= length
+        return chosen
+
+    def check(self) -> None:
+        """Raise AssertionError unless live, warm and cold extents tile the segment exactly."""
+        parts = sorted([*self.live.items(), *self._warm.at.items(), *self._cold.at.items()])
+        end = 0
+        for offset, length in parts:
+            assert offset == end, f"gap or overlap at {offset}"
+            assert length > 0
+            assert length % ALIGN == 0
+            end = offset + length
+        assert end == self.size
+        assert self.live_bytes == sum(self.live.values())
+        for free in (self._warm, self._cold):
+            assert free.total == sum(free.at.values())
+            for offset, length in free.at.items():
+                assert offset + length not in free.at, "neighbours not merged"
+
+
+def round_up(nbytes: int) -> int:
+    """To whole pages, at least one."""
+    return max(-(-nbytes // ALIGN), 1) * ALIGN

@@ -1,0 +1,117 @@
+"""Getting bytes into a segment as fast as the machine can. Decides how; allocates nothing.
+
+Measured on the project's kind of machine: touched pages take 5–12 GB/s from one thread and up
+to twice that from two; never-touched ones 2–3 times as fast through ``pwrite`` as through a
+mapping, which faults on each page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.memory.arena import Extent
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+PARALLEL_BYTES = 4 << 20
+"""Smaller copies are done by the caller alone: handing over costs some 20 µs."""
+
+WRITE_CHUNK = 32 << 20
+"""Bytes a pwrite call takes at most, so that Ctrl-C is heard between two."""
+
+
+class Copier:
+    """Copies with all cores. Its threads start at the first large copy; :meth:`close` ends them."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def copy(self, target: Array, source: Array) -> None:
+        """``target[...] = source``: one shape and dtype, ``target`` C-contiguous.
+
+        Split along the first axis, so that each thread writes a range of its own.
+        """
+        if self._threads < 2 or target.nbytes < PARALLEL_BYTES:
+            np.copyto(target, source)
+            return
+        # The target is C-contiguous: its longest stride is the first axis that has a length.
+        axis = next(i for i, n in enumerate(target.shape) if n > 1)
+        target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
+        edges = [len(target) * i // self._threads for i in range(self._threads + 1)]
+        pieces = [
+            (target[a:b], source[a:b]) for a, b in zip(edges, edges[1:], strict=False) if a < b
+        ]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads - 1, "workbench-copy")
+        others = [self._pool.submit(np.copyto, t, s) for t, s in pieces[1:]]
+        try:
+            np.copyto(*pieces[0])
+        finally:
+            _wait_all(others)  # never leave while a thread still writes
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _wait_all(futures: Sequence[Future[None]]) -> None:
+    interrupted: BaseException | None = None
+    for future in futures:
+        while not future.done():
+            try:
+                future.exception()
+            except BaseException as error:  # Ctrl-C: remember it, and go on waiting
+                interrupted = error
+    if interrupted is not None:
+        raise interrupted
+    for future in futures:
+        future.result()
+
+
+def fill(
+    mapped: Bytes, fd: int, extent: Extent, parts: Iterable[tuple[int, Array]], copier: Copier
+) -> None:
+    """Copy each array to its offset in the extent, the way that is fastest for its pages.
+
+    Parameters
+    ----------
+    mapped, fd
+        The whole segment, mapped writable and as a writable descriptor.
+    extent : Extent
+        Where in it.
+    parts : iterable of (offset in the extent in bytes, array of any strides)
+    """
+    for offset, part in parts:
+        start = extent.offset + offset
+        if not part.nbytes:
+            continue
+        if extent.warm or not part.flags.c_contiguous:
+            room = mapped[start : start + part.nbytes]
+            copier.copy(np.ndarray(part.shape, part.dtype, room), part)
+        else:
+            write_cold(fd, part.reshape(-1).view(np.uint8), start)
+
+
+def write_cold(fd: int, data: Bytes | memoryview, offset: int) -> None:
+    """Write contiguous bytes to pages never touched before.
+
+    Raises
+    ------
+    OSError
+        ENOSPC or ENOMEM if the machine has no room after all.
+    """
+    view = memoryview(data).cast("B")
+    while len(view):
+        n = os.pwrite(fd, view[:WRITE_CHUNK], offset)
+        view = view[n:]
+        offset += n

@@ -1,0 +1,97 @@
+"""Segments: anonymous shared memory with a writable and a read-only descriptor. No allocation.
+
+No numpy either: the server, which keeps every segment's descriptors, stays light.
+
+A segment is sparse: its size is address space, and pages cost memory only once touched.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from dataclasses import dataclass
+
+PAGE = mmap.PAGESIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """A segment's two descriptors. Whoever has them closes them (:meth:`close`)."""
+
+    writable: int
+    readonly: int
+    size: int
+
+    def close(self) -> None:
+        """Close both."""
+        os.close(self.writable)
+        os.close(self.readonly)
+
+
+def create_memfd(size: int) -> Descriptors:
+    """A segment in anonymous memory.
+
+    memfd rather than /dev/shm: containers limit the latter to 64 MB, and a name in a file
+    system would outlive a SIGKILL of everybody. Mapping the read-only descriptor writable fails
+    with EACCES, so that readers can't break an object by accident.
+    """
+    writable = os.memfd_create("workbench", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(writable, size)
+        readonly = os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
+    except BaseException:
+        os.close(writable)
+        raise
+    return Descriptors(writable, readonly, size)
+
+
+def create_file(size: int, directory: str | None = None) -> Descriptors:
+    """The same in an unlinked temporary file, for systems without memfd or without /proc."""
+    writable, path = tempfile.mkstemp(prefix="workbench-", dir=directory)
+    try:
+        readonly = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except BaseException:
+        os.close(writable)
+        raise
+    finally:
+        os.unlink(path)
+    os.ftruncate(writable, size)
+    return Descriptors(writable, readonly, size)
+
+
+def create(size: int) -> Descriptors:
+    """A segment of the best kind there is here."""
+    return create_memfd(size) if hasattr(os, "memfd_create") else create_file(size)
+
+
+def map_readonly(fd: int, size: int) -> mmap.mmap:
+    """The whole segment, read-only. The mapping ends with the last array made from it."""
+    return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+
+
+def map_writable(fd: int, size: int) -> mmap.mmap:
+    """The whole segment, writable. Only its one writer does this."""
+    return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+_PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+
+
+def punch(fd: int, offset: int, length: int) -> None:
+    """Give the whole pages of this range back to the machine; they read as zeros after.
+
+    Where the system can't, nothing happens: the memory comes back with the segment.
+    """
+    import ctypes  # here: few processes ever punch, and it is slow to import
+
+    start = -(-offset // PAGE) * PAGE
+    stop = (offset + length) // PAGE * PAGE
+    fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
+    if stop > start and fallocate is not None:
+        fallocate(fd, _PUNCH, ctypes.c_int64(start), ctypes.c_int64(stop - start))
+
+
+def touched(fd: int) -> int:
+    """Bytes of memory the segment holds now."""
+    return os.fstat(fd).st_blocks * 512

@@ -1,0 +1,89 @@
+"""Which segments this process has mapped, and which zero-copy views of them are alive."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.memory.copying import Bytes
+from workbench.memory.segment import map_readonly
+
+
+class Watch(weakref.ref[Any]):
+    """A weak reference that knows whose it is. Its callback gets the watch itself."""
+
+    __slots__ = ("grants", "id")
+
+    id: int
+    grants: int
+
+    def __new__(cls, target: Any, callback: Callable[[Any], None], id: int) -> Watch:
+        self = super().__new__(cls, target, callback)
+        self.id = id
+        self.grants = 1
+        return self
+
+    def __init__(self, target: Any, callback: Callable[[Any], None], id: int) -> None:
+        super().__init__(target, callback)
+
+
+class Views:
+    """Read-only mappings by segment, and the live views by object.
+
+    Parameters
+    ----------
+    on_death : callable(Watch)
+        Called when the last array on an object's bytes dies: at any allocation, in any thread.
+        It may do no more than append to a deque and wake somebody.
+    """
+
+    def __init__(self, on_death: Callable[[Watch], None]) -> None:
+        self._on_death = on_death
+        self._segments: dict[int, mmap.mmap] = {}
+        self._live: dict[int, Watch] = {}
+
+    def map(self, segment: int, fd: int, size: int) -> None:
+        """Map a segment (once) and close the descriptor: the mapping keeps the memory."""
+        try:
+            if segment not in self._segments:
+                self._segments[segment] = map_readonly(fd, size)
+        finally:
+            os.close(fd)
+
+    def open(self, id: int, segment: int, offset: int, length: int) -> tuple[Bytes, bool]:
+        """The object's bytes, read-only, and whether this is a new view.
+
+        Everything made from them (arrays, slices, whole DataFrames) keeps this very array alive
+        through the buffer protocol, so its death is the death of the last view.
+        """
+        watch = self._live.get(id)
+        alive: Bytes | None = watch() if watch is not None else None
+        if alive is not None:
+            return alive, False
+        # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
+        # slice the base of the first array in the chain, and that has to be this one.
+        owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
+        self._live[id] = Watch(owner, self._on_death, id)
+        return owner, True
+
+    def buried(self, watch: Watch) -> bool:
+        """A watch that `on_death` got: True if its object has no newer view."""
+        if self._live.get(watch.id) is watch:
+            del self._live[watch.id]
+            return True
+        return False
+
+    def alive(self, id: int) -> bool:
+        """Whether a view of the object lives."""
+        watch = self._live.get(id)
+        return watch is not None and watch() is not None
+
+    def close(self) -> None:
+        """Let go of everything. A mapping with living views goes when they do."""
+        self._live.clear()
+        self._segments.clear()

@@ -1,0 +1,1 @@
+"""Values ↔ header and buffers. Knows no store, no socket, no object id."""

@@ -1,0 +1,1 @@
+"""The store server: the process around `core`. Opaque bytes only; it never unpickles."""

@@ -1,0 +1,45 @@
+"""`python -m workbench.server SETTINGS`: the server process of one session.
+
+Started by `engines.local`, which made the listening socket before: clients can connect, and
+queue what they send, before this process has finished importing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+
+import msgspec
+
+from workbench.core.session import Session
+from workbench.server.loop import Server
+from workbench.server.nursery import Nursery
+from workbench.server.settings import Settings
+
+
+def main() -> None:
+    """Serve until the session ends, then remove what it had in the file system."""
+    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    gc.disable()  # the core makes no cycles, and a full collection would stall everybody
+    listener = socket.socket(fileno=settings.listener)
+    nursery = Nursery(settings)
+    session = Session(settings.session, settings.workers, settings.capacity)
+    try:
+        Server(listener, session, nursery).run()
+    finally:
+        listener.close()
+        for path in settings.files:
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+        nursery.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The server's event loop: sockets ↔ core. It moves messages and descriptors; it decides nothing.
+
+One thread, level-triggered epoll. Each round reads once from whoever has something, hands the
+lot to the core as one batch, and sends what came of it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import Session
+from workbench.errors import ProtocolError
+from workbench.memory.segment import Descriptors, punch
+from workbench.server.nursery import Nursery
+from workbench.wire.codec import decode_from_client
+from workbench.wire.streams import Inbox, Outbox, Parcel
+
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """One connection."""
+
+    number: int
+    sock: socket.socket
+    inbox: Inbox = field(default_factory=lambda: Inbox(decode_from_client))
+    outbox: Outbox = field(default_factory=Outbox)
+    stuck: bool = False  # its socket is full: epoll tells when it isn't
+
+
+class Server:
+    """Runs one session until the core says it is over.
+
+    Parameters
+    ----------
+    listener : socket
+        Listening; closed by whoever made it.
+    session : Session
+        The core.
+    nursery : Nursery
+        Makes the workers.
+    """
+
+    def __init__(self, listener: socket.socket, session: Session, nursery: Nursery) -> None:
+        self._listener = listener
+        self._session = session
+        self._nursery = nursery
+        self._epoll = select.epoll()
+        self._peers: dict[int, Peer] = {}  # by number
+        self._by_fd: dict[int, Peer] = {}
+        self._numbers = 0
+        self._segments: dict[int, Descriptors] = {}
+        self._dirty: set[Peer] = set()
+        self._batch: list[tuple[int, ev.Event]] = []
+        self._over = False
+
+    def run(self) -> None:
+        """Serve until the end."""
+        self._listener.setblocking(False)
+        self._epoll.register(self._listener, select.EPOLLIN)
+        self._epoll.register(self._nursery.sock, select.EPOLLIN)
+        self._batch.append((0, ev.Tick()))
+        self._turn()
+        try:
+            while not self._over:
+                deadline = self._session.deadline()
+                timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
+                for fd, mask in self._epoll.poll(timeout):
+                    self._ready(fd, mask)
+                if not self._batch:
+                    self._batch.append((0, ev.Tick()))
+                self._turn()
+        finally:
+            self._close()
+
+    def _turn(self) -> None:
+        """Hand the batch to the core, do what it says, send what is to be sent."""
+        while self._batch:
+            batch, self._batch = self._batch, []
+            peers = self._peers
+            for instruction in self._session.handle(batch, time.monotonic()):
+                if type(instruction) is do.Send:
+                    peer = peers.get(instruction.to)
+                    if peer is not None:
+                        self._queue(peer, instruction.message)
+                else:
+                    self._do(instruction)
+            for _, event in batch:
+                if type(event) is ev.Opened:
+                    self._close_refused(event.segment)
+            dirty, self._dirty = self._dirty, set()
+            for peer in dirty:
+                self._send(peer)
+
+    def _queue(self, peer: Peer, message: do.Message) -> None:
+        if type(message) is do.Shared:
+            fd = self._segments[message.segment].readonly
+            peer.outbox.put(Parcel(message, (fd,)))
+        else:
+            peer.outbox.put(message)
+        self._dirty.add(peer)
+
+    def _do(self, instruction: do.Anything) -> None:
+        match instruction:
+            case do.Fork() | do.Kill():
+                self._nursery.send(instruction)
+            case do.Hangup(client, _):
+                peer = self._peers.get(client)
+                if peer is not None:
+                    self._drop(peer)
+            case do.Punch(segment, extents):
+                for offset, length in extents:
+                    punch(self._segments[segment].writable, offset, length)
+            case do.Discard(segment):
+                self._segments.pop(segment).close()
+            case do.Exit():
+                self._over = True
+
+    # -- sockets --------------------------------------------------------------------------------
+
+    def _ready(self, fd: int, mask: int) -> None:
+        if fd == self._listener.fileno():
+            self._accept()
+        elif fd == self._nursery.sock.fileno():
+            sock = self._nursery.sock
+            self._batch.extend((0, event) for event in self._nursery.read())
+            if self._nursery.sock is not sock:  # it died, and there is a new one
+                self._epoll.register(self._nursery.sock, select.EPOLLIN)
+        else:
+            peer = self._by_fd.get(fd)
+            if peer is not None and mask & ~select.EPOLLOUT:
+                self._read(peer)
+            elif peer is not None:
+                self._send(peer)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it left again, or we are out of descriptors: the others go on
+            return
+        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(raw)[1] != os.getuid():
+            sock.close()
+            return
+        sock.setblocking(False)
+        self._numbers += 1
+        peer = Peer(self._numbers, sock)
+        self._peers[peer.number] = self._by_fd[sock.fileno()] = peer
+        self._epoll.register(sock, select.EPOLLIN)
+
+    def _read(self, peer: Peer) -> None:
+        """Read once; so a flood from one client doesn't keep the others waiting."""
+        number = peer.number
+        try:
+            more = peer.inbox.receive(peer.sock.recvmsg)
+            messages = peer.inbox.messages()
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolError):
+            self._drop(peer)
+            return
+        for message in messages:
+            if type(message) is Parcel:
+                message = self._unpack(message)
+            self._batch.append((number, message))
+        messages.clear()
+        if not more:
+            self._drop(peer)
+
+    def _unpack(self, parcel: Parcel) -> ev.Opened:
+        """Keep a new segment's descriptors; close them if the id is taken."""
+        message: ev.Opened = parcel.message
+        descriptors = Descriptors(*parcel.fds, message.size)
+        if message.segment in self._segments:
+            descriptors.close()
+        else:
+            self._segments[message.segment] = descriptors
+        return message
+
+    def _close_refused(self, segment: int) -> None:
+        """The core may have refused the segment, or its maker left in the same batch."""
+        if segment not in self._session.budget.arenas and segment in self._segments:
+            self._segments.pop(segment).close()
+
+    def _send(self, peer: Peer) -> None:
+        if self._peers.get(peer.number) is not peer:
+            return
+        try:
+            done = peer.outbox.send(peer.sock.sendmsg)
+        except OSError:
+            self._drop(peer)
+            return
+        if peer.stuck == done:
+            peer.stuck = not done
+            self._epoll.modify(peer.sock, select.EPOLLIN | (0 if done else select.EPOLLOUT))
+
+    def _drop(self, peer: Peer) -> None:
+        if self._peers.pop(peer.number, None) is None:
+            return
+        del self._by_fd[peer.sock.fileno()]
+        self._epoll.unregister(peer.sock)
+        peer.sock.close()
+        peer.inbox.close()
+        self._batch.append((peer.number, ev.Left()))
+
+    def _close(self) -> None:
+        for peer in list(self._peers.values()):
+            peer.sock.close()
+        for descriptors in self._segments.values():
+            descriptors.close()
+        self._epoll.close()

@@ -1,0 +1,97 @@
+"""The server's end of the nursery, the process that forks workers. Starts it, and starts it again.
+
+The server forks nothing itself: a fork of it would inherit every client's socket.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import msgspec
+
+from workbench.core.events import WorkerExited, WorkerForked
+from workbench.core.instructions import Fork, Kill
+from workbench.server.settings import Settings
+from workbench.wire.streams import Inbox, Outbox
+
+_THREAD_LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+_decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
+
+
+class Nursery:
+    """A running nursery. ``sock`` is for the loop to watch."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._alive: set[int] = set()
+        self._start()
+
+    def _start(self) -> None:
+        self.sock, theirs = socket.socketpair()
+        self.sock.setblocking(False)
+        self._outbox = Outbox()
+        self._inbox = Inbox(_decode)
+        env = os.environ.copy()
+        for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
+            env.setdefault(variable, str(self._settings.threads))
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "workbench.worker.nursery",
+                    str(theirs.fileno()),
+                    msgspec.json.encode(self._settings).decode(),
+                ],
+                env=env,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+
+    def send(self, instruction: Fork | Kill) -> None:
+        """Tell it to fork, or to kill one of its own."""
+        if isinstance(instruction, Fork):
+            self._alive.add(instruction.worker)
+        self._outbox.put(instruction)
+        try:
+            self._outbox.send(self.sock.sendmsg)
+        except OSError:
+            pass  # it died; the loop reads the end of the stream next
+
+    def read(self) -> list[WorkerForked | WorkerExited]:
+        """What it says. If it died, its workers did too: say so, and start another."""
+        events: list[WorkerForked | WorkerExited] = []
+        try:
+            more = self._inbox.receive(self.sock.recvmsg)
+        except BlockingIOError:
+            return events
+        except ConnectionResetError:
+            more = False
+        while messages := self._inbox.messages():
+            events.append(messages.popleft())
+        self._alive -= {e.worker for e in events if isinstance(e, WorkerExited)}
+        if not more:
+            self.close()
+            events += [WorkerExited(worker, -9) for worker in self._alive]
+            self._alive.clear()
+            self._start()
+        return events
+
+    def close(self) -> None:
+        """Hang up: it ends its workers and itself. Waits for that."""
+        self.sock.close()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # and the kernel kills the workers after it
+            self._process.wait()

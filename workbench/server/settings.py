@@ -1,0 +1,23 @@
+"""What a server process is told at its start. Plain data."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """One session's settings, as JSON on the command line.
+
+    ``listener`` is the inherited descriptor of the listening socket at ``address``; ``files``
+    are removed at the end; ``path`` is the driver's ``sys.path``, so that workers import what
+    the notebook can; ``threads`` is how many threads a worker's libraries may use.
+    """
+
+    session: str
+    listener: int
+    address: str
+    files: tuple[str, ...]
+    workers: int
+    capacity: int
+    threads: int
+    path: tuple[str, ...]

@@ -1,0 +1,47 @@
+"""Numbers for people: bytes and seconds to text and back."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def human_bytes(n: float) -> str:
+    """1234567 → '1.2 MB' (powers of 1000, as disks and GB/s are counted)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(n) < 999.5:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} TB"
+
+
+def human_seconds(s: float) -> str:
+    """0.00123 → '1.2 ms'."""
+    if s < 999.5e-6:
+        return f"{s * 1e6:.3g} µs"
+    if s < 0.9995:
+        return f"{s * 1e3:.3g} ms"
+    return f"{s:.3g} s"
+
+
+def parse_bytes(text: str) -> int:
+    """'8GB' → 8000000000, '512MiB' → 536870912, '1e9' and '1000' as they are.
+
+    Raises
+    ------
+    ValueError
+        If it isn't a size above zero.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
+    factor = {**_UNITS, **_BINARY}.get(match[2]) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a size; write it like 500MB, 2GB or 1.5GiB")
+    try:
+        size = int(float(match[1]) * factor)
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise ValueError(f"{text!r} is not a size above zero; write it like 500MB or 2GB")
+    return size

@@ -1,0 +1,44 @@
+"""Frames: a 4-byte big-endian length, then that many bytes. Knows nothing of what is inside."""
+
+from __future__ import annotations
+
+import struct
+
+from workbench.errors import ProtocolError
+
+LARGEST = 64 << 20
+"""No frame is longer: ours are cut well below, and one inline object is far smaller."""
+
+_LENGTH = struct.Struct(">I")
+HEAD = _LENGTH.size
+
+
+def frame(payload: bytes) -> bytes:
+    """The payload with its length before it."""
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def split(data: bytes) -> tuple[list[bytes], bytes]:
+    """All whole frames' payloads at the start of ``data``, and what is left over.
+
+    A pure function: whoever feeds bytes in keeps the rest, so nothing is half-taken when a
+    signal lands in the middle.
+
+    Raises
+    ------
+    ProtocolError
+        If a length is zero or larger than `LARGEST`: the peer doesn't speak our protocol.
+    """
+    payloads = []
+    start = 0
+    size = len(data)
+    while size - start >= HEAD:
+        (length,) = _LENGTH.unpack_from(data, start)
+        if not 0 < length <= LARGEST:
+            raise ProtocolError(f"A frame of {length} bytes was announced; 1 to {LARGEST} can be.")
+        end = start + HEAD + length
+        if end > size:
+            break
+        payloads.append(data[start + HEAD : end])
+        start = end
+    return payloads, data[start:]

@@ -1,0 +1,171 @@
+"""The worker's loop: take a task, build its arguments, run it, hand over its results.
+
+The main thread runs tasks. `add` and `recall` run in whichever thread reads the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from workbench.client.tasks import SLOTTED, fill_slots
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.serialization import codec
+from workbench.worker.tracebacks import describe_error
+
+if TYPE_CHECKING:
+    from workbench.client.client import Client
+
+HOLD_BACK = 0.0005
+"""Seconds for which results of short tasks wait for each other while more tasks are queued."""
+
+
+class Failed:
+    """One result that is an exception, beside others that are values."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Executor:
+    """Runs what the server sends to ``client``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._queue: deque[do.Run] = deque()
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._waits = 0
+        client.on_run = self.add
+        client.on_recall = self.recall
+        client.on_forget = self._forget
+        client.on_end = self._session_over
+        client.blocking = self._lend_slot
+
+    def serve(self) -> None:
+        """Run tasks until the process is told to end (see `_session_over`)."""
+        connection, queue = self._client.connection, self._queue
+        flushed = time.perf_counter()
+        while True:
+            if not queue:
+                connection.wait_for(lambda: bool(queue))
+                flushed = time.perf_counter()
+            elif time.perf_counter() - flushed > HOLD_BACK:
+                connection.flush()
+                flushed = time.perf_counter()
+            try:
+                run = queue.popleft()
+            except IndexError:  # recalled meanwhile
+                continue
+            connection.post(self._run(run))
+            del run
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def add(self, run: do.Run) -> None:
+        """One more task, unless the running one has lent our slot away."""
+        if self._waits:
+            self._client.connection.send(ev.GaveBack((run.task,)))
+        else:
+            self._queue.append(run)
+
+    def recall(self, count: int) -> None:
+        """Give back up to ``count`` tasks that haven't begun, the last ones first."""
+        tasks = self._take_back(count)
+        self._client.connection.send(ev.GaveBack(tasks, asked=True))
+
+    def _take_back(self, count: int) -> tuple[int, ...]:
+        tasks: list[int] = []
+        while len(tasks) < count:
+            try:
+                tasks.append(self._queue.pop().task)
+            except IndexError:
+                break
+        return tuple(reversed(tasks))
+
+    def _forget(self, id: int) -> None:
+        self._functions.pop(id, None)
+
+    def _session_over(self, reason: str) -> None:
+        # A task may be in the middle of anything, but nobody is left who could want its result.
+        os._exit(0)
+
+    @contextlib.contextmanager
+    def _lend_slot(self) -> Iterator[None]:
+        """Around every wait for other objects: what was queued here may be what we wait for."""
+        self._waits += 1
+        self._client.connection.post(ev.GaveBack(self._take_back(len(self._queue) + 1)))
+        self._client.connection.post(ev.Blocked())
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            self._client.connection.post(ev.Unblocked())
+
+    # -- one task: the main thread --------------------------------------------------------------------
+
+    def _run(self, run: do.Run) -> ev.Done:
+        self._client.task = run.task
+        self._client.origin = run.origin  # what a nested task prints goes where ours does
+        started = time.perf_counter()
+        try:
+            function = self._function(run)
+            args, kwargs = self._arguments(run)
+            started = time.perf_counter()
+            result = function(*args, **kwargs)
+            seconds = time.perf_counter() - started
+            values = self._results(run, result)
+        except BaseException as error:
+            seconds = time.perf_counter() - started
+            value = self._encode_error(error, run.name)
+            values = (value,) * run.returns
+        finally:
+            self._client.task = 0
+        return ev.Done(run.task, values, seconds)
+
+    def _function(self, run: do.Run) -> Callable[..., Any]:
+        function = self._functions.get(run.function)
+        if function is None:
+            loaded = self._client.read(run.function, run.values[-1])
+            self._functions[run.function] = function = loaded
+        return function
+
+    def _arguments(self, run: do.Run) -> tuple[Any, Any]:
+        deps = run.deps
+        if not deps and not run.args:
+            return (), {}
+        values = [
+            self._client.read(id, value) for id, value in zip(deps, run.values, strict=False)
+        ]
+        packed = values.pop(0) if run.args == SLOTTED else codec.deserialize_inline(run.args)
+        return fill_slots(packed, values)
+
+    def _results(self, run: do.Run, result: Any) -> tuple[ev.Value, ...]:
+        if run.returns == 1 and type(result) is not Failed:
+            return (self._client.encode(result)[0],)
+        if run.returns == 1:
+            result = (result,)
+        elif run.returns == 0:
+            return ()
+        if not isinstance(result, tuple | list) or len(result) != run.returns:
+            size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
+            raise ValueError(
+                f"The task was submitted with num_returns={run.returns} and returned {size}. "
+                "Return a tuple of that length, or change num_returns."
+            )
+        return tuple(
+            self._encode_error(part.error, run.name)
+            if type(part) is Failed
+            else self._client.encode(part)[0]
+            for part in result
+        )
+
+    def _encode_error(self, error: BaseException, task: str) -> ev.Value:
+        described = describe_error(error, task)
+        return ev.Value(self._client.inline(described), failed=True)

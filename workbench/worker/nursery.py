@@ -1,0 +1,137 @@
+"""`python -m workbench.worker.nursery FD SETTINGS`: preloads what workers need, and forks them.
+
+Single-threaded, so that a fork is safe. It talks to the server alone, and ends with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+import msgspec
+
+from workbench.core.events import WorkerExited, WorkerForked
+from workbench.core.instructions import Fork, Kill
+from workbench.server.settings import Settings
+from workbench.wire.streams import Inbox, Outbox
+from workbench.worker.process import die_with_parent, run_worker
+
+GRACE = 0.5
+"""Seconds the workers have to end by themselves when the session ends."""
+
+_decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
+
+
+class NurseryLoop:
+    """Forks on demand, reports every birth and death."""
+
+    def __init__(self, sock: socket.socket, settings: Settings) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._settings = settings
+        self._inbox = Inbox(_decode)
+        self._outbox = Outbox()
+        self._children: dict[int, int] = {}  # pid → worker
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only for the wakeup
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def run(self) -> None:
+        """Serve until the server hangs up; then end all workers."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        more = True
+        while more:
+            for fd, _ in poll.poll():
+                if fd == self._sock.fileno():
+                    more = self._read()
+                else:
+                    os.read(self._wake_read, 4096)
+            self._reap()
+            try:
+                self._outbox.send(self._sock.sendmsg)
+            except OSError:
+                more = False
+        self._end()
+
+    def _read(self) -> bool:
+        try:
+            more = self._inbox.receive(self._sock.recvmsg)
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+        while messages := self._inbox.messages():
+            instruction = messages.popleft()
+            if isinstance(instruction, Fork):
+                self._fork(instruction.worker)
+            else:
+                for pid, worker in self._children.items():
+                    if worker == instruction.worker:
+                        os.kill(pid, signal.SIGKILL)
+        return more
+
+    def _fork(self, worker: int) -> None:
+        pid = os.fork()
+        if pid:
+            self._children[pid] = worker
+            self._outbox.put(WorkerForked(worker, pid))
+            return
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
+                os.close(fd)
+            run_worker(worker, self._settings)
+            status = 0
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            worker = self._children.pop(pid, None)
+            if worker is not None:
+                self._outbox.put(WorkerExited(worker, os.waitstatus_to_exitcode(status)))
+
+    def _end(self) -> None:
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        deadline = time.monotonic() + GRACE
+        self._reap()
+        while self._children and time.monotonic() < deadline:
+            poll.poll((deadline - time.monotonic()) * 1000)
+            self._reap()
+        for pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._children:
+            os.waitpid(pid, 0)
+
+
+def main() -> None:
+    """Preload, then serve."""
+    parent = os.getppid()
+    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    die_with_parent(parent)
+    sys.path.extend(p for p in settings.path if p not in sys.path)
+    # What every worker needs, loaded once and shared by all of them copy-on-write. `freeze`
+    # keeps the collector from touching (and so copying) those pages in each.
+    import workbench.worker.preload  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    NurseryLoop(socket.socket(fileno=int(sys.argv[1])), settings).run()
+
+
+if __name__ == "__main__":
+    main()

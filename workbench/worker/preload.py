@@ -1,0 +1,10 @@
+"""What the nursery imports before it forks: all that a first task or cell is likely to need."""
+
+import cloudpickle
+import numpy
+
+import workbench.api
+import workbench.worker.cells
+import workbench.worker.executor
+
+__all__ = ["cloudpickle", "numpy", "workbench"]

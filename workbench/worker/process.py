@@ -1,0 +1,50 @@
+"""A worker process from its fork to its end. What a task is, `executor` knows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+from workbench import current
+from workbench.server.settings import Settings
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, whatever it is doing then.
+
+    Parameters
+    ----------
+    parent : int
+        Who the parent was before the call: if it is gone already, we go too.
+    """
+    import ctypes
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def run_worker(number: int, settings: Settings) -> None:
+    """The forked child's life. Returns when the session has no more use for it."""
+    from workbench.client.client import Client
+    from workbench.worker.capture import Capture
+    from workbench.worker.executor import Executor
+
+    nursery = os.getppid()
+    die_with_parent(nursery)
+    # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.argv = ["workbench-worker"]
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.connect(settings.address)
+    client = Client(sock, settings.session, worker=number, threads=settings.threads)
+    current.set(client)
+    executor = Executor(client)
+    sys.stdout = Capture("stdout", client)
+    sys.stderr = Capture("stderr", client)
+    executor.serve()

@@ -1,0 +1,75 @@
+"""A task's exception → the TaskError its reader sees: text and places, no live objects."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import traceback
+from types import TracebackType
+
+import workbench
+from workbench.errors import TaskError, task_error
+from workbench.serialization.pickler import dumps
+
+MOST_FRAMES = 60
+MOST_TEXT = 8000
+"""Characters kept of a message: errors travel inline."""
+
+_OURS = os.path.dirname(workbench.__file__) + os.sep
+
+Frames = list[tuple[str, int, str, str]]
+
+
+def describe_error(error: BaseException, task: str) -> TaskError:
+    """What to send in place of ``error``; always picklable.
+
+    It is an instance of the error's type where that type can travel.
+    """
+    notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
+    kind: type[BaseException] = type(error)
+    if isinstance(error, TaskError):  # a task that got another task's failure
+        kind = getattr(kind, "_cause", kind)
+        text = error.cause_text
+        notes += ["", f"It came from task {error.task!r}:", *error.remote_traceback()]
+        notes += error.remote_notes
+    else:
+        text = "".join(traceback.format_exception_only(error)).strip()[:MOST_TEXT]
+        notes += _chain(error)
+    described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
+    try:
+        pickle.loads(dumps(described))
+    except Exception:  # the type can't travel: its text can
+        described = TaskError(task, text, described.frames, notes)
+    return described
+
+
+def frames_of(tb: TracebackType | None) -> Frames:
+    """The traceback without our own frames. Source lines only where this process has them."""
+    frames: Frames = []
+    for frame, lineno in traceback.walk_tb(tb):
+        code = frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            line = linecache.getline(code.co_filename, lineno, frame.f_globals).strip()
+            frames.append((code.co_filename, lineno, code.co_name, line))
+    if len(frames) > MOST_FRAMES:
+        half = MOST_FRAMES // 2
+        gap = ("…", 0, f"{len(frames) - 2 * half} frames left out", "")
+        frames = [*frames[:half], gap, *frames[-half:]]
+    return frames
+
+
+def _chain(error: BaseException) -> list[str]:
+    """The exceptions this one was raised from, as text."""
+    lines: list[str] = []
+    seen = {id(error)}
+    while True:
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None or id(cause) in seen or len(lines) > 20:
+            return lines
+        seen.add(id(cause))
+        how = "Caused by" if error.__cause__ else "While handling"
+        text = "".join(traceback.format_exception_only(cause)).strip()[:MOST_TEXT]
+        lines += ["", f"{how}: {text}"]
+        lines += [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(cause.__traceback__)]
+        error = cause
