@@ -108,7 +108,11 @@ class Client:
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
             ev.Output: self._show,
         }
-        self.connection.send(ev.Hello(os.getpid(), prefix, worker, linger, label))
+        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
+
+    def join(self) -> None:
+        """Say hello. From now on messages come, so whoever handles them must be in place."""
+        self.connection.send(self._hello)
 
     # -- objects ------------------------------------------------------------------------------
 

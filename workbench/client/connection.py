@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +61,8 @@ class Connection:
         self._writer = threading.Lock()
         self._reader = threading.RLock()  # a handler may itself wait for something
         self._leading = False
+        self._leads = 0  # how often somebody has stopped leading
+        self._armed = True  # the socket wakes the thread
         self._progress = threading.Condition()
         self._followers = 0
         self._sent_at = 0.0
@@ -69,7 +73,7 @@ class Connection:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._gate = select.epoll()
         self._gate.register(self._wake, select.EPOLLIN)
-        self._gate.register(sock, select.EPOLLIN)
+        self._gate.register(sock, select.EPOLLIN)  # `_armed`
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._put = self._outbox.put
@@ -139,7 +143,6 @@ class Connection:
         """
         if done():
             return True
-        self.flush()
         deadline = None if timeout is None else time.monotonic() + timeout
         while not done():
             left = None if deadline is None else deadline - time.monotonic()
@@ -160,8 +163,9 @@ class Connection:
     def _lead(self, done: Callable[[], bool], deadline: float | None) -> None:
         """Read, with the thread kept out, until done or late. Holds ``_reader``."""
         nested, self._leading = self._leading, True
-        self._gate.modify(self._sock, 0)
         try:
+            self._disarm()
+            self.flush()
             while self._ended is None and not done():
                 timeout = None
                 if deadline is not None:
@@ -176,8 +180,21 @@ class Connection:
                     return
         finally:
             self._leading = nested
-            if self._ended is None and not nested:
-                self._gate.modify(self._sock, select.EPOLLIN)
+            # The thread takes over when it finds that nobody has led since its last look: a
+            # loop of short waits isn't interrupted between two of them.
+            self._leads += 1
+            self.wake()
+
+    def _disarm(self) -> None:
+        """Keep the socket from waking the thread."""
+        if self._armed:
+            self._armed = False
+            self._gate.modify(self._sock, 0)
+
+    def _arm(self) -> None:
+        if not self._armed and self._ended is None:
+            self._gate.modify(self._sock, select.EPOLLIN)
+            self._armed = True
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
@@ -221,14 +238,25 @@ class Connection:
     # -- the connection's thread ---------------------------------------------------------------------
 
     def _serve(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:  # a bug of ours: better a clear end than a silent hang
+            traceback.print_exc(file=sys.__stderr__)
+            self._end(f"The connection's thread failed: {type(error).__name__}: {error}")
+
+    def _loop(self) -> None:
+        leads = -1
         while not self._closing:
-            self._asleep = True  # first, so that whatever is queued from here on wakes us
-            timeout = None
-            if self._outbox and self._ended is None:
-                self._asleep = False
-                timeout = TICK
+            quiet = not self._outbox and not self._leading and self._leads == leads
+            if quiet:
+                self._arm()
+                self._asleep = True  # from here on, who leaves us work wakes us ...
+                quiet = not self._outbox and self._leads == leads  # ... and what was before?
+            leads = self._leads
+            ready = self._gate.poll(None if quiet else TICK)
+            self._asleep = False
             woken = False
-            for fd, _ in self._gate.poll(timeout):
+            for fd, _ in ready:
                 if fd == self._wake:
                     os.eventfd_read(self._wake)
                     woken = True
@@ -238,11 +266,10 @@ class Connection:
                     finally:
                         self._reader.release()
                         self._notify()
-            self._asleep = False
-            if woken:
-                continue  # give whoever woke us a tick's time to send it along
-            if self._ended is None:
-                self.flush()
+                else:
+                    self._disarm()  # somebody leads
+            if not woken and self._outbox and self._ended is None:
+                self.flush()  # it has waited a tick, or an answer is due
 
     # -- the end -------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class LocalEngine(Client):
         self._process = process
         label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
         super().__init__(sock, session, linger=config.linger, label=label, threads=config.cpus)
+        self.join()
 
     def close(self) -> None:
         """Leave the session; if it was ours alone, wait until its processes are gone."""

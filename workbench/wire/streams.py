@@ -30,7 +30,9 @@ FRAME_MESSAGES = 512
 CARRIERS: dict[type, int] = {Opened: 2, Shared: 1}
 """How many descriptors travel beside a message of these types."""
 
-READ_SIZE = 256 << 10
+READ_SIZE = 64 << 10
+"""Bytes read at a time: malloc takes more than 128 KiB from the kernel, and gives it back."""
+
 ANCILLARY = socket.CMSG_SPACE(64 * array("i").itemsize)
 
 _popleft = methodcaller("popleft")

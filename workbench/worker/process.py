@@ -47,4 +47,5 @@ def run_worker(number: int, settings: Settings) -> None:
     executor = Executor(client)
     sys.stdout = Capture("stdout", client)
     sys.stderr = Capture("stderr", client)
+    client.join()
     executor.serve()
