@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.engines.base import Engine
 
 _engine: Engine | None = None
+_watcher: Callable[[Engine], None] | None = None
 
 
 def get() -> Engine | None:
@@ -19,3 +21,17 @@ def set(engine: Engine | None) -> None:
     """Make it the current one."""
     global _engine
     _engine = engine
+    if engine is not None and _watcher is not None:
+        _watcher(engine)
+
+
+def watch(watcher: Callable[[Engine], None] | None) -> None:
+    """Have ``watcher`` called with the current engine, and with each that becomes it.
+
+    The notebook's extension does, so that a session which `put` or ``.remote()`` starts by
+    itself shows its output in the cells too.
+    """
+    global _watcher
+    _watcher = watcher
+    if _engine is not None and watcher is not None:
+        watcher(_engine)

@@ -32,11 +32,11 @@ class MagicError(WorkbenchError):
     """A magic was used in a way it can't be: an unknown option, a missing argument."""
 
 
-class CellSyntaxError(WorkbenchError, SyntaxError):
-    """A ``%%remote`` cell is not valid Python. Nothing was sent."""
+class CellSyntaxError(WorkbenchError, ValueError):
+    """A ``%%remote`` cell is not valid Python. Nothing was sent.
 
-    def __str__(self) -> str:  # SyntaxError's own __str__ would add a second "(file, line n)"
-        return str(self.args[0]) if self.args else ""
+    Not a SyntaxError: IPython shows those its own way, with a traceback that leads nowhere.
+    """
 
 
 class NotDefinedError(WorkbenchError, NameError):

@@ -9,7 +9,9 @@ import itertools
 import os
 import secrets
 import socket
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
@@ -75,7 +77,8 @@ class Client:
         self.workers = 0
         self.capacity = 0
         self.output: OutputSink | None = None
-        self.origin = 0
+        self.joined = True
+        self.origin: Callable[[], int] = int
         self.task = 0  # in a worker: the running task's id; 0 between tasks
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
@@ -321,7 +324,7 @@ class Client:
         self.connection.send(
             ev.Submit(
                 task, handle[1].id, payload, deps, contains, returns,
-                options.name or function.name, self.origin, options.max_retries,
+                options.name or function.name, self.origin(), options.max_retries,
             )
         )  # fmt: skip
         return refs
@@ -349,7 +352,7 @@ class Client:
         What is shown while no task runs goes nowhere a person would look for it: it is dropped.
         """
         if self.task:
-            self.connection.send(ev.Output(self.task, kind, data))
+            self.connection.post(ev.Output(self.task, kind, data))
 
     # -- the session --------------------------------------------------------------------------
 
@@ -367,7 +370,9 @@ class Client:
         """See `Engine.state`."""
         value = self._values.get(ref.id)
         if value is None:
-            return "session over" if self.connection.ended else "pending or elsewhere"
+            if self.connection.ended is not None:
+                return "session over"
+            return "pending" if ref.id in self._expected else "in the store"
         if value.failed:
             return "failed"
         return "ready"
@@ -428,6 +433,7 @@ class Client:
         messages = []
         drops: list[int] = []
         unviews: list[int] = []
+        shows = False
         for message in queued:
             if type(message) is HandleWatch:
                 drops.extend([message.id] * message.grants)
@@ -438,13 +444,14 @@ class Client:
                 unviews.append(message.id)
                 self._store.buried(message)
             else:
+                shows = shows or type(message) is ev.Output
                 messages.append(message)
         # After the rest: a drop that comes late is harmless, one that comes early is not.
         if unviews:
             messages.append(ev.Unview(tuple(unviews)))
         if drops:
             messages.append(ev.Drop(tuple(drops)))
-        return messages
+        return _texts_joined(messages) if shows else messages
 
     def _reduce_ref(self, inside: list[int], ref: ObjectRef) -> tuple[Any, ...]:
         self._check_refs([ref])
@@ -500,7 +507,10 @@ class Client:
 
     def _show(self, message: ev.Output) -> None:
         if self.output is not None:
-            self.output(message.origin, message.kind, message.data)
+            try:
+                self.output(message.origin, message.kind, message.data)
+            except Exception:  # what shows output must not be able to end the connection
+                traceback.print_exc(file=sys.__stderr__)
 
     def _ended(self, reason: str) -> None:
         """The connection is gone, or we leave: nothing pending will ever come."""
@@ -517,3 +527,21 @@ class Client:
 
 def _chunks(ids: list[int]) -> Iterable[tuple[int, ...]]:
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
+
+
+def _texts_joined(messages: list[Any]) -> list[Any]:
+    """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
+
+    def stream(message: Any) -> object:
+        if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
+            return message.task, message.kind
+        return id(message)
+
+    joined = []
+    for _, group in itertools.groupby(messages, stream):
+        first, *others = group
+        if others:
+            data = b"".join([first.data, *(m.data for m in others)])
+            first = ev.Output(first.task, first.kind, data)
+        joined.append(first)
+    return joined

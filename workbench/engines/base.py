@@ -47,9 +47,11 @@ class Engine(Protocol):
     session: str
     workers: int
     capacity: int
+    joined: bool
+    """Whether the session was there before this process came."""
     output: OutputSink | None
-    origin: int
-    """Number that tasks submitted from now on carry to ``output``."""
+    origin: Callable[[], int]
+    """Asked at each submit: the number that the task carries to ``output``."""
 
     @property
     def ended(self) -> str | None:

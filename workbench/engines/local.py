@@ -24,16 +24,17 @@ BACKLOG = 64
 
 
 class LocalEngine(Client):
-    """A driver's client. ``started``: this process started the server (else it joined one)."""
+    """A driver's client. ``process``: the server, if this process started it."""
 
     def __init__(
         self, sock: socket.socket, session: str, config: Config, process: ServerProcess | None
     ) -> None:
-        self.started = process is not None
-        self.config = config
         self._process = process
         label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
         super().__init__(sock, session, linger=config.linger, label=label, threads=config.cpus)
+        if process is not None:  # what its Welcome will say
+            self.joined = False
+            self.workers, self.capacity = config.workers, config.memory
         self.join()
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ class Capture(io.TextIOBase):
         return False
 
     def write(self, text: str) -> int:
-        """Send it: at once if the line is quiet, else with what comes in the next milliseconds."""
+        """Send it, together with what comes in the next few milliseconds."""
         if text:
             self._client.show(self._kind, text.encode("utf-8", "backslashreplace"))
         return len(text)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.client.tasks import SLOTTED, fill_slots
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.errors import WorkbenchError
 from workbench.serialization import codec
 from workbench.worker.tracebacks import describe_error
 
@@ -112,7 +113,7 @@ class Executor:
 
     def _run(self, run: do.Run) -> ev.Done:
         self._client.task = run.task
-        self._client.origin = run.origin  # what a nested task prints goes where ours does
+        self._client.origin = lambda: run.origin  # what a nested task prints goes where ours does
         started = time.perf_counter()
         try:
             function = self._function(run)
@@ -159,12 +160,16 @@ class Executor:
                 f"The task was submitted with num_returns={run.returns} and returned {size}. "
                 "Return a tuple of that length, or change num_returns."
             )
-        return tuple(
-            self._encode_error(part.error, run.name)
-            if type(part) is Failed
-            else self._client.encode(part)[0]
-            for part in result
-        )
+        return tuple(self._part(part, run.name) for part in result)
+
+    def _part(self, part: Any, task: str) -> ev.Value:
+        """One of several results. If it can't be sent, that is its own failure alone."""
+        try:
+            if type(part) is Failed:
+                raise part.error
+            return self._client.encode(part)[0]
+        except WorkbenchError as error:
+            return self._encode_error(error, task)
 
     def _encode_error(self, error: BaseException, task: str) -> ev.Value:
         described = describe_error(error, task)

@@ -1,0 +1,318 @@
+"""Which names a cell reads and which it gives back, from its syntax tree. Runs nothing."""
+
+from __future__ import annotations
+
+import ast
+import symtable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.errors import CellSyntaxError
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True, slots=True)
+class CellNames:
+    """What a cell needs and makes, each in the order of first appearance.
+
+    Attributes
+    ----------
+    required : tuple of str
+        Read for certain before the cell itself gives them a value (builtins included).
+    optional : tuple of str
+        Perhaps read: in a branch, or in a function that may be called later.
+    assigned : tuple of str
+        What comes back: names the cell assigns, without imports, functions, classes, loop
+        variables, ``as`` names and ``_private`` ones.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    assigned: tuple[str, ...]
+
+
+def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
+    """Find the names of a cell.
+
+    Parameters
+    ----------
+    source : str
+        The cell's body.
+    filename, first_line
+        Where the body is, for the error.
+
+    Raises
+    ------
+    CellSyntaxError
+        If it isn't Python; the message shows the place.
+    """
+    try:
+        tree = ast.parse(source, filename)
+        compile(tree, filename, "exec")  # what the parser lets pass: `return` outside a function
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes
+        raise CellSyntaxError(_explain(error, first_line)) from None
+    scan = _Scan()
+    scan.visit(tree)
+    required = tuple(scan.required)
+    return CellNames(
+        required,
+        tuple(name for name in scan.optional if name not in scan.required),
+        tuple(name for name in scan.assigned if not name.startswith("_")),
+    )
+
+
+class _Scan(ast.NodeVisitor):
+    """Walks the module's level in the order in which it runs.
+
+    A name is *bound* once it surely has a value, *perhaps* bound if a branch may have given it
+    one. What functions refer to is read when they are called, so it counts as perhaps read.
+    """
+
+    def __init__(self) -> None:
+        self.required: dict[str, None] = {}  # dicts as ordered sets
+        self.optional: dict[str, None] = {}
+        self.assigned: dict[str, None] = {}
+        self._bound: set[str] = set()
+        self._perhaps: set[str] = set()
+        self._depth = 0  # how many branches we are in
+        self._hidden: list[set[str]] = []  # the targets of the comprehensions we are in
+        self._anything = False  # after `from m import *` any name may be bound
+
+    # -- reading and binding ------------------------------------------------------------------
+
+    def _read(self, name: str, certain: bool = True) -> None:
+        if name in self._bound or any(name in names for names in self._hidden):
+            return
+        certain &= not (self._depth or self._anything or name in self._perhaps)
+        (self.required if certain else self.optional)[name] = None
+
+    def _bind(self, target: ast.AST, returned: bool) -> None:
+        """A target of an assignment; the objects and indices in it are read first."""
+        names = []
+        for node in _in_order(target):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.append(node.id)
+            elif isinstance(node, ast.Name):
+                self._read(node.id)
+        for name in names:
+            self._set(name, returned)
+
+    def _set(self, name: str, returned: bool = False) -> None:
+        self._bound.add(name)
+        if returned:
+            self.assigned[name] = None
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._read(node.id)
+        elif isinstance(node.ctx, ast.Del):
+            self._read(node.id)
+            self._bound.discard(node.id)
+            if not self._depth:
+                self.assigned.pop(node.id, None)
+
+    # -- assignments --------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self._bind(target, returned=True)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self._read(node.target.id)
+        self.visit(node.value)
+        self._bind(node.target, returned=True)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self._bind(node.target, returned=True)
+        self._perhaps_read(node.annotation)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self._bind(node.target, returned=True)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._set(alias.asname or alias.name.partition(".")[0])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                self._anything = True
+            else:
+                self._set(alias.asname or alias.name)
+
+    # -- branches -----------------------------------------------------------------------------
+
+    def _branch(self, *bodies: Iterable[ast.AST]) -> None:
+        """Bodies of which each may run or not: what they bind is only perhaps bound after."""
+        for body in bodies:
+            before = self._bound.copy()
+            self._depth += 1
+            for node in body:
+                self.visit(node)
+            self._depth -= 1
+            self._perhaps |= self._bound - before
+            self._bound &= before
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._branch(node.body, node.orelse)
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self._branch(node.body, node.orelse)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self._perhaps |= _stored(node.target) - self._bound
+        before = self._bound.copy()
+        self._bind(node.target, returned=False)
+        self._branch(node.body)
+        self._bound &= before
+        self._branch(node.orelse)
+
+    visit_AsyncFor = visit_For
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self.visit(item.context_expr)
+            if item.optional_vars is not None:
+                self._bind(item.optional_vars, returned=False)
+        for statement in node.body:
+            self.visit(statement)
+
+    visit_AsyncWith = visit_With
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self._branch(node.body, node.handlers, node.orelse)
+        for statement in node.finalbody:
+            self.visit(statement)
+
+    visit_TryStar = visit_Try
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name is not None:
+            self._set(node.name)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        for case in node.cases:
+            self._branch([case])
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self.generic_visit(node)
+        if node.name is not None:
+            self._set(node.name)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        if node.name is not None:
+            self._set(node.name)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self.generic_visit(node)
+        if node.rest is not None:
+            self._set(node.rest)
+
+    # -- other scopes -------------------------------------------------------------------------
+
+    def visit_FunctionDef(self, node: Function) -> None:
+        for decorator in node.decorator_list:
+            self.visit(decorator)
+        self._defaults(node.args)
+        self._set(node.name)
+        self._perhaps_read(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._defaults(node.args)
+        self._perhaps_read(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for expression in [*node.decorator_list, *node.bases, *node.keywords]:
+            self.visit(expression)
+        self._set(node.name)
+        self._perhaps_read(node)
+
+    def _defaults(self, args: ast.arguments) -> None:
+        for default in [*args.defaults, *args.kw_defaults]:
+            if default is not None:
+                self.visit(default)
+
+    def _perhaps_read(self, node: ast.AST) -> None:
+        for name in _global_names(node):
+            self._read(name, certain=False)
+
+    def visit_ListComp(self, node: Comprehension) -> None:
+        first, *others = node.generators
+        self.visit(first.iter)  # evaluated outside, where the targets don't hide anything
+        self._hidden.append(set().union(*(_stored(g.target) for g in node.generators)))
+        for condition in first.ifs:
+            self.visit(condition)
+        for generator in others:
+            for part in (generator.iter, *generator.ifs):
+                self.visit(part)
+        if isinstance(node, ast.DictComp):
+            self.visit(node.key)
+            self.visit(node.value)
+        else:
+            self.visit(node.elt)
+        self._hidden.pop()
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
+
+
+def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all below it, depth first."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _in_order(child)
+
+
+def _stored(target: ast.AST) -> set[str]:
+    return {
+        node.id
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _global_names(node: ast.AST) -> list[str]:
+    """Names the node's scopes look up in the module: the compiler's own answer."""
+    names: list[str] = []
+    tables = [symtable.symtable(ast.unparse(node), "<cell>", "exec")]
+    while tables:
+        table = tables.pop()
+        names += [s.get_name() for s in table.get_symbols() if _is_module_read(table, s)]
+        tables += table.get_children()
+    return names
+
+
+def _is_module_read(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
+    if not symbol.is_referenced():
+        return False
+    return symbol.is_global() or table.get_type() == "module"
+
+
+def _explain(error: SyntaxError | ValueError, first_line: int) -> str:
+    if not isinstance(error, SyntaxError):
+        return f"The cell is not valid Python: {error}. Nothing was sent."
+    lines: Sequence[str] = (error.text or "").rstrip("\n").splitlines()[:1]
+    place = f"line {(error.lineno or 1) + first_line - 1}"
+    shown = "".join(f"\n    {line}" for line in lines)
+    if lines and error.offset:
+        shown += "\n    " + " " * (error.offset - 1) + "^"
+    hint = ""
+    if lines and lines[0].lstrip().startswith(("%", "!")):
+        hint = " Magics and shell commands run in the notebook: take them out of the cell."
+    return f"{error.msg}, in {place} of the cell. Nothing was sent.{hint}{shown}"

@@ -1,0 +1,80 @@
+"""`%load_ext workbench` and `%unload_ext workbench`: puts the parts together, takes them apart."""
+
+from __future__ import annotations
+
+from concurrent.futures import wait
+from typing import Any
+
+from workbench import api, current
+from workbench.engines.base import Engine
+from workbench.errors import WorkbenchError
+from workbench.ipython.magics import BarePut, WorkbenchMagics
+from workbench.ipython.status import started_line
+
+
+class Extension:
+    """The extension in one shell, from load to unload."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._magics = WorkbenchMagics(shell)
+        self._router = self._magics.router
+        self._bare_put = BarePut()
+        self._hooks = {
+            "pre_run_cell": self._router.enter_cell,
+            "post_run_cell": self._cell_ended,
+        }
+
+    def attach(self) -> None:
+        """Put everything in its place."""
+        self._shell.register_magics(self._magics)
+        self._shell.ast_transformers.append(self._bare_put)
+        for event, hook in self._hooks.items():
+            self._shell.events.register(event, hook)
+        current.watch(self._meet)
+
+    def detach(self) -> None:
+        """Leave the shell as it was."""
+        current.watch(None)
+        for event, hook in self._hooks.items():
+            self._shell.events.unregister(event, hook)
+        self._shell.ast_transformers.remove(self._bare_put)
+        manager = self._shell.magics_manager
+        manager.registry.pop(type(self._magics).__name__)
+        for kind, names in self._magics.magics.items():
+            for name in names:
+                manager.magics[kind].pop(name, None)
+
+    def _meet(self, engine: Engine) -> None:
+        """Whoever starts the session, its output comes to the cells of this shell."""
+        engine.output = self._router.sink
+        engine.origin = self._router.origin
+
+    def _cell_ended(self, result: Any = None) -> None:
+        self._magics.bindings.prune(self._shell.user_ns)
+        if self._router.headless:
+            # nbclient and what is built on it keep a cell's output only until the next one
+            # begins. So there background cells end with the cell that started them.
+            wait(self._magics.running)
+
+
+def load(shell: Any) -> None:
+    """Register the magics and start the session; says in one line what it started."""
+    extension = Extension(shell)
+    extension.attach()
+    shell.workbench = extension  # for `unload`; and it keeps the hooks alive
+    if api.is_initialized():
+        return
+    try:
+        print(started_line(api.init()))
+    except WorkbenchError as error:
+        print(f"{type(error).__name__}: {error}\n`%workbench start` tries again.")
+
+
+def unload(shell: Any) -> None:
+    """End the session, and take everything away again."""
+    extension = getattr(shell, "workbench", None)
+    if extension is not None:
+        extension.detach()
+        del shell.workbench
+    api.shutdown()
