@@ -19,6 +19,7 @@ from typing import Any
 
 from workbench.client.shield import shield
 from workbench.errors import ProtocolError, SessionError
+from workbench.polling import BriskPoll
 from workbench.wire.codec import decode_from_server
 from workbench.wire.streams import Inbox, Outbox
 
@@ -74,8 +75,9 @@ class Connection:
         self._gate = select.epoll()
         self._gate.register(self._wake, select.EPOLLIN)
         self._gate.register(sock, select.EPOLLIN)  # `_armed`
-        self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        self._poll = BriskPoll(poll.poll)
         self._put = self._outbox.put
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
@@ -174,7 +176,7 @@ class Connection:
                     self.flush()
                     if self._outbox:
                         timeout = min(timeout or TICK * 1000, TICK * 1000)
-                if self._poll.poll(timeout):
+                if self._poll(timeout):
                     self._read()
                 elif deadline is not None and time.monotonic() >= deadline:
                     return
@@ -279,7 +281,7 @@ class Connection:
             return
         end = time.monotonic() + timeout
         while self._ended is None and not self.flush() and time.monotonic() < end:
-            self._poll.poll(TICK * 1000)
+            self._poll(TICK * 1000)
         self._closing = True
         self._asleep = True
         self.wake()

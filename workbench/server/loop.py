@@ -18,6 +18,7 @@ from workbench.core import instructions as do
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.memory.segment import Descriptors, punch
+from workbench.polling import BriskPoll
 from workbench.server.nursery import Nursery
 from workbench.wire.codec import decode_from_client
 from workbench.wire.streams import Inbox, Outbox, Parcel
@@ -69,11 +70,12 @@ class Server:
         self._epoll.register(self._nursery.sock, select.EPOLLIN)
         self._batch.append((0, ev.Tick()))
         self._turn()
+        poll = BriskPoll(self._epoll.poll)
         try:
             while not self._over:
                 deadline = self._session.deadline()
                 timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
-                for fd, mask in self._epoll.poll(timeout):
+                for fd, mask in poll(timeout):
                     self._ready(fd, mask)
                 if not self._batch:
                     self._batch.append((0, ev.Tick()))
