@@ -219,6 +219,10 @@ class RemoteFunction(Generic[P, R]):
             "in this process."
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to a worker, as part of a cell or another function, it works there too."""
+        return RemoteFunction, (self._function, self._options)
+
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Submit one call.
 

@@ -15,7 +15,12 @@ from workbench.core.snapshot import Snapshot
 from workbench.ref import ObjectRef
 
 OutputSink = Callable[[int, str, bytes], None]
-"""Called with (origin, kind, data) for what tasks show; in any thread, so it must be quick."""
+"""Called with (origin, kind, data) for what tasks show; in any thread, so it must be quick.
+
+``kind`` is ``stdout`` or ``stderr`` (data: UTF-8 text), or ``display``, ``update`` or ``clear``
+(data: JSON, the content of Jupyter's ``display_data``, ``update_display_data`` or
+``clear_output`` message).
+"""
 
 
 @dataclass(frozen=True, slots=True)

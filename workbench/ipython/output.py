@@ -16,6 +16,13 @@ from typing import Any
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
 
+_MESSAGES = {
+    "display": "display_data",
+    "update": "update_display_data",
+    "clear": "clear_output",
+}
+"""Kinds of output that are Jupyter messages as they are."""
+
 _origin: ContextVar[int] = ContextVar("workbench_origin")
 
 
@@ -60,16 +67,13 @@ class Router:
 
     def sink(self, origin: int, kind: str, data: bytes) -> None:
         """Show what a task sent: see `OutputSink`."""
-        if kind == "display":
-            self._display(origin, json.loads(data))
+        if self._kernel is None:
+            self._print(kind, data)
+        elif kind in _MESSAGES:
+            self._publish(origin, _MESSAGES[kind], json.loads(data))
         else:
             text = data.decode("utf-8", "replace")
-            if self._kernel is not None:
-                self._publish(origin, "stream", {"name": kind, "text": text})
-            else:
-                stream = sys.stdout if kind == "stdout" else sys.stderr
-                stream.write(text)
-                stream.flush()
+            self._publish(origin, "stream", {"name": kind, "text": text})
 
     def failed(self, origin: int, error: BaseException) -> None:
         """Show an exception of a background cell as the cell's own."""
@@ -82,14 +86,15 @@ class Router:
         else:
             print(*lines, sep="\n", file=sys.stderr)
 
-    def _display(self, origin: int, message: dict[str, Any]) -> None:
-        if self._kernel is None:
-            print(message.get("data", {}).get("text/plain", ""))
-        elif "clear" in message:
-            self._publish(origin, "clear_output", {"wait": message["clear"]})
-        else:
-            update = message.pop("update")
-            self._publish(origin, "update_display_data" if update else "display_data", message)
+    @staticmethod
+    def _print(kind: str, data: bytes) -> None:
+        """In a terminal, all there is to show is text."""
+        if kind in ("stdout", "stderr"):
+            stream = sys.stdout if kind == "stdout" else sys.stderr
+            stream.write(data.decode("utf-8", "replace"))
+            stream.flush()
+        elif kind == "display":
+            print(json.loads(data)["data"].get("text/plain", ""))
 
     def _publish(self, origin: int, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.

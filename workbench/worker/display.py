@@ -51,7 +51,7 @@ def worker_shell() -> InteractiveShell:
             send_display(data, metadata or {}, kwargs.get("transient") or {}, kwargs.get("update"))
 
         def clear_output(self, wait: bool = False) -> None:
-            send_display({}, {"clear": wait}, {}, False)
+            send("clear", {"wait": bool(wait)})
 
     class WorkerShell(InteractiveShell):  # type: ignore[misc]
         display_pub_class = Publisher
@@ -76,11 +76,15 @@ def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
         mime: base64.b64encode(part).decode("ascii") if isinstance(part, bytes) else part
         for mime, part in data.items()
     }
-    bundle = {"data": plain, "metadata": metadata, "transient": transient, "update": bool(update)}
-    payload = json.dumps(bundle, default=str).encode()
+    bundle = {"data": plain, "metadata": metadata, "transient": transient}
+    send("update" if update else "display", bundle)
+
+
+def send(kind: str, content: Any) -> None:
+    """Send a message's content, as JSON, to whoever submitted the running task."""
     engine = current.get()
     if engine is not None:
-        engine.show("display", payload)
+        engine.show(kind, json.dumps(content, default=str).encode())
 
 
 def _figure_text(figure: Any, printer: Any, cycle: bool) -> None:

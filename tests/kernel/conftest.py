@@ -1,0 +1,163 @@
+"""A real kernel to type into. Cells collect what front ends would show under them. No assertions."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+TIMEOUT = 60.0
+
+
+class Cell:
+    """One executed cell: its outputs so far, as a front end keeps them."""
+
+    def __init__(self, number: str) -> None:
+        self.id = number
+        self.outputs: list[tuple[str, dict[str, Any]]] = []
+        self.idle = False
+        self.error: str | None = None  # of the reply: the cell itself failed
+        self.clears: list[bool] = []
+
+    def text(self, stream: str = "stdout") -> str:
+        """What was printed under the cell."""
+        return "".join(
+            c["text"] for kind, c in self.outputs if kind == "stream" and c["name"] == stream
+        )
+
+    def results(self, mime: str = "text/plain") -> list[Any]:
+        """Displayed and returned things, in one format."""
+        return [
+            content["data"][mime]
+            for kind, content in self.outputs
+            if kind in ("execute_result", "display_data") and mime in content["data"]
+        ]
+
+    @property
+    def failure(self) -> str:
+        """Name and traceback of the error shown under the cell; '' if there is none."""
+        for kind, content in self.outputs:
+            if kind == "error":
+                return content["ename"] + "\n" + "\n".join(content["traceback"])
+        return ""
+
+    def __repr__(self) -> str:
+        return f"Cell({self.outputs}, error={self.error})"
+
+
+class Kernel:
+    """A kernel and its one client."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self._environment = environment
+        self.manager.start_kernel(env={**os.environ, **environment})
+        self._connect()
+
+    def _connect(self) -> None:
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT)
+        self._cells: dict[str, Cell] = {}
+
+    def start(self, code: str, headless: bool = False) -> Cell:
+        """Send a cell; as a person at a front end does, unless ``headless``."""
+        cell = Cell(self.client.execute(code, allow_stdin=not headless))
+        self._cells[cell.id] = cell
+        return cell
+
+    def run(self, code: str, headless: bool = False) -> Cell:
+        """Send a cell and wait until it has ended (what it started may go on)."""
+        cell = self.start(code, headless)
+        self.until(lambda: cell.idle)
+        reply = self.client.get_shell_msg(timeout=TIMEOUT)
+        while reply["parent_header"].get("msg_id") != cell.id:
+            reply = self.client.get_shell_msg(timeout=TIMEOUT)
+        if reply["content"]["status"] == "error":
+            cell.error = reply["content"]["ename"]
+        return cell
+
+    def ok(self, code: str) -> Cell:
+        """Run a cell that must not fail."""
+        cell = self.run(code)
+        assert cell.error is None, cell.failure
+        return cell
+
+    def value(self, expression: str) -> str:
+        """The repr of an expression."""
+        return str(self.ok(f"print(repr({expression}), end='')").text())
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Take in messages until the condition holds."""
+        deadline = time.monotonic() + TIMEOUT
+        while not condition():
+            try:
+                self._take(self.client.get_iopub_msg(timeout=deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"waited in vain; cells: {self._cells}") from None
+
+    def _take(self, message: dict[str, Any]) -> None:
+        cell = self._cells.get(message["parent_header"].get("msg_id", ""))
+        kind, content = message["header"]["msg_type"], message["content"]
+        if cell is None:
+            return
+        if kind == "status":
+            cell.idle = cell.idle or content["execution_state"] == "idle"
+        elif kind == "clear_output":
+            cell.clears.append(content["wait"])
+        elif kind in ("stream", "display_data", "update_display_data", "execute_result", "error"):
+            cell.outputs.append((kind, content))
+
+    def interrupt(self) -> None:
+        """What the stop button does."""
+        self.manager.interrupt_kernel()
+
+    def restart(self) -> None:
+        """What "Restart kernel" does."""
+        self.client.stop_channels()
+        self.manager.restart_kernel(now=True, env={**os.environ, **self._environment})
+        self._connect()
+
+    def stop(self) -> None:
+        """Shut it down and let go of everything."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=False)
+        self.manager.cleanup_resources()
+        self.manager.context.term()
+
+
+@pytest.fixture(scope="module")
+def runtime_dir() -> Iterator[str]:
+    """A runtime directory of the module's own, short enough for sockets; empty at the end."""
+    directory = tempfile.mkdtemp(prefix="wb-")
+    yield directory
+    left = [name for name in os.listdir(directory) if name != "lock"]
+    shutil.rmtree(directory)
+    assert not left, f"left in the runtime directory: {left}"
+
+
+@pytest.fixture(scope="module")
+def kernel(runtime_dir: str) -> Iterator[Kernel]:
+    """One kernel for the module's tests."""
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
+    try:
+        yield kernel
+    finally:
+        kernel.stop()
+
+
+@pytest.fixture
+def session(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel, with the extension loaded and a session that ends with the test."""
+    kernel.ok("%load_ext workbench")
+    kernel.ok("import workbench as wb\nif not wb.is_initialized(): wb.init(workers=2)")
+    yield kernel
+    kernel.ok("%workbench stop\n%reset -f")

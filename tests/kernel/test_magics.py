@@ -1,0 +1,356 @@
+"""Each magic, typed into a real kernel."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+# -- load, status, stop, unload ------------------------------------------------------------------
+
+
+def test_load_says_in_one_line_what_it_started(kernel: Kernel) -> None:
+    kernel.ok("%unload_ext workbench")
+    line = kernel.ok("%load_ext workbench").text()
+    assert re.fullmatch(
+        r"Workbench started session \S+: \d+ workers?, store of [\d.]+ [MG]B\.\n", line
+    )
+    kernel.ok("%workbench stop")
+
+
+def test_start_takes_options_and_status_shows_them(kernel: Kernel) -> None:
+    kernel.ok("%load_ext workbench\n%workbench stop")
+    assert "No session is running" in kernel.ok("%workbench").text()
+    line = kernel.ok("%workbench start --workers 3 --memory 64MB --session desk").text()
+    assert line == "Workbench started session desk: 3 workers, store of 64 MB.\n"
+    kernel.ok("import numpy as np\na = np.zeros(10**6)\n%put a")
+    status = kernel.ok("%workbench status").text()
+    assert "Session desk, 1 notebook or script" in status
+    assert "Pool: 3 workers" in status
+    assert "8 MB of 64 MB" in status
+    assert re.search(r"^  a +8 MB +ndarray float64 \(1000000,\)$", status, re.MULTILINE)
+    kernel.ok("%workbench stop")
+
+
+def test_a_second_start_is_refused_and_changes_nothing(session: Kernel) -> None:
+    name = session.value("wb.api.engine().session")
+    cell = session.run("%workbench start --workers 4")
+    assert "SessionError" in cell.failure
+    assert "%workbench stop" in cell.failure
+    assert session.value("wb.api.engine().session") == name
+
+
+LEAKS = """
+import os, threading, psutil
+def there():
+    me = psutil.Process()
+    return (
+        {t.name for t in threading.enumerate()},
+        sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+               if os.path.lexists(f"/proc/self/fd/{fd}")
+               and "sqlite" not in os.readlink(f"/proc/self/fd/{fd}")),  # IPython's history
+        [c.cmdline() for c in me.children(recursive=True)],
+        [line for line in open("/proc/self/maps") if "workbench" in line.split("/")[-1]],
+    )
+"""
+
+
+def test_unload_leaves_nothing_behind(kernel: Kernel) -> None:
+    kernel.ok(LEAKS)
+    kernel.ok("%load_ext workbench\nimport numpy as np\n%unload_ext workbench")  # imports done
+    kernel.ok("before = there(); magics = sorted(get_ipython().magics_manager.magics['line'])")
+    kernel.ok(
+        "%load_ext workbench\n"
+        "import workbench as wb\n"
+        "a = np.ones(10**6)\n"
+        "ref = %put a\n"
+        "total = wb.get(wb.remote(np.sum).remote(ref))\n"
+        "%get a\n"
+        "del a, ref"
+    )
+    kernel.ok("during = there()")
+    kernel.ok("%unload_ext workbench")
+    kernel.ok("after = there()")
+    assert kernel.value("during == before") == "False"
+    for index in range(4):
+        assert kernel.value(f"after[{index}]") == kernel.value(f"before[{index}]")
+    assert kernel.run("%put x").text("stderr").startswith("UsageError")
+    assert kernel.value("hasattr(get_ipython(), 'workbench')") == "False"
+
+
+# -- %put and %get -------------------------------------------------------------------------------
+
+
+def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
+    line = session.ok("import numpy as np\nx = np.ones((1000, 500))\n%put x").text()
+    assert re.fullmatch(
+        r"x: ndarray float64 \(1000, 500\), 4 MB in [\d.]+ m?s, [\d.e-]+ GB/s; "
+        r"4 MB out of band in 1 buffer\n",
+        line,
+    )
+    line = session.ok("small = {'a': 1}\n%put small").text()
+    assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]s; nothing out of band\n", line)
+
+
+def test_put_gives_a_ref_only_when_asked(session: Kernel) -> None:
+    """Otherwise Out[n] would keep the object alive."""
+    bare = session.ok("x = [1, 2]\n%put x")
+    assert not bare.results()
+    session.ok("ref = %put x")
+    assert session.value("type(ref).__name__") == "'ObjectRef'"
+    assert session.value("wb.get(ref)") == "[1, 2]"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("%put --name a 1 + 1", "a", "2"),
+        ("%put -n text 'two  spaces ' + \"and 'quotes'\"", "text", '"two  spaces and \'quotes\'"'),
+        ("%put sum(n for n in (1, 2)) --name total", "total", "3"),
+    ],
+)
+def test_put_of_an_expression(session: Kernel, line: str, name: str, value: str) -> None:
+    session.ok(line)
+    session.ok(f"%get {name}")
+    assert session.value(name) == value
+
+
+def test_get_is_zero_copy_and_read_only(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.arange(10**6)\n%put x\ndel x")
+    session.ok("%get x --as y")
+    assert session.value("(y.flags.writeable, y.flags.owndata, int(y.sum()))") == (
+        "(False, False, 499999500000)"
+    )
+    assert "read-only" in session.run("y[0] = 1").failure
+    maps = "open('/proc/self/maps')"
+    inside = (
+        f"any(int(a, 16) <= y.ctypes.data < int(b, 16) and 'memfd:workbench' in line "
+        f"for line in {maps} for a, b in [line.split()[0].split('-')])"
+    )
+    assert session.value(inside) == "True"
+    session.ok("%get x --copy --as z\nz[0] = 7")
+    assert session.value("(int(z[0]), int(y[0]))") == "(7, 0)"
+
+
+# -- %%remote ------------------------------------------------------------------------------------
+
+
+def test_names_travel_and_come_back(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.ones(10**6)\n%put x\nfactor = 3\ndef times(a): return a * factor")
+    cell = session.ok(
+        "%%remote\n"
+        "import os\n"
+        "print(x.flags.writeable, x.flags.owndata, os.getpid() != 0)\n"
+        "y = times(x)\n"
+        "_hidden = 1\n"
+        "def f(): pass\n"
+        "y.sum()"
+    )
+    session.ok("%get y --as total")
+    session.until(cell.results)
+    assert cell.text() == "False False True\n"
+    assert cell.results() == ["np.float64(3000000.0)"]
+    assert session.value("type(y).__name__") == "'ObjectRef'"
+    assert session.value("float(total.sum())") == "3000000.0"
+    assert session.value("{'os', '_hidden', 'f'} & set(globals())") == "set()"
+    session.ok("ref = y\n%get y")
+    assert session.value("y is not ref and y.flags.writeable") == "False"
+
+
+def test_a_variable_in_the_store_goes_by_reference_while_it_is_the_same(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.zeros(10**6)\n%put x")
+    shows = "%%remote -w\nat = x.flags.writeable, float(x[0])"
+    session.ok(shows)
+    assert session.value("at") == "(False, 0.0)"
+    session.ok("x = np.ones(10**6)")  # another object under that name
+    session.ok(shows)
+    assert session.value("at[1]") == "1.0"
+
+
+def test_a_name_only_the_store_has(session: Kernel) -> None:
+    session.ok("%put --name only_there 41 + 1")
+    session.ok("%%remote -w\nhere = only_there + 1")
+    assert session.value("here") == "43"
+
+
+def test_it_returns_at_once_and_output_stays_under_its_cell(session: Kernel) -> None:
+    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
+    cell = session.ok(
+        "%%remote\nprint('before')\nopen(gate).read()\nprint('after')\n'the result'"
+    )
+    session.until(cell.text)
+    assert cell.text() == "before\n"
+    later = session.ok("print('a later cell')\nwith open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
+    session.until(cell.results)
+    assert cell.text() == "before\nafter\n"
+    assert cell.results() == ["'the result'"]
+    assert later.text() == "a later cell\n"
+
+
+def test_rich_display_and_figures(session: Kernel) -> None:
+    cell = session.ok(
+        "%%remote -w\n"
+        "from IPython.display import HTML, display, clear_output\n"
+        "import matplotlib.pyplot as plt\n"
+        "handle = display(HTML('<b>bold</b>'), display_id='one')\n"
+        "handle.update(HTML('<i>new</i>'))\n"
+        "clear_output(wait=True)\n"
+        "plt.plot([1, 2])\n"
+        "1;"
+    )
+    session.until(lambda: cell.results("image/png"))
+    assert cell.results("text/html") == ["<b>bold</b>"]
+    updates = [c for kind, c in cell.outputs if kind == "update_display_data"]
+    assert updates[0]["data"]["text/html"] == "<i>new</i>"
+    assert updates[0]["transient"] == {"display_id": "one"}
+    assert cell.clears == [True]
+    assert len(cell.results("image/png")) == 1
+    assert "1" not in cell.results()
+
+
+def test_stderr_warnings_and_many_prints_in_order(session: Kernel) -> None:
+    cell = session.ok(
+        "%%remote -w\nimport sys\nfor i in range(2000): print(i, end=' ')\nprint('oops', file=sys.stderr)"
+    )
+    session.until(lambda: cell.text("stderr"))
+    assert cell.text().split() == [str(i) for i in range(2000)]
+    assert cell.text("stderr") == "oops\n"
+
+
+def test_output_of_a_function_called_in_an_asyncio_task(session: Kernel) -> None:
+    """It belongs to the cell that started the task, whatever runs meanwhile."""
+    session.ok("import asyncio\n@wb.remote\ndef say(what): print(what)\ngate = asyncio.Event()")
+    first = session.ok(
+        "async def later():\n    await gate.wait()\n    await say.remote('from the first')\n"
+        "task = asyncio.create_task(later())"
+    )
+    second = session.ok("gate.set()\nawait task\nwb.get(say.remote('from the second'))")
+    session.until(lambda: first.text() and second.text())
+    assert first.text() == "from the first\n"
+    assert second.text() == "from the second\n"
+
+
+def test_wait_binds_values(session: Kernel) -> None:
+    session.ok("%%remote --wait\na = 1\nb = [a]")
+    assert session.value("(a, b)") == "(1, [1])"
+
+
+def test_an_output_the_cell_never_assigned(session: Kernel) -> None:
+    session.ok("%%remote\nif False:\n    never = 1\nsure = 2")
+    assert session.value("wb.get(sure)") == "2"
+    assert "'never'" in session.run("%get never").failure
+
+
+def test_an_output_that_cannot_be_sent_fails_alone(session: Kernel) -> None:
+    session.ok("%%remote\nimport threading\nlock = threading.Lock()\nfine = 3")
+    assert session.value("wb.get(fine)") == "3"
+    assert "SerializationError" in session.run("%get lock").failure
+
+
+@pytest.mark.parametrize("option", ["", " --wait"])
+def test_errors_show_the_cells_own_lines(session: Kernel, option: str) -> None:
+    cell = session.run(f"%%remote{option}\ndef ratio(a):\n    return a / 0\n\nq = ratio(1)")
+    session.until(lambda: cell.failure)
+    number = session.value("get_ipython().execution_count - 1")
+    assert "ZeroDivisionError: division by zero" in cell.failure
+    assert f"Cell In[{number}], line 5, in <module>\n    q = ratio(1)" in cell.failure
+    assert f"Cell In[{number}], line 3, in ratio\n    return a / 0" in cell.failure
+    assert "workbench/" not in cell.failure
+    assert (cell.error is not None) == bool(option)
+
+
+def test_headless_a_cell_waits_for_its_background_work(session: Kernel) -> None:
+    cell = session.run("%%remote\nprint('in time')", headless=True)
+    assert cell.text() == "in time\n"
+
+
+# -- what people type wrong ------------------------------------------------------------------------
+
+BAD = [
+    ("%put nothing_here", "NotDefinedError", "'nothing_here' is not defined in the notebook"),
+    ("%put", "MagicError", "%put x"),
+    ("%put 1 + 1", "MagicError", "--name a 1 + 1"),
+    ("%put --nam", "MagicError", "Usage: %put"),
+    ("%put --unknown x", "MagicError", "unrecognized arguments: --unknown"),
+    ("%put --name 'a b", "MagicError", "No closing quotation"),
+    ("import threading\nlock = threading.Lock()\n%put lock", "SerializationError", "lock"),
+    ("import numpy as np\n%put --name big np.zeros(10**7)", "StoreFullError", "--memory"),
+    ("%get nothing_here", "NotDefinedError", "'nothing_here' is not defined in the store"),
+    ("%get", "MagicError", "%get x"),
+    ("%get a b --as c", "MagicError", "--as takes one"),
+    ("%%remote\ny = nothing_here + nor_here", "NotDefinedError", "'nothing_here' and 'nor_here'"),
+    ("%%remote --hurry\n1", "MagicError", "unrecognized arguments: --hurry"),
+    ("%%remote\nx = = 1", "CellSyntaxError", "line 2 of the cell"),
+    ("%%remote\nlock", "SerializationError", "lock"),
+    ("%workbench strat", "MagicError", "start"),
+    ("%workbench --workers 3", "MagicError", "%workbench start"),
+    ("%workbench stop\n%workbench start --memory much", "ConfigError", "much"),
+    ("wb.get(gone)", "ObjectFreedError", "freed"),
+    ("wb.get(foreign)", "ForeignRefError", "session"),
+]
+
+
+@pytest.fixture(scope="module")
+def small(kernel: Kernel) -> Kernel:
+    """A kernel with a small session, a freed ref and one from another session."""
+    kernel.ok(
+        "%load_ext workbench\n"
+        "%workbench stop\n"
+        "import workbench as wb\n"
+        "wb.init(session='other')\n"
+        "foreign = wb.put(1)\n"
+        "%workbench stop\n"
+        "%workbench start --memory 16MB\n"
+        "%put --name keep 'this'\n"
+        "gone = wb.put(1)\n"
+        "wb.free(gone)"
+    )
+    return kernel
+
+
+@pytest.mark.parametrize(("code", "error", "says"), BAD)
+def test_bad_input_is_one_paragraph_of_our_own_type(
+    small: Kernel, code: str, error: str, says: str
+) -> None:
+    cell = small.run(code)
+    assert cell.error == error, cell.failure
+    assert says in cell.failure
+    assert "Traceback" not in cell.failure
+    assert "\n\n" not in cell.failure
+    if "stop" in code:
+        small.ok("%workbench start --memory 16MB\n%put --name keep 'this'\ngone = wb.put(1)\nwb.free(gone)")
+    small.ok("%get keep")  # nothing is lost, the session goes on
+    assert small.value("keep") == "'this'"
+
+
+# -- interrupts and restarts -----------------------------------------------------------------------
+
+
+def test_interrupting_a_waiting_cell(session: Kernel) -> None:
+    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
+    cell = session.start("%%remote -w\nprint('there')\nopen(gate).read()\nfound = 'the end'")
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "KeyboardInterrupt" in cell.failure
+    session.ok("with open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
+    assert session.value("wb.get(found)") == "'the end'"  # it went on, and its names are bound
+
+
+def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str) -> None:
+    name = "tests/some notebook.ipynb"
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": name})
+    try:
+        assert "started session some-notebook-" in kernel.ok("%load_ext workbench").text()
+        kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x")
+        kernel.restart()
+        line = kernel.ok("%load_ext workbench").text()
+        assert "joined session some-notebook-" in line
+        assert "it has x" in line
+        kernel.ok("%get x")
+        assert kernel.value("int(x.sum())") == "499999500000"
+        kernel.ok("del x\n%workbench stop")
+    finally:
+        kernel.stop()

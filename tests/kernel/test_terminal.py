@@ -1,0 +1,48 @@
+"""The same commands in plain IPython, in a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
+
+shell = TerminalInteractiveShell.instance(colors="NoColor")
+for cell in (
+    "%load_ext workbench",
+    "x = list(range(5))\\n%put x",
+    "%%remote -w\\nprint('summing', len(x))\\ny = sum(x)\\ny",
+    "%get x --as z\\nprint('got', y, z)",
+    "%%remote -w\\n1 / 0",
+    "%put nothing_here",
+    "%unload_ext workbench",
+    "%put x",
+):
+    shell.run_cell(cell)
+"""
+
+
+def test_the_magics_work_in_a_terminal(runtime_dir: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, "WORKBENCH_RUNTIME_DIR": runtime_dir, "IPYTHONDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for text in (
+        "Workbench started session",
+        "x: list (5)",
+        "summing 5\n",
+        "10\n",
+        "got 10 [0, 1, 2, 3, 4]",
+        "line 2, in <module>\n    1 / 0",
+        "ZeroDivisionError: division by zero",
+        "NotDefinedError: 'nothing_here'",
+        "magic function `%put` not found",
+    ):
+        assert text in done.stdout + done.stderr

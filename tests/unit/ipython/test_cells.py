@@ -1,0 +1,127 @@
+"""What a cell reads and gives back: a table of cells, and the errors."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.errors import CellSyntaxError
+from workbench.ipython.cells import analyse
+
+# source, names it needs, names it perhaps reads, names it gives back (builtins left out)
+CELLS = [
+    ("y = x + 1", "x", "", "y"),
+    ("x += 1", "x", "", "x"),
+    ("x = 1\ny = x", "", "", "x y"),
+    ("a, (b, *c) = v", "v", "", "a b c"),
+    ("d[k] = e\nobj.attr = f", "e d k f obj", "", ""),
+    ("(n := m) + n", "m", "", "n"),
+    ("x: int = z\ny: Note", "z", "Note", "x"),
+    ("_private = x\npublic = _private", "x", "", "public"),
+    # deletion
+    ("del x", "x", "", ""),
+    ("x = 1\ndel x", "", "", ""),
+    ("x = 1\nif flag:\n    del x", "flag", "", "x"),
+    # imports, functions, classes and helpers don't come back
+    ("import numpy as np\nimport os.path\nz = np.ones(os.cpu_count())", "", "", "z"),
+    ("from math import pi\narea = pi * r ** 2", "r", "", "area"),
+    ("from math import *\ny = sin(x)", "", "sin x", "y"),
+    ("def f(a, b=default, *, c: Note = other) -> Note:\n    return a + g", "default other", "Note g", ""),
+    ("@decorate\nclass A(Base, metaclass=Meta):\n    u = v\n    def m(self): return t", "decorate Base Meta", "v t", ""),
+    ("with make(p) as (a, b):\n    d = a", "make p", "", "d"),
+    ("for i, j in pairs:\n    total = i", "pairs", "", "total"),
+    ("try:\n    x = f()\nexcept E as e:\n    x = g(e)\nfinally:\n    h()", "h", "f E g", "x"),
+    # functions read when they are called
+    ("def f(): return x\nx = 3\nf()", "", "x", "x"),
+    ("x = 3\ndef f(): return x", "", "", "x"),
+    ("def f():\n    def g(): return k\n    return g", "", "k", ""),
+    ("def f():\n    k = 1\n    def g(): return k\n    return g", "", "", ""),
+    ("def fact(n): return n * fact(n - 1)", "", "", ""),
+    ("key = lambda q, w=e: q + w + r", "e", "r", "key"),
+    ("async def f():\n    global g\n    g = 1\n    return h", "", "h", ""),
+    # branches run or don't
+    ("if flag:\n    y = 1\nprint(y)", "flag", "y", "y"),
+    ("if flag:\n    y = x", "flag", "x", "y"),
+    ("while go():\n    n = step(n)", "go", "step n", "n"),
+    ("try:\n    x\nexcept NameError:\n    x = 0", "", "x", "x"),
+    ("for x in x:\n    pass\nprint(x)", "x", "", ""),
+    ("for i in it:\n    pass\nelse:\n    y = i", "it", "i", "y"),
+    ("match v:\n    case {'a': b, **r} if g(b):\n        s = b, r\n    case [1, *o]:\n        s = o\n    case K.q as w:\n        s = w", "v", "g K", "s"),
+    # comprehensions have a scope of their own
+    ("[a * b for a in q for b in a if b > c]", "q c", "", ""),
+    ("[x for x in x]", "x", "", ""),
+    ("{k: v for k, v in d.items()}\nk", "d k", "", ""),
+    ("[last := x for x in xs]\nlast", "xs", "", "last"),
+    ("list(f(i) for i in n)", "f n", "", ""),
+    ("print(f'{x!r:>{w}}')", "x w", "", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "required", "optional", "assigned"), CELLS)
+def test_names_of_a_cell(source: str, required: str, optional: str, assigned: str) -> None:
+    found = analyse(source)
+    ours = [name for name in found.required if not hasattr(builtins, name)]
+    perhaps = {name for name in found.optional if not hasattr(builtins, name)}
+    assert set(ours) == set(required.split())
+    assert perhaps == set(optional.split())
+    assert set(found.assigned) == set(assigned.split())
+
+
+def test_names_come_in_the_order_of_appearance() -> None:
+    found = analyse("b = z + y\na = x")
+    assert found.required == ("z", "y", "x")
+    assert found.assigned == ("b", "a")
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+STATEMENTS = st.one_of(
+    st.builds("{} = {}".format, NAMES, NAMES),
+    st.builds("{} += 1".format, NAMES),
+    st.builds("if {}:\n    {} = 0".format, NAMES, NAMES),
+    st.builds("for {} in []:\n    {} = 0".format, NAMES, NAMES),
+    st.builds("del {}".format, NAMES),
+    st.builds("[{} for {} in [0]]".format, NAMES, NAMES),
+)
+
+
+@given(st.lists(STATEMENTS, max_size=8), st.sets(NAMES))
+def test_a_cell_runs_exactly_if_what_it_requires_is_there(
+    statements: list[str], given: set[str]
+) -> None:
+    """The oracle is Python itself: with the required and optional names, no NameError can come
+    before one of them is deleted; without a required one, it must.
+    """
+    source = "\n".join(statements)
+    found = analyse(source)
+    namespace = {name: 0 for name in given}
+    try:
+        exec(source, dict(namespace))
+    except NameError as error:
+        assert error.name in {*found.required, *found.optional} - given or "del" in source
+    else:
+        assert set(found.required) <= given
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "says"),
+    [
+        ("x = = 3", 4, "invalid syntax"),
+        ("ok = 1\nreturn 3", 5, "outside function"),
+        ("if x:\nprint(1)", 5, "indented block"),
+        ("\n\n%timeit f()", 6, "Magics and shell commands run in the notebook"),
+        ("!ls", 4, "Magics and shell commands run in the notebook"),
+    ],
+)
+def test_what_is_not_python_is_refused_with_its_place(source: str, line: int, says: str) -> None:
+    with pytest.raises(CellSyntaxError, match=says) as caught:
+        analyse(source, first_line=4)
+    assert f"line {line} of the cell" in str(caught.value)
+    assert "Nothing was sent" in str(caught.value)
+
+
+def test_null_bytes_are_refused() -> None:
+    with pytest.raises(CellSyntaxError, match="not valid Python|null byte"):
+        analyse("x = 1\0")
