@@ -23,6 +23,7 @@ class Cell:
     def __init__(self, number: str) -> None:
         self.id = number
         self.outputs: list[tuple[str, dict[str, Any]]] = []
+        self.number = 0  # as shown beside it
         self.idle = False
         self.error: str | None = None  # of the reply: the cell itself failed
         self.clears: list[bool] = []
@@ -111,6 +112,8 @@ class Kernel:
             return
         if kind == "status":
             cell.idle = cell.idle or content["execution_state"] == "idle"
+        elif kind == "execute_input":
+            cell.number = content["execution_count"]
         elif kind == "clear_output":
             cell.clears.append(content["wait"])
         elif kind in ("stream", "display_data", "update_display_data", "execute_result", "error"):

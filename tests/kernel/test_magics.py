@@ -253,10 +253,9 @@ def test_an_output_that_cannot_be_sent_fails_alone(session: Kernel) -> None:
 def test_errors_show_the_cells_own_lines(session: Kernel, option: str) -> None:
     cell = session.run(f"%%remote{option}\ndef ratio(a):\n    return a / 0\n\nq = ratio(1)")
     session.until(lambda: cell.failure)
-    number = session.value("get_ipython().execution_count - 1")
     assert "ZeroDivisionError: division by zero" in cell.failure
-    assert f"Cell In[{number}], line 5, in <module>\n    q = ratio(1)" in cell.failure
-    assert f"Cell In[{number}], line 3, in ratio\n    return a / 0" in cell.failure
+    assert f"Cell In[{cell.number}], line 5, in <module>\n    q = ratio(1)" in cell.failure
+    assert f"Cell In[{cell.number}], line 3, in ratio\n    return a / 0" in cell.failure
     assert "workbench/" not in cell.failure
     assert (cell.error is not None) == bool(option)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import re
+import sys
 from concurrent.futures import Future
 from typing import Any
 
@@ -118,8 +120,9 @@ class WorkbenchMagics(Magics):
         """
         args = parse(self.remote, line)
         whole = f"%%remote {line}".rstrip() + "\n" + cell
+        number = self._cell_number()
         # The compiler's own bookkeeping, so that tracebacks know the cell's number and lines.
-        filename = self.shell.compile.cache(whole, self.shell.execution_count, whole)
+        filename = self.shell.compile.cache(whole, number, whole)
         names = analyse(cell, filename, BODY)
         engine = self._engine()
         captured = self._capture(engine, (*names.required, *names.optional), names.required)
@@ -128,7 +131,7 @@ class WorkbenchMagics(Magics):
         if self._run_cell is None:
             self._run_cell = Exported(run_cell, "cell")
         outputs = names.assigned
-        options = TaskOptions(num_returns=1 + len(outputs), name=self._cell_name())
+        options = TaskOptions(num_returns=1 + len(outputs), name=f"cell [{number}]")
         call = (Cell(cell, filename, BODY, outputs),)
         done, *refs = engine.submit(self._run_cell, call, captured, options)
         variables = self.shell.user_ns
@@ -178,8 +181,19 @@ class WorkbenchMagics(Magics):
         if error is not None and not isinstance(error, SessionError):
             self.router.failed(origin, error)
 
-    def _cell_name(self) -> str:
-        return f"cell [{self.shell.execution_count}]"
+    def _cell_number(self) -> int:
+        """The number that the front end shows beside the running cell.
+
+        Read off the file name of its code: ``execution_count`` is that number in some versions
+        of IPython, and the next one in others.
+        """
+        frame = sys._getframe()
+        while frame.f_back is not None:
+            frame = frame.f_back
+            label = self.shell.compile.format_code_name(frame.f_code.co_filename)
+            if label is not None:
+                return int(re.sub(r"\D", "", label[1]))
+        return int(self.shell.execution_count)
 
     # -- %workbench ---------------------------------------------------------------------------
 
