@@ -1,0 +1,140 @@
+"""The rooms and who may import whom: the table of ARCHITECTURE.md, held against the code."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+TESTS = Path(__file__).parents[1]
+
+NEUTRAL = {"errors", "units", "config", "ref", "current", "polling"}
+"""Top-level modules that everyone may import, but for those that must stay pure."""
+
+PURE = {"errors", "units"}
+"""The neutral ones without a clock, a file or a thread."""
+
+# room: (our rooms it may import, other packages it may import)
+ROOMS: dict[str, tuple[set[str], set[str]]] = {
+    "core": (PURE, {"msgspec"}),
+    "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
+    "memory": (PURE, {"numpy"}),
+    "serialization": (PURE, {"numpy", "cloudpickle"}),
+    "client": (
+        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base"},
+        {"numpy"},
+    ),
+    "server": (
+        PURE | {"polling", "core", "wire", "memory.segment"},
+        {"msgspec"},
+    ),
+    "worker": (
+        NEUTRAL
+        | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
+        | {"server.settings", "api"},
+        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
+    ),
+    "engines": (NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"}, {"msgspec"}),
+    "ipython": (
+        NEUTRAL | {"api", "engines.base", "core.events", "core.snapshot", "worker.cells"},
+        {"IPython"},
+    ),
+    # top-level modules
+    "api": (NEUTRAL | {"core.snapshot", "engines"}, set()),
+    "errors": (set(), set()),
+    "units": (set(), set()),
+    "config": (PURE, {"platformdirs"}),
+    "ref": ({"current", "errors", "engines.base"}, set()),
+    "current": ({"engines.base"}, set()),
+    "polling": (set(), set()),
+    "__init__": ({"api", "config", "ref", "ipython.extension"}, set()),
+}
+
+
+def edges(file: Path) -> Iterator[tuple[int, str]]:
+    """(line, absolute name) of all that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports relatively"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                is_module = (PACKAGE.parent / Path(*name.split("."))).with_suffix(".py").exists()
+                yield node.lineno, name if is_module else str(node.module)
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+def test_a_file_imports_only_what_its_room_may(file: Path) -> None:
+    room = room_of(file)
+    assert room in ROOMS, f"{file}: no room for it; see ARCHITECTURE.md, and add it to the table"
+    ours, others = ROOMS[room]
+    offences = []
+    for line, name in edges(file):
+        top, _, inside = name.partition(".")
+        if top == "workbench":
+            allowed = not inside or any(
+                inside == good or inside.startswith(f"{good}.") for good in ours | {room}
+            )
+        else:
+            allowed = top in sys.stdlib_module_names or top in others
+        if not allowed:
+            offences.append(f"{file.relative_to(PACKAGE.parent)}:{line} imports {name}")
+    assert not offences, "\n".join([*offences, f"{room} may import {sorted(ours)}, {sorted(others)}"])
+
+
+def test_the_table_names_only_rooms_that_exist() -> None:
+    assert set(ROOMS) == {room_of(file) for file in FILES}
+
+
+def test_the_core_has_no_clock_no_socket_no_thread() -> None:
+    forbidden = {"time", "datetime", "random", "secrets", "socket", "select", "threading", "os", "io"}
+    for file in (PACKAGE / "core").glob("*.py"):
+        for line, name in edges(file):
+            assert name.partition(".")[0] not in forbidden, f"{file}:{line} imports {name}"
+
+
+def test_segments_need_no_numpy() -> None:
+    """So that the server, which holds every segment's descriptors, stays light."""
+    assert "numpy" not in {name for _, name in edges(PACKAGE / "memory" / "segment.py")}
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("workbench", {"numpy", "IPython", "msgspec", "cloudpickle", "asyncio", "matplotlib"}),
+        ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
+        ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
+    ],
+)
+def test_importing_stays_light(module: str, absent: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not absent & set(done.stdout.split())
+
+
+def test_no_test_sleeps() -> None:
+    needle = "sleep" + "("
+    found = [str(file) for file in TESTS.rglob("*.py") if needle in file.read_text()]
+    assert not found
+
+
+def test_every_file_says_what_lives_there() -> None:
+    for file in FILES:
+        assert ast.get_docstring(ast.parse(file.read_text())), f"{file} has no first line"
