@@ -68,6 +68,8 @@ def init(
                 f"This process is in session {engine.session!r} already. `shutdown()` (or "
                 "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
             )
+        if engine is not None:  # its server has gone
+            engine.close()
         from workbench.engines import local
 
         engine = local.connect(config_module.load(given))

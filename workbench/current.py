@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -35,3 +36,13 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
     _watcher = watcher
     if _engine is not None and watcher is not None:
         watcher(_engine)
+
+
+def _forked() -> None:
+    global _engine
+    engine, _engine = _engine, None
+    if engine is not None:
+        engine.abandon()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -6,6 +6,7 @@ Each message is one paragraph: what happened, whose doing it was, and what to do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class WorkbenchError(Exception):
@@ -94,7 +95,8 @@ class TaskError(WorkbenchError):
         frames: Sequence[tuple[str, int, str, str]] = (),
         remote_notes: Sequence[str] = (),
     ) -> None:
-        super().__init__(task, cause_text, tuple(frames), tuple(remote_notes))
+        # Not super(): next in line may be the original's __init__, which wants its own arguments.
+        BaseException.__init__(self, task, cause_text, tuple(frames), tuple(remote_notes))
         self.task = task
         self.cause_text = cause_text
         self.frames = tuple(frames)
@@ -152,7 +154,8 @@ def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
 
 def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
     cause = type(self)._cause  # type: ignore[attr-defined]
-    return task_error, (cause, *self.args), {"__notes__": getattr(self, "__notes__", [])}
+    fields = self.task, self.cause_text, self.frames, self.remote_notes
+    return task_error, (cause, *fields), {"__notes__": getattr(self, "__notes__", [])}
 
 
 def task_error(
@@ -170,10 +173,15 @@ def task_error(
     kind = TaskError
     if cause is not None and issubclass(cause, Exception):
         kind = _task_error_type(cause)
+    native: Any = kind
+    while native.__module__ != "builtins":
+        native = native.__base__
     try:
-        return kind(task, cause_text, frames, remote_notes)
-    except Exception:  # the original's __new__ wants other arguments
-        return TaskError(task, cause_text, frames, remote_notes)
+        error: TaskError = native.__new__(kind)  # no __new__ of the original's own
+    except TypeError:  # the native one wants arguments too: an ExceptionGroup
+        error = TaskError.__new__(TaskError)
+    TaskError.__init__(error, task, cause_text, frames, remote_notes)
+    return error
 
 
 class TaskCancelledError(WorkbenchError):

@@ -14,7 +14,7 @@ def human_bytes(n: float) -> str:
         if abs(n) < 999.5:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
         n /= 1000
-    return f"{n:.3g} TB"
+    return f"{n:.3g} TB" if abs(n) < 999.5 else f"{n:.0f} TB"
 
 
 def human_seconds(s: float) -> str:

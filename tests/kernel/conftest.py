@@ -1,4 +1,4 @@
-"""A real kernel to type into. Cells collect what front ends would show under them. No assertions."""
+"""A real kernel to type into. Cells collect what a front end would show. No assertions."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_put_gives_a_ref_only_when_asked(session: Kernel) -> None:
     ("line", "name", "value"),
     [
         ("%put --name a 1 + 1", "a", "2"),
-        ("%put -n text 'two  spaces ' + \"and 'quotes'\"", "text", '"two  spaces and \'quotes\'"'),
+        ("%put -n text 'two  spaces ' + \"and 'quotes'\"", "text", "\"two  spaces and 'quotes'\""),
         ("%put sum(n for n in (1, 2)) --name total", "total", "3"),
     ],
 )
@@ -138,7 +138,7 @@ def test_get_is_zero_copy_and_read_only(session: Kernel) -> None:
 
 
 def test_names_travel_and_come_back(session: Kernel) -> None:
-    session.ok("import numpy as np\nx = np.ones(10**6)\n%put x\nfactor = 3\ndef times(a): return a * factor")
+    session.ok("import numpy as np\nx = np.ones(10**6)\n%put x\nk = 3\ndef times(a): return a * k")
     cell = session.ok(
         "%%remote\n"
         "import os\n"
@@ -177,12 +177,12 @@ def test_a_name_only_the_store_has(session: Kernel) -> None:
 
 def test_it_returns_at_once_and_output_stays_under_its_cell(session: Kernel) -> None:
     session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
-    cell = session.ok(
-        "%%remote\nprint('before')\nopen(gate).read()\nprint('after')\n'the result'"
-    )
+    cell = session.ok("%%remote\nprint('before')\nopen(gate).read()\nprint('after')\n'the result'")
     session.until(cell.text)
     assert cell.text() == "before\n"
-    later = session.ok("print('a later cell')\nwith open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
+    later = session.ok(
+        "print('a later cell')\nwith open(gate, 'w') as f: f.write('go')\nos.unlink(gate)"
+    )
     session.until(cell.results)
     assert cell.text() == "before\nafter\n"
     assert cell.results() == ["'the result'"]
@@ -212,7 +212,8 @@ def test_rich_display_and_figures(session: Kernel) -> None:
 
 def test_stderr_warnings_and_many_prints_in_order(session: Kernel) -> None:
     cell = session.ok(
-        "%%remote -w\nimport sys\nfor i in range(2000): print(i, end=' ')\nprint('oops', file=sys.stderr)"
+        "%%remote -w\nimport sys\nfor i in range(2000): print(i, end=' ')\n"
+        "print('oops', file=sys.stderr)"
     )
     session.until(lambda: cell.text("stderr"))
     assert cell.text().split() == [str(i) for i in range(2000)]
@@ -319,7 +320,10 @@ def test_bad_input_is_one_paragraph_of_our_own_type(
     assert "Traceback" not in cell.failure
     assert "\n\n" not in cell.failure
     if "stop" in code:
-        small.ok("%workbench start --memory 16MB\n%put --name keep 'this'\ngone = wb.put(1)\nwb.free(gone)")
+        small.ok(
+            "%workbench start --memory 16MB\n%put --name keep 'this'\n"
+            "gone = wb.put(1)\nwb.free(gone)"
+        )
     small.ok("%get keep")  # nothing is lost, the session goes on
     assert small.value("keep") == "'this'"
 

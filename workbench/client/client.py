@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,8 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
 from workbench.client.handles import Handles, HandleWatch
-from workbench.client.store import LocalStore
+from workbench.client.shield import shield
+from workbench.client.store import Claims, LocalStore
 from workbench.client.tasks import SLOTTED, pack_arguments
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -34,16 +36,30 @@ from workbench.errors import (
     SerializationError,
     SessionError,
 )
+from workbench.memory.copying import Bytes
 from workbench.memory.views import Watch
 from workbench.ref import ObjectRef, restore
 from workbench.serialization import codec
+from workbench.units import human_bytes
 from workbench.wire.streams import Parcel
 
 INLINE = 16 << 10
 """Objects up to this many bytes travel inside messages and never touch a segment."""
 
+Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
+_NOTHING: Packed = b"", (), (), None
+
 CHUNK = 10_000
 """Most ids in one message."""
+
+MOST_SHOWN = 32 << 20
+"""Bytes a task may show at once: a frame has to take it."""
+
+TEXT = 1 << 20
+"""Bytes of text, about, that neighbouring pieces are joined up to."""
+
+_AWAITED = object()
+"""Stands where an answer will be."""
 
 
 class Client:
@@ -85,6 +101,9 @@ class Client:
         self.on_forget: Callable[[int], None] | None = None
         self.on_end: Callable[[str], None] | None = None
         self.blocking: Callable[[], AbstractContextManager[None]] = nullcontext
+        # Guards what is alive here (values, handles, views, futures) where two threads, or a
+        # thread and the reading one, decide on it. Never held while anything is waited for.
+        self._lock = threading.RLock()
         self._values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
@@ -105,8 +124,8 @@ class Client:
             do.Trim: self._store.trim,
             do.Forget: self._forget,
             do.Welcome: self._welcome,
-            do.Found: self._answered,
-            do.Granted: self._answered,
+            do.Found: self._found,
+            do.Granted: self._granted,
             do.Answer: self._answered,
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
             ev.Output: self._show,
@@ -134,16 +153,25 @@ class Client:
                 "on as it is, or put a list of refs."
             )
         started = time.perf_counter()
-        stored, serialized = self.encode(value)
-        copied = time.perf_counter() - started - serialized.seconds
-        about = ev.About(
-            codec.describe(value), serialized.inband, serialized.outband, serialized.buffers,
-            serialized.seconds, copied,
-        )  # fmt: skip
-        return self._seal(stored, about, name), about
+        claims: Claims = []
+        try:
+            stored, serialized = self.encode(value, claims)
+            copied = time.perf_counter() - started - serialized.seconds
+            about = ev.About(
+                codec.describe(value), serialized.inband, serialized.outband, serialized.buffers,
+                serialized.seconds, copied,
+            )  # fmt: skip
+            return self._seal(stored, about, claims, name), about
+        except BaseException:
+            self._store.give_back(claims)
+            raise
 
-    def encode(self, value: Any) -> tuple[ev.Value, codec.Serialized]:
-        """Serialize a value and bring its bytes where they can be read: inline or in our arena."""
+    def encode(self, value: Any, claims: Claims) -> tuple[ev.Value, codec.Serialized]:
+        """Serialize a value and bring its bytes where they can be read: inline or in our arena.
+
+        An extent taken for it is added to ``claims``. Until the server knows of it, that list is
+        all that does: whoever gives up passes it to `unclaim`.
+        """
         inside: list[int] = []
         serialized = codec.serialize(
             value, {**self._reducers, ObjectRef: partial(self._reduce_ref, inside)}
@@ -152,7 +180,11 @@ class Client:
         if serialized.inband + serialized.outband <= INLINE:
             return ev.Value(serialized.inline(), contains=contains), serialized
         self.wait_welcome()
-        return self._store.write(serialized, contains, self.capacity), serialized
+        return self._store.write(serialized, contains, self.capacity, claims), serialized
+
+    def unclaim(self, claims: Claims) -> None:
+        """Give back extents that no object will lie in."""
+        self._store.give_back(claims)
 
     def inline(self, value: Any) -> bytes:
         """A value's inline header, whatever its size."""
@@ -161,13 +193,28 @@ class Client:
 
     def read(self, id: int, value: ev.Value) -> Any:
         """Build an object from where it is said to be."""
-        return self._store.read(id, value)
+        if not value.segment:
+            return codec.deserialize_inline(value.header)
+        with self._lock, shield():
+            extent = self._open(id, value)
+        return codec.deserialize(value.header, extent)
 
-    def _seal(self, stored: ev.Value, about: ev.About, name: str = "") -> ObjectRef:
+    def _open(self, id: int, value: ev.Value) -> Bytes:
+        """The object's bytes. Holds ``_lock``, shielded: the server must hear of each view."""
+        extent, new = self._store.open(id, value)
+        if new:
+            self.connection.post(ev.View(id))
+        return extent
+
+    def _seal(
+        self, stored: ev.Value, about: ev.About, claims: Claims, name: str = ""
+    ) -> ObjectRef:
         id = next(self._ids)
-        ref = self._handles.new(id)
-        self._values[id] = stored
-        self.connection.send(ev.Sealed(id, stored, about, name))
+        with shield():
+            ref = self._handles.new(id)
+            self._values[id] = stored
+            self.connection.send(ev.Sealed(id, stored, about, name))
+            claims.clear()  # the server's business now
         return ref
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
@@ -206,9 +253,15 @@ class Client:
 
     def _load(self, id: int, copy: bool) -> Any:
         value = self._values[id]
+        if value.segment:
+            with self._lock, shield():
+                value = self._values[id]  # Forget may have come: then these bytes are not ours
+                extent = None if value.failed else self._open(id, value)
+            if extent is not None:
+                return codec.deserialize(value.header, extent.copy() if copy else extent)
         if value.failed:
             raise self._failure(value)
-        return self._store.read(id, value, copy)
+        return codec.deserialize_inline(value.header, copy)
 
     def _failure(self, value: ev.Value) -> BaseException:
         if value.header[:1] == b"!":
@@ -242,12 +295,16 @@ class Client:
         self._check_refs([ref])
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        self._futures.setdefault(ref.id, (ref, []))[1].append(future)
+        with self._lock:
+            self._futures.setdefault(ref.id, (ref, []))[1].append(future)
         if ref.id in self._values:
-            self._resolve(ref.id)
+            with shield():
+                self._resolve(ref.id)
         else:
             self._request([ref.id])
             self.connection.flush()
+        if self.connection.ended is not None:  # perhaps just now, before it could see the future
+            self._fail_futures(self.connection.ended)
         return future
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
@@ -263,12 +320,15 @@ class Client:
         expected, values = self._expected, self._values
         ids = [id for id in ids if id not in values and id not in expected]
         for chunk in _chunks(ids):
-            expected.update(chunk)
             self.connection.post(ev.Want(chunk))
+            expected.update(chunk)  # after it: what is expected must have been asked for
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():
             return True
+        if timeout is not None and timeout <= 0:
+            self._ask(ev.Ask)  # what the server knows by now comes before its answer
+            return done()
         with self.blocking():
             return self.connection.wait_for(done, timeout)
 
@@ -276,8 +336,8 @@ class Client:
 
     def find(self, name: str) -> ObjectRef | None:
         """See `Engine.find`."""
-        found = self._ask(lambda request: ev.Find(request, name))
-        return self._handles.grant(found.object) if found.object else None
+        ref: ObjectRef | None = self._ask(lambda request: ev.Find(request, name))
+        return ref
 
     def names(self) -> list[str]:
         """See `Engine.names`."""
@@ -289,11 +349,12 @@ class Client:
 
     def adopt(self, id: int) -> ObjectRef:
         """See `Engine.adopt`."""
-        ref = self._handles.find(id)
-        if ref is None:
-            self.connection.post(ev.Hold((id,)))
-            ref = self._handles.new(id)
-        return ref
+        with self._lock, shield():
+            ref = self._handles.find(id)
+            if ref is None:
+                self.connection.post(ev.Hold((id,)))
+                ref = self._handles.new(id)
+            return ref
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -311,14 +372,13 @@ class Client:
         if handle is None or handle[0] is not self:
             ref, _ = self.put(function.function)
             function.handle = handle = (self, ref)
-        payload, deps, contains, packed = b"", (), (), None
-        if args or kwargs:
-            payload, deps, contains, packed = self._pack(args, kwargs)
+        # `packed` is the handle of the arguments, if they had to be an object: until Submit is
+        # out, it keeps them alive.
+        payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         returns = options.num_returns
-        task = next(self._ids)
-        for _ in range(returns - 1):
-            next(self._ids)  # ids of one task's results are consecutive
-        ids = range(task, task + returns)
+        ids = self._consecutive_ids(max(returns, 1))
+        task = ids[0]
+        ids = ids[:returns]
         self._expected.update(ids)
         refs = [self._handles.new(id) for id in ids]
         self.connection.send(
@@ -329,21 +389,33 @@ class Client:
         )  # fmt: skip
         return refs
 
+    def _consecutive_ids(self, count: int) -> list[int]:
+        """Fresh ids for one task's results. Another thread may take ids in between: try again."""
+        while True:
+            ids = [next(self._ids) for _ in range(count)]
+            if ids[-1] - ids[0] == count - 1:
+                return ids
+
     def _pack(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]:
+    ) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
         packed, refs = pack_arguments(args, kwargs)
         self._check_refs(refs)
         deps = tuple(ref.id for ref in refs)
-        stored, serialized = self.encode(packed)
-        if not stored.segment:
-            return stored.header, deps, stored.contains, None
-        about = ev.About(
-            "arguments", serialized.inband, serialized.outband, serialized.buffers,
-            serialized.seconds, 0.0,
-        )  # fmt: skip
-        ref = self._seal(stored, about)
+        claims: Claims = []
+        try:
+            stored, serialized = self.encode(packed, claims)
+            if not stored.segment:
+                return stored.header, deps, stored.contains, None
+            about = ev.About(
+                "arguments", serialized.inband, serialized.outband, serialized.buffers,
+                serialized.seconds, 0.0,
+            )  # fmt: skip
+            ref = self._seal(stored, about, claims)
+        except BaseException:
+            self._store.give_back(claims)
+            raise
         return SLOTTED, (ref.id, *deps), (), ref
 
     def show(self, kind: str, data: bytes) -> None:
@@ -351,8 +423,12 @@ class Client:
 
         What is shown while no task runs goes nowhere a person would look for it: it is dropped.
         """
-        if self.task:
-            self.connection.post(ev.Output(self.task, kind, data))
+        if not self.task:
+            return
+        if len(data) > MOST_SHOWN:
+            size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
+            kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
+        self.connection.post(ev.Output(self.task, kind, data))
 
     # -- the session --------------------------------------------------------------------------
 
@@ -383,6 +459,10 @@ class Client:
         assert isinstance(answer.snapshot, Snapshot)
         return answer.snapshot
 
+    def abandon(self) -> None:
+        """See `Engine.abandon`."""
+        self.connection.abandon()
+
     def close(self) -> None:
         """See `Engine.close`."""
         if self.connection.ended is None:
@@ -398,9 +478,13 @@ class Client:
         self._check_open()
         request = next(self._requests)
         answers = self._answers
-        self.connection.post(question(request))
-        self.connection.wait_for(lambda: request in answers)
-        return answers.pop(request)
+        try:
+            answers[request] = _AWAITED
+            self.connection.post(question(request))
+            self.connection.wait_for(lambda: answers[request] is not _AWAITED)
+            return answers[request]
+        finally:
+            answers.pop(request, None)
 
     def _check_open(self) -> None:
         if self.connection.ended is not None:
@@ -437,12 +521,14 @@ class Client:
         for message in queued:
             if type(message) is HandleWatch:
                 drops.extend([message.id] * message.grants)
-                if self._handles.buried(message):
-                    self._values.pop(message.id, None)
-                    self._expected.discard(message.id)
+                with self._lock:
+                    if self._handles.buried(message):
+                        self._values.pop(message.id, None)
+                        self._expected.discard(message.id)
             elif type(message) is Watch:
                 unviews.append(message.id)
-                self._store.buried(message)
+                with self._lock:
+                    self._store.buried(message)
             else:
                 shows = shows or type(message) is ev.Output
                 messages.append(message)
@@ -469,14 +555,15 @@ class Client:
     def _ready(self, message: do.Ready) -> None:
         id = message.object
         self._expected.discard(id)
-        if self._handles.alive(id):
-            self._values[id] = message.value
+        with self._lock:
+            if self._handles.alive(id):
+                self._values[id] = message.value
         if id in self._futures:
-            self._values[id] = message.value
             self._resolve(id)
 
     def _resolve(self, id: int) -> None:
-        ref, futures = self._futures.pop(id, (None, []))
+        with self._lock:
+            ref, futures = self._futures.pop(id, (None, []))
         for future in futures:
             try:
                 future.set_result(self._load(id, copy=False))
@@ -485,7 +572,21 @@ class Client:
         del ref
 
     def _answered(self, message: Any) -> None:
-        self._answers[message.request] = message
+        self._answer(message.request, message)
+
+    def _found(self, message: do.Found) -> None:
+        # It carries a hold, so there is a handle for it even if nobody waits any more.
+        with self._lock:
+            ref = self._handles.grant(message.object) if message.object else None
+        self._answer(message.request, ref)
+
+    def _granted(self, message: do.Granted) -> None:
+        self._store.granted(message)
+        self._answer(message.request, message)
+
+    def _answer(self, request: int, answer: Any) -> None:
+        if request in self._answers:  # else whoever asked was interrupted
+            self._answers[request] = answer
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
@@ -498,10 +599,11 @@ class Client:
 
     def _forget(self, message: do.Forget) -> None:
         for id in message.objects:
-            if self._handles.alive(id):
-                text = "It was freed while this ref was still held. Put it again if you need it."
-                self._values[id] = ev.refusal("freed", text)
-            self.connection.post(ev.Unview((id,)))
+            with self._lock:
+                if self._handles.alive(id):
+                    text = "It was freed while this ref was still held. Put it again if need be."
+                    self._values[id] = ev.refusal("freed", text)
+                self.connection.post(ev.Unview((id,)))
             if self.on_forget is not None:
                 self.on_forget(id)
 
@@ -514,6 +616,11 @@ class Client:
 
     def _ended(self, reason: str) -> None:
         """The connection is gone, or we leave: nothing pending will ever come."""
+        self._fail_futures(reason)
+        if self.on_end is not None:
+            self.on_end(reason)
+
+    def _fail_futures(self, reason: str) -> None:
         while self._futures:
             try:
                 _, (_, futures) = self._futures.popitem()
@@ -521,8 +628,6 @@ class Client:
                 break
             for future in futures:
                 future.set_exception(SessionError(reason))
-        if self.on_end is not None:
-            self.on_end(reason)
 
 
 def _chunks(ids: list[int]) -> Iterable[tuple[int, ...]]:
@@ -532,9 +637,13 @@ def _chunks(ids: list[int]) -> Iterable[tuple[int, ...]]:
 def _texts_joined(messages: list[Any]) -> list[Any]:
     """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
 
+    size = 0
+
     def stream(message: Any) -> object:
+        nonlocal size
         if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
-            return message.task, message.kind
+            size += len(message.data)
+            return message.task, message.kind, size // TEXT
         return id(message)
 
     joined = []

@@ -7,6 +7,7 @@ reads. Messages that can wait are sent by whoever sends next, or by that thread 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -122,16 +123,20 @@ class Connection:
 
         Not blocking: what the socket can't take now is sent by the thread's next tick.
         """
-        if not self._writer.acquire(blocking=False):
-            return False  # whoever holds it takes ours along, or the thread's tick does
+        locked: list[bool] = []
         try:
+            # One C call, as in `wire.streams`: Ctrl-C can't come between the lock and the note.
+            locked.extend(map(self._writer.acquire, (False,)))
+            if not locked[0]:
+                return False  # whoever holds it takes ours along, or the thread's tick does
             done = self._outbox.send(self._sock.sendmsg)
             self._sent_at = time.perf_counter()
             return done
-        except (BrokenPipeError, ConnectionResetError, OSError):
+        except OSError:
             return True  # the reading side will notice, and say so
         finally:
-            self._writer.release()
+            if True in locked:
+                self._writer.release()
 
     # -- waiting: any thread but the connection's ----------------------------------------------------
 
@@ -152,13 +157,16 @@ class Connection:
                 return False
             if self._ended is not None:
                 raise SessionError(self._ended)
-            if self._reader.acquire(blocking=False):
-                try:
+            locked: list[bool] = []
+            try:
+                locked.extend(map(self._reader.acquire, (False,)))  # one C call: see `flush`
+                if locked[0]:
                     self._lead(done, deadline)
-                finally:
+            finally:
+                if True in locked:
                     self._reader.release()
                     self._notify()
-            else:
+            if not locked[0]:
                 self._follow(done, left)
         return True
 
@@ -185,7 +193,8 @@ class Connection:
             # The thread takes over when it finds that nobody has led since its last look: a
             # loop of short waits isn't interrupted between two of them.
             self._leads += 1
-            self.wake()
+            if self._asleep:
+                os.eventfd_write(self._wake, 1)  # as `wake`, where Ctrl-C can't come before it
 
     def _disarm(self) -> None:
         """Keep the socket from waking the thread."""
@@ -200,7 +209,7 @@ class Connection:
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
-        with self._progress:
+        with shield(), self._progress:  # a Condition is Python code: Ctrl-C could leave it locked
             self._followers += 1
             try:
                 # Asked again under the lock: nothing read since then goes unnoticed.
@@ -211,7 +220,7 @@ class Connection:
 
     def _notify(self) -> None:
         if self._followers:
-            with self._progress:
+            with shield(), self._progress:
                 self._progress.notify_all()
 
     def _read(self) -> None:
@@ -280,16 +289,35 @@ class Connection:
         if self._closing:
             return
         end = time.monotonic() + timeout
+        room = select.poll()
+        room.register(self._sock, select.POLLOUT)
         while self._ended is None and not self.flush() and time.monotonic() < end:
-            self._poll(TICK * 1000)
+            room.poll(TICK * 1000)
         self._closing = True
+        self._ended = self._ended or "The session was shut down."
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # whoever waits in another thread sees the end
         self._asleep = True
         self.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
-        self._ended = self._ended or "The session was shut down."
         self._notify()
-        self._inbox.close()
+        if self._reader.acquire(timeout=timeout):  # nobody reads any more
+            try:
+                self._release()
+            finally:
+                self._reader.release()
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the parent's socket without a word on it."""
+        self._closing = True
+        self._ended = "This process was forked from one with a session, which stays the parent's."
+        self._release()
+
+    def _release(self) -> None:
+        """Close every descriptor."""
+        self._asleep = False  # nobody wakes anybody through a number that isn't ours any more
         self._gate.close()
+        self._inbox.close()
         self._sock.close()
         os.close(self._wake)

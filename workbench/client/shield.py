@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+# The C functions: the wrappers in `signal` turn handlers into enums, and cost 25 µs more a pair.
+import _signal  # type: ignore[import-not-found]
 import threading
-from _signal import SIGINT, getsignal, signal  # the module's own wrappers cost 25 µs more a pair
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -26,9 +27,9 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
     def __enter__(self) -> None:
         if threading.current_thread() is _main:
             # Ctrl-C up to this store changes nothing; from it on, it is noted.
-            self._old = getsignal(SIGINT)
+            self._old = _signal.getsignal(_signal.SIGINT)
             if callable(self._old):
-                signal(SIGINT, self._note)
+                _signal.signal(_signal.SIGINT, self._note)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self._noted = frame
@@ -37,6 +38,6 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
         self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
         if callable(self._old):
-            signal(SIGINT, self._old)
+            _signal.signal(_signal.SIGINT, self._old)
             if self._noted is not False:
-                self._old(SIGINT, self._noted)
+                self._old(_signal.SIGINT, self._noted)

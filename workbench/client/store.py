@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ WORTH_A_ROUND_TRIP = 256 << 10
 
 ADDRESS_SLACK = 2
 """The segment's address space over the store's capacity, so that fragments don't stop a put."""
+
+Claims = list[tuple[int, int]]
+"""Extents (offset, length) that were allocated, and that the server hasn't heard of yet."""
 
 
 class LocalStore:
@@ -63,7 +67,7 @@ class LocalStore:
         self._ask = ask
         self._next_id = next_id
         self._lock = threading.Lock()
-        self._copier = Copier(threads)
+        self._copier = Copier(threads, shield)
         self._views = Views(on_death)
         self._capacity = 0
         self._segment = 0
@@ -71,7 +75,6 @@ class LocalStore:
         self._arena: Arena | None = None
         self._mapped: Bytes | None = None
         self._granted = 0
-        self.alive = self._views.alive
         self.buried = self._views.buried
 
     # -- reading ------------------------------------------------------------------------------
@@ -80,21 +83,20 @@ class LocalStore:
         """The server showed us a segment."""
         self._views.map(message.segment, fd, message.size)
 
-    def read(self, id: int, value: ev.Value, copy: bool = False) -> Any:
-        """Build the object from its bytes, in place unless ``copy``."""
-        if not value.segment:
-            return codec.deserialize_inline(value.header, copy)
-        extent, new = self._views.open(id, value.segment, value.offset, value.length)
-        if new:
-            self._post(ev.View(id))
-        return codec.deserialize(value.header, extent.copy() if copy else extent)
+    def open(self, id: int, value: ev.Value) -> tuple[Bytes, bool]:
+        """The object's bytes, read-only, and whether this is a new view."""
+        return self._views.open(id, value.segment, value.offset, value.length)
 
     # -- writing ------------------------------------------------------------------------------
 
     def write(
-        self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int
+        self,
+        serialized: codec.Serialized,
+        contains: tuple[int, ...],
+        capacity: int,
+        claims: Claims,
     ) -> ev.Value:
-        """Copy the parts into an extent of our arena.
+        """Copy the parts into an extent of our arena, and add that to ``claims``.
 
         Raises
         ------
@@ -102,21 +104,17 @@ class LocalStore:
             If there is no room and none can be made.
         """
         if self._arena is None:
-            self._open(capacity)
-        extent = self._allocate(serialized.size)
+            self._start(capacity)
+        extent = self._allocate(serialized.size, claims)
         assert self._descriptors is not None
         assert self._mapped is not None
-        try:
-            fd = self._descriptors.writable
-            fill(self._mapped, fd, extent, serialized.layout(), self._copier)
-        except BaseException:
-            self._give_back([(extent.offset, extent.length)])
-            raise
+        fd = self._descriptors.writable
+        fill(self._mapped, fd, extent, serialized.layout(), self._copier)
         return ev.Value(
             serialized.header(), self._segment, extent.offset, extent.length, contains
         )
 
-    def _open(self, capacity: int) -> None:
+    def _start(self, capacity: int) -> None:
         """Make the arena: one sparse segment with room for all the store may hold."""
         with self._lock, shield():
             if self._arena is not None:
@@ -133,7 +131,7 @@ class LocalStore:
             self._descriptors = descriptors
             self._arena = Arena(size)
 
-    def _allocate(self, nbytes: int) -> Extent:
+    def _allocate(self, nbytes: int, claims: Claims) -> Extent:
         """Warm memory first; then what was freed meanwhile; then cold; then what others free."""
         length = round_up(nbytes)
         if length > self._capacity:
@@ -142,21 +140,23 @@ class LocalStore:
                 f"{human_bytes(self._capacity)}. Start a larger one (`%workbench start --memory "
                 "…`, `init(memory=…)`), or put it in pieces."
             )
-        extent = self._take(length)
+        extent = self._take(length, claims)
         if extent is None and length >= WORTH_A_ROUND_TRIP:
             self._ask(ev.Ask)
-            extent = self._take(length)
+            extent = self._take(length, claims)
         while extent is None:
             self._grow(length)
-            extent = self._take(length)
+            extent = self._take(length, claims)
         return extent
 
-    def _take(self, length: int) -> Extent | None:
+    def _take(self, length: int, claims: Claims) -> Extent | None:
         assert self._arena is not None
         with self._lock, shield():
             extent = self._arena.allocate(length, warm=True)
             if extent is None and self._arena.footprint + length <= self._granted:
                 extent = self._arena.allocate(length, warm=False)
+            if extent is not None:
+                claims.append((extent.offset, extent.length))
             return extent
 
     def _grow(self, length: int) -> None:
@@ -166,10 +166,8 @@ class LocalStore:
         refusal = ""
         if short > 0:
             for nbytes in sorted({max(short, GROW), short}, reverse=True):
-                answer = self._ask(lambda request, n=nbytes: ev.Grow(request, n))
+                answer = self._ask(partial(ev.Grow, nbytes=nbytes))
                 if answer.granted:
-                    with self._lock, shield():
-                        self._granted += answer.granted
                     return
                 refusal = answer.text
         if not self._cool(max(short, length)):
@@ -191,9 +189,14 @@ class LocalStore:
 
     # -- what the server says ---------------------------------------------------------------------
 
+    def granted(self, message: do.Granted) -> None:
+        """We may touch more. Counted here: whoever asked may have been interrupted meanwhile."""
+        with self._lock, shield():
+            self._granted += message.granted
+
     def released(self, message: do.Release) -> None:
         """Extents of ours that nobody needs any more."""
-        self._give_back(message.extents)
+        self.give_back(message.extents)
 
     def trim(self, message: do.Trim) -> None:
         """Somebody else needs memory that we only keep warm."""
@@ -202,7 +205,8 @@ class LocalStore:
             self._granted -= freed
         self._post(ev.Trimmed(freed, answer=True))
 
-    def _give_back(self, extents: Any) -> None:
+    def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
+        """These extents are free again."""
         if self._arena is None:
             return
         with self._lock, shield():

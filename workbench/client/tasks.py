@@ -12,9 +12,9 @@ SLOTTED = b"@"
 
 
 class Slot(NamedTuple):
-    """Stands for the value of dep number ``index``."""
+    """Stands for the value of dep number ``number``."""
 
-    index: int
+    number: int
 
 
 def pack_arguments(
@@ -42,6 +42,6 @@ def fill_slots(
         return args, kwargs
 
     def fill(value: Any) -> Any:
-        return values[value.index] if type(value) is Slot else value
+        return values[value.number] if type(value) is Slot else value
 
     return tuple([fill(a) for a in args]), {k: fill(v) for k, v in kwargs.items()}

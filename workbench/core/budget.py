@@ -1,14 +1,17 @@
 """How much memory each arena may touch. Decides who grows, who trims, who waits, who is refused.
 
 An arena's *grant* is the memory its owner may have touched: its live extents plus the warm free
-ones it keeps for reuse. The grants and the inline objects together never exceed the capacity.
+ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come
+unasked: they alone can exceed it, and then nobody's arena grows.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+
+from workbench.core.events import Value
 
 
 @dataclass(slots=True)
@@ -71,12 +74,36 @@ class Budget:
         """The client made an arena."""
         self.arenas[segment] = Arena(segment, size, client)
 
+    def admits(self, client: int, values: Iterable[Value]) -> bool:
+        """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
+
+        A failed value is inline always: it becomes the value of every task that depends on it,
+        and an extent belongs to one object.
+        """
+        placed = [v for v in values if v.segment]
+        if not placed:
+            return True
+        arena = self.arenas.get(placed[0].segment)
+        if arena is None or arena.owner != client:
+            return False
+        offsets = {v.offset for v in placed}
+        return (
+            len(offsets) == len(placed)
+            and offsets.isdisjoint(arena.extents)
+            and sum(v.length for v in placed) <= arena.granted - arena.live
+            and all(
+                v.segment == arena.segment
+                and not v.failed
+                and 0 < v.length <= arena.size - v.offset
+                for v in placed
+            )
+        )
+
     def seal(self, segment: int, offset: int, length: int) -> None:
         """An extent holds an object now."""
         arena = self.arenas[segment]
         arena.extents[offset] = length
         arena.live += length
-        arena.granted = max(arena.granted, arena.live)
 
     def release(self, segment: int, offset: int) -> Arena:
         """It doesn't any more."""
@@ -150,6 +177,22 @@ class Budget:
                 short -= take
                 if short <= 0:
                     return
+
+    def check(self) -> None:
+        """Raise AssertionError unless each arena holds what it says, within what it was granted."""
+        for segment, arena in self.arenas.items():
+            assert arena.segment == segment
+            assert arena.live == sum(arena.extents.values())
+            assert arena.live <= arena.granted
+            for offset, length in arena.extents.items():
+                assert 0 <= offset < offset + length <= arena.size
+            if arena.owner is None:
+                assert arena.granted == arena.live, "memory nobody will use again"
+                assert arena.extents, "an empty arena without an owner"
+        assert sum(a.granted for a in self.arenas.values()) <= self.capacity
+        assert self._trimming <= {a.owner for a in self.arenas.values()}
+        if self._queue:
+            assert self._trimming, "somebody waits for memory, and nobody was asked for it"
 
 
 def _gaps(arena: Arena) -> Iterator[tuple[int, int]]:

@@ -7,10 +7,15 @@ the last view is gone. No alive pin → freed at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from workbench.core.events import About, Value
+
+if TYPE_CHECKING:
+    from workbench.core.schedule import Task
 
 
 class State(Enum):
@@ -45,11 +50,11 @@ class Entry:
         self.about: About | None = None
         self.holds: dict[int, int] = {}  # client → number of holds
         self.names: tuple[str, ...] = ()
-        self.tasks = 0  # tasks that need it, or will make it
+        self.tasks = 0  # pins by tasks that aren't done
         self.parents = 0  # objects that contain it
         self.viewers: dict[int, int] = {}  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
-        self.waiting: tuple[int, ...] = ()  # tasks that start when it is ready
+        self.waiting: tuple[Task, ...] = ()  # those that start when it is ready
 
     @property
     def alive(self) -> bool:
@@ -64,12 +69,20 @@ class Catalog:
     ----------
     on_release : callable(Entry, Value)
         Called once for each value whose bytes nobody needs any more.
+    on_unused : callable(Entry)
+        Called, once or more, before that: the object is freed and no task reads it. Whoever
+        has cached it must be told, and counts as a viewer until it has let go.
     """
 
-    def __init__(self, on_release: Callable[[Entry, Value], None]) -> None:
+    def __init__(
+        self,
+        on_release: Callable[[Entry, Value], None],
+        on_unused: Callable[[Entry], None] = lambda entry: None,
+    ) -> None:
         self._entries: dict[int, Entry] = {}
         self._names: dict[str, int] = {}
         self._on_release = on_release
+        self._on_unused = on_unused
         self.get = self._entries.get
         self.inline_bytes = 0
 
@@ -193,7 +206,10 @@ class Catalog:
                 if entry.alive:
                     continue
                 queue.extend(self._end(entry))
-            if entry.viewers or entry.tasks:
+            if entry.tasks:
+                continue
+            self._on_unused(entry)
+            if entry.viewers:
                 continue
             value, entry.value = entry.value, None
             if value is not None:
@@ -204,6 +220,7 @@ class Catalog:
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
         was, entry.state = entry.state, State.FREED
+        entry.watchers = entry.waiting = ()
         if was is not State.READY or entry.value is None:
             return []
         if not entry.value.segment:
@@ -212,6 +229,33 @@ class Catalog:
         for child in children:
             child.parents -= 1
         return children
+
+    def check(self) -> None:
+        """Raise AssertionError unless every entry has a reason, and the counts are true."""
+        parents: Counter[int] = Counter()
+        inline = 0
+        for id, entry in self._entries.items():
+            assert entry.id == id
+            assert entry.alive or entry.viewers, "nothing keeps it"
+            assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
+            assert entry.tasks >= 0
+            if entry.state is State.FREED:
+                assert not entry.names, "a name of nothing"
+                assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
+            else:
+                assert entry.alive
+                assert (entry.value is None) == (entry.state is State.PENDING)
+            if entry.state is not State.PENDING:
+                assert not entry.watchers, "was to be told when it was ready"
+                assert not entry.waiting
+            if entry.state is State.READY and entry.value is not None:
+                parents.update(entry.value.contains)
+                inline += 0 if entry.value.segment else len(entry.value.header)
+        assert inline == self.inline_bytes
+        assert {id: e.parents for id, e in self._entries.items() if e.parents} == parents
+        named = [(name, id) for id, e in self._entries.items() for name in e.names]
+        assert dict(named) == self._names
+        assert len(named) == len(self._names)
 
 
 def _decrease(counts: dict[int, int], client: int) -> bool:

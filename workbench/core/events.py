@@ -7,7 +7,14 @@ structs are the cheapest records Python has (0.07 µs to make one, measured).
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -26,8 +33,8 @@ class Value(Event):
 
     header: bytes
     segment: int = 0
-    offset: int = 0
-    length: int = 0
+    offset: Natural = 0
+    length: Natural = 0
     contains: tuple[int, ...] = ()
     failed: bool = False
 
@@ -60,9 +67,9 @@ class Hello(Event, tag=1):
     """
 
     pid: int
-    prefix: int
-    worker: int = 0
-    linger: float = 0.0
+    prefix: Prefix
+    worker: Natural = 0
+    linger: Seconds = 0.0
     label: str = ""
 
 
@@ -74,7 +81,7 @@ class Opened(Event, tag=3):
     """The client made a segment; its descriptors (writable, read-only) travel beside this."""
 
     segment: int
-    size: int
+    size: Natural
 
 
 # -- objects -------------------------------------------------------------------------------
@@ -146,13 +153,13 @@ class Grow(Event, tag=13):
     """The sender's arena wants to touch ``nbytes`` more of its segment."""
 
     request: int
-    nbytes: int
+    nbytes: Natural
 
 
 class Trimmed(Event, tag=14):
     """The sender gave ``nbytes`` of its arena's grant back to the machine."""
 
-    nbytes: int
+    nbytes: Natural
     answer: bool = False
 
 
@@ -173,10 +180,10 @@ class Submit(Event, tag=15):
     args: bytes
     deps: tuple[int, ...] = ()
     contains: tuple[int, ...] = ()
-    returns: int = 1
+    returns: Natural = 1
     name: str = ""
     origin: int = 0
-    retries: int = 0
+    retries: Natural = 0
 
 
 class Done(Event, tag=16):
@@ -184,11 +191,12 @@ class Done(Event, tag=16):
 
     task: int
     values: tuple[Value, ...]
-    seconds: float
+    seconds: Seconds
 
 
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr or display. Forwarded to the owner."""
+    """Something a task shows: ``kind`` is stdout, stderr, display, update or clear; see
+    `engines.base.OutputSink`. Forwarded to the owner."""
 
     task: int
     kind: str

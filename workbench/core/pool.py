@@ -30,6 +30,8 @@ class Pool:
     def __init__(self, target: int, schedule: Schedule) -> None:
         self.target = target
         self.stillborn = 0
+        self.last_words = ""  # how the last stillborn worker went
+        self.at_rest = False  # as many have a slot as shall have one: nothing to decide
         self._schedule = schedule
         self._numbers = 0
 
@@ -38,33 +40,52 @@ class Pool:
         """Workers die before they say a word; making more would go on for ever."""
         return self.stillborn >= STILLBORN
 
+    @property
+    def hopeless(self) -> bool:
+        """No worker can run a task, and none can be made."""
+        return self.broken and not self._schedule.working
+
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
+        if self.at_rest:
+            return
         schedule = self._schedule
-        while (
-            schedule.working < self.target and not self.broken and len(schedule.workers) < MOST
-        ):
+        while schedule.working < self.target and not self.broken and len(schedule.workers) < MOST:
             if len(schedule.workers) >= self.target and not schedule.queue:
                 return  # slots are lent, but there is nothing to run in them
             self._numbers += 1
             schedule.new_worker(self._numbers)
             yield self._numbers
+        self.at_rest = schedule.working == self.target
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to send home: slots came back, and nobody used the extra one for a while."""
+        if self.at_rest:
+            return
         extra = self._schedule.working - self.target
         for worker in list(self._schedule.workers.values()):
-            if extra > 0 and worker.idle and now - worker.since >= SPARE_SECONDS:
+            if extra > 0 and worker.idle and now >= worker.since + SPARE_SECONDS:
                 extra -= 1
-                worker.blocked = 1  # takes no more tasks while it goes
+                self.block(worker)  # takes no more tasks while it goes
                 yield worker
 
     def deadline(self) -> float | None:
         """When :meth:`surplus` may next have something."""
-        if self._schedule.working <= self.target:
+        if self.at_rest or self._schedule.working <= self.target:
             return None
         idle = [w.since for w in self._schedule.workers.values() if w.idle]
         return min(idle) + SPARE_SECONDS if idle else None
+
+    def block(self, worker: Worker) -> None:
+        """Its task waits for others: its slot is free."""
+        worker.blocked += 1
+        self.at_rest = False
+
+    def unblock(self, worker: Worker) -> None:
+        """One of its waits is over."""
+        if worker.blocked:
+            worker.blocked -= 1
+            self.at_rest = False
 
     def forked(self, number: int, pid: int) -> None:
         """The process exists."""
@@ -77,9 +98,21 @@ class Pool:
         worker = self._schedule.workers.get(number)
         if worker is None:
             return None, ""
+        self.at_rest = False
+        crash = f"Worker {number} (pid {worker.pid}) {_fate(status)}"
         if worker.client is None:
             self.stillborn += 1
-        return worker, f"Worker {number} (pid {worker.pid}) {_fate(status)}"
+            self.last_words = crash
+        return worker, crash
+
+    def check(self) -> None:
+        """Raise AssertionError unless there are as many workers as there is use for."""
+        schedule = self._schedule
+        assert len(schedule.workers) <= max(MOST, self.target)
+        assert not self.at_rest or schedule.working == self.target
+        if schedule.working < self.target and len(schedule.workers) < MOST and not self.broken:
+            assert len(schedule.workers) >= self.target
+            assert not schedule.queue, "tasks wait, and a slot is not filled"
 
 
 def _fate(status: int) -> str:

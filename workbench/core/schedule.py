@@ -25,16 +25,33 @@ RECENT = 0.2
 class Task:
     """One task. ``missing`` counts the dependencies that aren't ready."""
 
-    __slots__ = ("attempts", "missing", "owner", "queued", "seconds", "submit", "worker")
+    __slots__ = (
+        "attempts",
+        "audience",
+        "missing",
+        "owner",
+        "pins",
+        "queued",
+        "seconds",
+        "submit",
+        "worker",
+    )
 
-    def __init__(self, submit: Submit, owner: int) -> None:
+    def __init__(self, submit: Submit, owner: int, audience: int) -> None:
         self.submit = submit
         self.owner = owner
+        self.audience = audience  # the client that sees its output: a task's own isn't its worker
+        self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.missing = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent
         self.queued = False
         self.worker: Worker | None = None
+
+    @property
+    def results(self) -> range:
+        """The objects it makes."""
+        return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
 class Worker:
@@ -70,16 +87,18 @@ class Schedule:
 
     # -- tasks --------------------------------------------------------------------------------
 
+    def __contains__(self, task: Task) -> bool:
+        return self.tasks.get(task.submit.task) is task
+
     def add(self, task: Task) -> None:
         """A new task; in the queue at once unless it waits for something."""
         self.tasks[task.submit.task] = task
         if not task.missing:
             self._enqueue(task)
 
-    def supplied(self, id: int) -> None:
+    def supplied(self, task: Task) -> None:
         """One dependency of the task is ready."""
-        task = self.tasks.get(id)
-        if task is not None:
+        if task in self:
             task.missing -= 1
             if not task.missing:
                 self._enqueue(task)
@@ -160,20 +179,20 @@ class Schedule:
             if worker.idle and self.queue:
                 yield worker, self._send(worker)
         room = [w for w in self.by_client.values() if not w.blocked]
-        while self.queue and room:  # then in turn, as long as all of it is known to be short
-            expected = self._seconds.get(self.queue[0].submit.function)
-            if expected is None:
-                return
-            room = [
-                w for w in room
-                if len(w.sent) < BATCH_TASKS and w.load + expected <= BATCH_SECONDS
-            ]  # fmt: skip
-            share = len(self.queue) // len(room) if room else 0
+        while room := [w for w in room if self._fits(w)]:  # then in turn, if it is short
+            share = min(max(len(self.queue) // len(room), 1), 16)
             for worker in room:
-                for _ in range(min(max(share, 1), 16)):
-                    if not self.queue:
-                        return
+                for _ in range(share):
+                    if not self._fits(worker):
+                        break
                     yield worker, self._send(worker)
+
+    def _fits(self, worker: Worker) -> bool:
+        """Whether the next task in the queue is known to be short enough to wait there."""
+        if not self.queue or len(worker.sent) >= BATCH_TASKS:
+            return False
+        expected = self._seconds.get(self.queue[0].submit.function)
+        return expected is not None and worker.load + expected <= BATCH_SECONDS
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
@@ -183,6 +202,27 @@ class Schedule:
         if victim is not None and len(victim.sent) > 1 and not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
+
+    def check(self) -> None:
+        """Raise AssertionError unless each task waits, is queued, or was sent to one worker."""
+        queued = [task.submit.task for task in self.queue]
+        sent = [id for worker in self.workers.values() for id in worker.sent]
+        waiting = [id for id, task in self.tasks.items() if task.missing]
+        assert sorted([*queued, *sent, *waiting]) == sorted(self.tasks)
+        for id, task in self.tasks.items():
+            assert task.submit.task == id
+            assert task.missing >= 0
+            assert task.queued == (task in self.queue)
+            assert (task.worker is None) == (id not in sent)
+        for number, worker in self.workers.items():
+            assert worker.number == number
+            assert worker.blocked >= 0
+            assert all(task.worker is worker for task in worker.sent.values())
+            assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
+            assert not worker.sent or worker.client is not None
+        for client, worker in self.by_client.items():
+            assert worker.client == client
+            assert self.workers[worker.number] is worker
 
     def _send(self, worker: Worker) -> Task:
         task = self.queue.popleft()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.core import audit
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import Budget, Request
@@ -56,7 +57,7 @@ class Session:
 
     def __init__(self, name: str, workers: int, capacity: int) -> None:
         self.name = name
-        self.catalog = Catalog(self._released)
+        self.catalog = Catalog(self._released, self._unused)
         self.budget = Budget(capacity, lambda: self.catalog.inline_bytes)
         self.schedule = Schedule()
         self.pool = Pool(workers, self.schedule)
@@ -95,9 +96,7 @@ class Session:
 
     # -- the two ways in ----------------------------------------------------------------------
 
-    def handle(
-        self, batch: Iterable[tuple[int, ev.Event]], now: float
-    ) -> list[do.Anything]:
+    def handle(self, batch: Iterable[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
 
         ``now`` is any clock that only goes forward, in seconds. The number beside each event is
@@ -123,20 +122,42 @@ class Session:
 
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens."""
-        times = [t for t in (self._exit_at, self.pool.deadline()) if t is not None]
-        return min(times, default=None)
+        spare = self.pool.deadline()
+        if spare is None or self._exit_at is None:
+            return self._exit_at if spare is None else spare
+        return min(self._exit_at, spare)
+
+    def check(self) -> None:
+        """Raise AssertionError unless the books agree. To be called between batches."""
+        audit.check(self)
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        for worker, task in self.schedule.assign():
-            assert worker.client is not None
-            self._run(worker.client, task)
-        for worker, count in self.schedule.recall():
-            assert worker.client is not None
-            self._send(worker.client, do.Recall(count))
+        schedule = self.schedule
+        if schedule.queue:
+            if self.pool.hopeless:
+                self._give_up()
+            for worker, task in schedule.assign():
+                assert worker.client is not None
+                self._run(worker.client, task)
+        if len(schedule.tasks) > 1:
+            for worker, count in schedule.recall():
+                assert worker.client is not None
+                self._send(worker.client, do.Recall(count))
         for client, extents in self._releases.items():
             self._send(client, do.Release(tuple(extents)))
         self._releases.clear()
+        self._settle_memory()
+        if not self.pool.at_rest:
+            for number in self.pool.wanted():
+                self._out.append(do.Fork(number))
+            for worker in self.pool.surplus(self._now):
+                assert worker.client is not None
+                self._out.append(do.Hangup(worker.client, "not needed any more"))
+        if self._exit_at is not None and self._now >= self._exit_at:
+            self._out.append(do.Exit())
+
+    def _settle_memory(self) -> None:
         for what, client, request, nbytes in self.budget.settle():
             if what == "grant":
                 self._send(client, do.Granted(request, nbytes))
@@ -145,13 +166,6 @@ class Session:
             else:
                 text = holders_table(self.catalog, self.budget)
                 self._send(client, do.Granted(request, 0, text))
-        for number in self.pool.wanted():
-            self._out.append(do.Fork(number))
-        for worker in self.pool.surplus(self._now):
-            assert worker.client is not None
-            self._out.append(do.Hangup(worker.client, "not needed any more"))
-        if self._exit_at is not None and self._now >= self._exit_at:
-            self._out.append(do.Exit())
 
     # -- clients ------------------------------------------------------------------------------
 
@@ -188,24 +202,22 @@ class Session:
 
     def _left(self, client: Client, event: ev.Left) -> None:
         del self.clients[client.number]
-        self._releases.pop(client.number, None)
+        for cached in self._functions.values():
+            cached.discard(client.number)
         self.catalog.forget_client(client.number)
+        self._abandon(list(self.schedule.tasks.values()))
         for arena, gaps in list(self.budget.orphan(client.number)):
             if arena.extents:
                 self._out.append(do.Punch(arena.segment, gaps))
             else:
                 self._close_arena(arena.segment)
         self._releases.pop(client.number, None)
-        for cached in self._functions.values():
-            cached.discard(client.number)
         if client.worker:
-            self.schedule.by_client.pop(client.number, None)
+            worker = self.schedule.by_client.pop(client.number, None)
+            if worker is not None:
+                self.pool.block(worker)  # takes no more tasks while it goes
             self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
-            return
-        for task in list(self.schedule.tasks.values()):
-            if task.owner == client.number and task.worker is None:
-                self._fail(task, ev.refusal("cancelled", "Its notebook or script is gone."))
-        if not any(not c.worker for c in self.clients.values()):
+        elif all(c.worker for c in self.clients.values()):
             self._exit_at = self._now + (0.0 if client.polite else client.hello.linger)
 
     def _hang_up(self, number: int, reason: str) -> None:
@@ -215,30 +227,20 @@ class Session:
         if number in self.clients:
             self._out.append(do.Send(number, message))
 
-    def _owns(self, client: Client, id: int, value: ev.Value | None = None) -> bool:
-        """Whether ``client`` may make this id, with bytes it wrote itself. Hangs up if not."""
+    def _owns(self, client: Client, id: int) -> bool:
+        """Whether ``client`` may make this id. Hangs up if not."""
         good = id >> ID_BITS == client.hello.prefix
-        if good and value is not None and value.segment:
-            good = self._wrote(client, value)
         if not good:
-            self._hang_up(client.number, "an id or an extent that is not its own")
+            self._hang_up(client.number, "an id that is not its own")
         return good
-
-    def _wrote(self, client: Client, value: ev.Value) -> bool:
-        arena = self.budget.arenas.get(value.segment)
-        return (
-            arena is not None
-            and arena.owner == client.number
-            and 0 <= value.offset
-            and 0 < value.length <= arena.size - value.offset
-            and value.offset not in arena.extents
-        )
 
     # -- objects ------------------------------------------------------------------------------
 
     def _sealed(self, client: Client, event: ev.Sealed) -> None:
-        if not self._owns(client, event.object, event.value):
-            return
+        if not self._owns(client, event.object):
+            return None
+        if not self.budget.admits(client.number, (event.value,)):
+            return self._hang_up(client.number, "an extent that is not its own")
         if self.catalog.get(event.object) is not None:
             return self._hang_up(client.number, "an object sealed twice")
         entry = self.catalog.expect(event.object)
@@ -258,14 +260,11 @@ class Session:
         for watcher in watchers:
             self._tell(watcher, entry)
         waiting, entry.waiting = entry.waiting, ()
-        for id in waiting:
-            task = self.schedule.tasks.get(id)
-            if task is None:
-                continue
+        for task in waiting:
             if value.failed:
                 self._fail(task, value)
             else:
-                self.schedule.supplied(id)
+                self.schedule.supplied(task)
 
     def _tell(self, number: int, entry: Entry) -> None:
         """Send the client what there is to know about a ready or freed object."""
@@ -331,10 +330,8 @@ class Session:
                 self._send(holder, do.Forget((id,)))
             for watcher in watchers:
                 self._tell(watcher, entry)
-            for task_id in waiting:
-                task = self.schedule.tasks.get(task_id)
-                if task is not None:
-                    self._fail(task, ev.refusal("freed", "An argument of the task was freed."))
+            for task in waiting:
+                self._fail(task, ev.refusal("freed", "An argument of the task was freed."))
 
     def _find(self, client: Client, event: ev.Find) -> None:
         entry = self.catalog.get(self.catalog.names.get(event.name, 0))
@@ -347,16 +344,25 @@ class Session:
 
     def _bind(self, client: Client, event: ev.Bind) -> None:
         entry = self.catalog.get(event.object)
-        if entry is not None or not event.object:
+        if not event.object:
+            self.catalog.bind(event.name, None)
+        elif entry is not None and entry.state is not State.FREED:
             self.catalog.bind(event.name, entry)
 
-    def _released(self, entry: Entry, value: ev.Value) -> None:
-        """The catalog's word that nobody needs these bytes."""
+    def _unused(self, entry: Entry) -> None:
+        """The catalog's word that no task reads this freed object: workers drop it as a function.
+
+        What they made of it may hold views of its bytes, so they are asked before the release.
+        """
         cached = self._functions.pop(entry.id, None)
         if cached is not None:
             self.schedule.forget_function(entry.id)
             for number in cached:
+                self.catalog.view(entry, number)  # until it has answered with Unview
                 self._send(number, do.Forget((entry.id,)))
+
+    def _released(self, entry: Entry, value: ev.Value) -> None:
+        """The catalog's word that nobody needs these bytes."""
         if value.segment:
             self._release(value)
 
@@ -390,37 +396,50 @@ class Session:
     # -- tasks --------------------------------------------------------------------------------
 
     def _submit(self, client: Client, event: ev.Submit) -> None:
-        if not self._owns(client, event.task):
-            return
-        task = Task(event, client.number)
-        for i in range(event.returns):
-            result = self.catalog.expect(event.task + i)
-            self.catalog.hold(result, client.number)
-            result.watchers = (client.number,)
+        task = Task(event, client.number, self._audience(client))
+        last = event.task + max(event.returns - 1, 0)
+        if not (self._owns(client, event.task) and self._owns(client, last)):
+            return None
+        if event.task in self.schedule.tasks or any(map(self.catalog.get, task.results)):
+            return self._hang_up(client.number, "a task submitted twice")
         failed: ev.Value | None = None
         lost = ""
         for id in (event.function, *event.deps):
             entry = self.catalog.get(id)
             if entry is None or entry.state is State.FREED:
                 lost = lost or ("unknown" if entry is None else "freed")
-                if entry is None:
-                    continue
-            elif entry.state is State.PENDING:
-                entry.waiting += (event.task,)
+                continue
+            if entry.state is State.PENDING:
+                entry.waiting += (task,)
                 task.missing += 1
             elif entry.value is not None and entry.value.failed:
                 failed = failed or entry.value
-            self.catalog.need(entry)
+            self._pin(task, entry)
         for id in event.contains:
             entry = self.catalog.get(id)
             if entry is not None:
-                self.catalog.need(entry)
+                self._pin(task, entry)
+        for id in task.results:  # last: no task can wait for itself
+            result = self.catalog.expect(id)
+            self.catalog.hold(result, client.number)
+            result.watchers = (client.number,)
         self.schedule.add(task)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."
             self._fail(task, ev.refusal(lost, text))
         elif failed is not None:
             self._fail(task, failed)
+        return None
+
+    def _audience(self, client: Client) -> int:
+        """Who sees the output of what this client submits: of a task's tasks, who sees its own."""
+        worker = self.schedule.by_client.get(client.number)
+        running = next(iter(worker.sent.values()), None) if worker is not None else None
+        return client.number if running is None else running.audience
+
+    def _pin(self, task: Task, entry: Entry) -> None:
+        self.catalog.need(entry)
+        task.pins.append(entry.id)
 
     def _run(self, number: int, task: Task) -> None:
         submit = task.submit
@@ -456,13 +475,13 @@ class Session:
         task = worker.sent.get(event.task) if worker is not None else None
         if worker is None or task is None or len(event.values) != task.submit.returns:
             return self._hang_up(client.number, "done with a task it was not given")
+        if not self.budget.admits(client.number, event.values):
+            return self._hang_up(client.number, "an extent that is not its own")
         self.schedule.finish(task, event.seconds)
         if not worker.sent:
             worker.since = self._now
-        for i, value in enumerate(event.values):
-            if value.segment and not self._wrote(client, value):
-                return self._hang_up(client.number, "an extent that is not its own")
-            self._result(event.task + i, value)
+        for id, value in zip(task.results, event.values, strict=True):
+            self._result(id, value)
         self._unpin(task)
         return None
 
@@ -475,11 +494,10 @@ class Session:
             self._release(value)
 
     def _unpin(self, task: Task) -> None:
-        submit = task.submit
-        for id in (submit.function, *submit.deps, *submit.contains):
+        for id in task.pins:
             entry = self.catalog.get(id)
-            if entry is not None and entry.tasks:
-                self.catalog.unneed(entry)
+            assert entry is not None
+            self.catalog.unneed(entry)
 
     def _fail(self, task: Task, value: ev.Value) -> None:
         """It can't run, or not again: all its results are ``value``, an inline exception.
@@ -492,18 +510,36 @@ class Session:
             return
         while self._failing:
             task, value = self._failing[0]
-            if task.submit.task in self.schedule.tasks:
+            if task in self.schedule:
                 self.schedule.finish(task)
                 self._unpin(task)
-                for i in range(task.submit.returns):
-                    self._result(task.submit.task + i, value)
+                for id in task.results:
+                    self._result(id, value)
             self._failing.popleft()
+
+    def _abandon(self, tasks: list[Task]) -> None:
+        """Drop those that haven't begun, whose submitter is gone and whose results nobody wants.
+
+        From the last to the first: what one waits for was submitted before it.
+        """
+        for task in reversed(tasks):
+            if task.worker is None and task.owner not in self.clients:
+                results = map(self.catalog.get, task.results)
+                if not any(e is not None and e.state is State.PENDING for e in results):
+                    self.schedule.finish(task)
+                    self._unpin(task)
+
+    def _give_up(self) -> None:
+        """Nobody will ever run what is queued."""
+        text = f"No worker can be started: {self.pool.last_words} before it said a word."
+        for task in list(self.schedule.queue):
+            self._fail(task, ev.refusal("crashed", text))
 
     def _output(self, client: Client, event: ev.Output) -> None:
         task = self.schedule.tasks.get(event.task)
         if task is not None:
             origin = task.submit.origin
-            self._send(task.owner, ev.Output(event.task, event.kind, event.data, origin))
+            self._send(task.audience, ev.Output(event.task, event.kind, event.data, origin))
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -513,17 +549,19 @@ class Session:
             return
         if event.asked:
             worker.recalled = False
-        self.schedule.give_back([worker.sent[id] for id in event.tasks if id in worker.sent])
+        tasks = [worker.sent[id] for id in dict.fromkeys(event.tasks) if id in worker.sent]
+        self.schedule.give_back(tasks)
+        self._abandon(tasks)
 
     def _blocked(self, client: Client, event: ev.Blocked) -> None:
         worker = self.schedule.by_client.get(client.number)
         if worker is not None:
-            worker.blocked += 1
+            self.pool.block(worker)
 
     def _unblocked(self, client: Client, event: ev.Unblocked) -> None:
         worker = self.schedule.by_client.get(client.number)
-        if worker is not None and worker.blocked:
-            worker.blocked -= 1
+        if worker is not None:
+            self.pool.unblock(worker)
 
     def _worker_exited(self, number: int, status: int) -> None:
         worker, crash = self.pool.exited(number, status)
@@ -535,13 +573,9 @@ class Session:
             first.attempts += 1
             if first.attempts > first.submit.retries:
                 text = f"{crash} while it ran `{first.submit.name}`."
-                self._fail(first, ev.refusal("crashed", text))
-        self.schedule.give_back([t for t in tasks if t.submit.task in self.schedule.tasks])
-        if self.pool.broken:
-            for task in list(self.schedule.tasks.values()):
-                if task.worker is None:
-                    text = f"No worker can be started: {crash} before it said a word."
-                    self._fail(task, ev.refusal("crashed", text))
+                self._fail(tasks.pop(0), ev.refusal("crashed", text))
+        self.schedule.give_back(tasks)
+        self._abandon(tasks)
 
     # -- questions ----------------------------------------------------------------------------
 

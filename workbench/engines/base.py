@@ -46,7 +46,8 @@ class Exported:
 class Engine(Protocol):
     """A session, whatever runs it. All methods may be called from any thread.
 
-    Every call but ``state`` raises SessionError once the session is over.
+    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
+    what this process has, until ``close``.
     """
 
     session: str
@@ -125,4 +126,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Leave the session. Idempotent."""
+        ...
+
+    def abandon(self) -> None:
+        """In a forked child: the session is the parent's. Let go of it without a word to anybody.
+
+        Arrays that show objects stay valid.
+        """
         ...

@@ -22,6 +22,12 @@ from workbench.server.settings import Settings
 
 BACKLOG = 64
 
+LONGEST_PATH = 45
+"""Bytes of the runtime directory's path: with a session's name in it, a socket takes 107."""
+
+PATIENCE = 5.0
+"""Seconds for which a driver that leaves waits for the server it started to end."""
+
 
 class LocalEngine(Client):
     """A driver's client. ``process``: the server, if this process started it."""
@@ -39,10 +45,19 @@ class LocalEngine(Client):
 
     def close(self) -> None:
         """Leave the session; if it was ours alone, wait until its processes are gone."""
+        process, self._process = self._process, None
+        patience = 0.0 if process is not None and self._is_shared() else PATIENCE
         super().close()
-        if self._process is not None:
-            self._process.reap()
-            self._process = None
+        if process is not None:
+            process.reap(patience)
+
+    def _is_shared(self) -> bool:
+        """Whether another driver will keep the session up."""
+        try:
+            clients = self.snapshot().clients
+        except SessionError:
+            return False
+        return sum(client.role == "driver" for client in clients) > 1
 
 
 class ServerProcess:
@@ -56,7 +71,7 @@ class ServerProcess:
         """Its pid."""
         return self._process.pid
 
-    def reap(self, timeout: float = 5.0) -> None:
+    def reap(self, timeout: float) -> None:
         """Wait for its end. If others still use the session it goes on, as it should."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
@@ -75,21 +90,23 @@ def connect(config: Config) -> LocalEngine:
     directory = runtime_directory()
     name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
     address = str(directory / f"{name}.sock")
-    with _lock(directory):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
-            sock.connect(address)
-            return _join(sock, config)
-        sweep(directory)
-        process, session = _launch(config, name, address)
-        sock.connect(address)
-    return LocalEngine(sock, session, config, ServerProcess(process))
-
-
-def _join(sock: socket.socket, config: Config) -> LocalEngine:
-    engine = LocalEngine(sock, "", config, None)
-    engine.wait_welcome()
-    return engine
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with _lock(directory):
+            try:
+                sock.connect(address)
+            except (FileNotFoundError, ConnectionRefusedError):
+                sweep(directory)
+                process, session = _launch(config, name, address)
+                sock.connect(address)
+                return LocalEngine(sock, session, config, ServerProcess(process))
+        engine = LocalEngine(sock, "", config, None)
+        try:
+            engine.wait_welcome()
+        except SessionError:  # it was just ending; its file goes with it
+            engine.close()
+        else:
+            return engine
 
 
 def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[bytes], str]:
@@ -103,7 +120,7 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             session=session,
             listener=listener.fileno(),
             address=address,
-            files=(address, log),
+            files=(log, address),
             workers=config.workers,
             capacity=config.memory,
             threads=config.threads,
@@ -137,7 +154,13 @@ def runtime_directory() -> Path:
         os.environ.get("WORKBENCH_RUNTIME_DIR")
         or (os.path.join(base, "workbench") if os.access(base, os.W_OK) else fallback)
     )
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SessionError(
+            f"{directory} can't be made, to keep sockets in: {error.strerror}. Set "
+            "WORKBENCH_RUNTIME_DIR to a directory that can."
+        ) from None
     status = directory.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise SessionError(
@@ -145,7 +168,7 @@ def runtime_directory() -> Path:
             "reach your objects. Correct it with chmod, or set WORKBENCH_RUNTIME_DIR to another "
             "directory."
         )
-    if len(str(directory)) > 45:
+    if len(os.fsencode(directory)) > LONGEST_PATH:
         raise SessionError(
             f"{directory} is too long a path for a unix socket (108 bytes in all). Set "
             "WORKBENCH_RUNTIME_DIR to a shorter one."

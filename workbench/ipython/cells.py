@@ -189,7 +189,7 @@ class _Scan(ast.NodeVisitor):
 
     visit_AsyncWith = visit_With
 
-    def visit_Try(self, node: ast.Try) -> None:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         self._branch(node.body, node.handlers, node.orelse)
         for statement in node.finalbody:
             self.visit(statement)

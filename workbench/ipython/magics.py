@@ -31,6 +31,8 @@ BODY = 2
 class WorkbenchMagics(Magics):
     """The magics of one notebook."""
 
+    shell: Any  # an InteractiveShell, never None
+
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.router = Router(shell)

@@ -37,7 +37,7 @@ class Router:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._kernel = getattr(shell, "kernel", None)
+        self._kernel: Any = getattr(shell, "kernel", None)
         self._numbers = itertools.count(1)
         self._headers: OrderedDict[int, Any] = OrderedDict()
         self._latest = 0

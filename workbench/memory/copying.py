@@ -8,8 +8,10 @@ mapping, which faults on each page.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,22 @@ WRITE_CHUNK = 32 << 20
 
 
 class Copier:
-    """Copies with all cores. Its threads start at the first large copy; :meth:`close` ends them."""
+    """Copies with all cores. Its threads start at the first large copy; :meth:`close` ends them.
 
-    def __init__(self, threads: int) -> None:
+    Parameters
+    ----------
+    threads : int
+        How many write at once, the caller's own included.
+    guard : callable() → context manager
+        Holds Ctrl-C back. Whoever is interrupted gives the extent to somebody else, so nobody
+        may leave while a thread still writes to it.
+    """
+
+    def __init__(
+        self, threads: int, guard: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
         self._threads = threads
+        self._guard = guard
         self._pool: ThreadPoolExecutor | None = None
 
     def copy(self, target: Array, source: Array) -> None:
@@ -39,43 +53,30 @@ class Copier:
 
         Split along the first axis, so that each thread writes a range of its own.
         """
-        if self._threads < 2 or target.nbytes < PARALLEL_BYTES:
+        if self._threads < 2 or target.nbytes < PARALLEL_BYTES or target.size < 2:
             np.copyto(target, source)
             return
         # The target is C-contiguous: its longest stride is the first axis that has a length.
         axis = next(i for i, n in enumerate(target.shape) if n > 1)
         target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
         edges = [len(target) * i // self._threads for i in range(self._threads + 1)]
-        pieces = [
-            (target[a:b], source[a:b]) for a, b in zip(edges, edges[1:], strict=False) if a < b
-        ]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads - 1, "workbench-copy")
-        others = [self._pool.submit(np.copyto, t, s) for t, s in pieces[1:]]
-        try:
-            np.copyto(*pieces[0])
-        finally:
-            _wait_all(others)  # never leave while a thread still writes
+        first, *others = [(target[a:b], source[a:b]) for a, b in pairwise(edges) if a < b]
+        with self._guard():
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads - 1, "workbench-copy")
+            futures = [self._pool.submit(np.copyto, t, s) for t, s in others]
+            try:
+                np.copyto(*first)
+            finally:
+                wait(futures)
+        for future in futures:
+            future.result()
 
     def close(self) -> None:
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-
-
-def _wait_all(futures: Sequence[Future[None]]) -> None:
-    interrupted: BaseException | None = None
-    for future in futures:
-        while not future.done():
-            try:
-                future.exception()
-            except BaseException as error:  # Ctrl-C: remember it, and go on waiting
-                interrupted = error
-    if interrupted is not None:
-        raise interrupted
-    for future in futures:
-        future.result()
 
 
 def fill(
@@ -110,7 +111,7 @@ def write_cold(fd: int, data: Bytes | memoryview, offset: int) -> None:
     OSError
         ENOSPC or ENOMEM if the machine has no room after all.
     """
-    view = memoryview(data).cast("B")
+    view = memoryview(data).cast("B")  # type: ignore[arg-type]
     while len(view):
         n = os.pwrite(fd, view[:WRITE_CHUNK], offset)
         view = view[n:]

@@ -50,13 +50,13 @@ def create_file(size: int, directory: str | None = None) -> Descriptors:
     """The same in an unlinked temporary file, for systems without memfd or without /proc."""
     writable, path = tempfile.mkstemp(prefix="workbench-", dir=directory)
     try:
+        os.ftruncate(writable, size)
         readonly = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except BaseException:
         os.close(writable)
         raise
     finally:
         os.unlink(path)
-    os.ftruncate(writable, size)
     return Descriptors(writable, readonly, size)
 
 

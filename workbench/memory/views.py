@@ -29,7 +29,7 @@ class Watch(weakref.ref[Any]):
         return self
 
     def __init__(self, target: Any, callback: Callable[[Any], None], id: int) -> None:
-        super().__init__(target, callback)
+        super().__init__(target, callback)  # type: ignore[call-arg]
 
 
 class Views:

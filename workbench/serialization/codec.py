@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import SerializationError
+from workbench.errors import SerializationError, WorkbenchError
 from workbench.serialization.pickler import Pickler, Reducer
 
 BUFFER_ALIGN = 64
@@ -117,7 +117,7 @@ def serialize(value: Any, reducers: Mapping[type, Reducer]) -> Serialized:
     file = io.BytesIO()
     try:
         Pickler(file, reducers, lambda b: buffers.append(_as_bytes(b))).dump(value)
-    except (SerializationError, RecursionError, MemoryError):
+    except (WorkbenchError, MemoryError):  # ours say more already: a ref of another session
         raise
     except Exception as error:
         raise SerializationError(_failure(value, error)) from error
@@ -177,7 +177,7 @@ def deserialize(header: bytes, extent: npt.NDArray[np.uint8]) -> Any:
             for length in pickle.loads(memoryview(header)[1:]):
                 parts.append(extent[offset : offset + length])
                 offset += _aligned(length)
-            return pickle.loads(parts.pop(), buffers=parts)
+            return pickle.loads(parts.pop(), buffers=parts)  # type: ignore[arg-type]
     except Exception as error:
         raise SerializationError(_unfailure(error)) from error
     raise SerializationError(f"An object has a format this version doesn't know: {kind!r}.")

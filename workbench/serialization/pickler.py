@@ -16,7 +16,7 @@ import cloudpickle
 Reducer = Callable[[Any], Any]
 
 
-class Pickler(cloudpickle.Pickler):
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """One dump. ``reducers`` maps exact types to what ``__reduce__`` would return for them."""
 
     def __init__(

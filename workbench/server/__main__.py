@@ -6,6 +6,7 @@ queue what they send, before this process has finished importing.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -30,14 +31,16 @@ def main() -> None:
     nursery = Nursery(settings)
     session = Session(settings.session, settings.workers, settings.capacity)
     try:
-        Server(listener, session, nursery).run()
+        with contextlib.suppress(SystemExit):  # SIGTERM
+            Server(listener, session, nursery).run()
+        # While it still listens: a file that nobody answers behind may be replaced by the next
+        # session of this name at any moment, and wouldn't be ours to remove any more. If the
+        # server fails, they stay: the log says why, and the next session's start sweeps them.
+        for path in settings.files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
     finally:
         listener.close()
-        for path in settings.files:
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
         nursery.close()
 
 

@@ -55,10 +55,12 @@ class Server:
         self._session = session
         self._nursery = nursery
         self._epoll = select.epoll()
+        self._watched: socket.socket | None = None  # the nursery's
         self._peers: dict[int, Peer] = {}  # by number
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
         self._segments: dict[int, Descriptors] = {}
+        self._shared: set[int] = set()  # those that others than their writer have mapped
         self._dirty: set[Peer] = set()
         self._batch: list[tuple[int, ev.Event]] = []
         self._over = False
@@ -67,7 +69,7 @@ class Server:
         """Serve until the end."""
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
-        self._epoll.register(self._nursery.sock, select.EPOLLIN)
+        self._watch_nursery()
         self._batch.append((0, ev.Tick()))
         self._turn()
         poll = BriskPoll(self._epoll.poll)
@@ -106,6 +108,7 @@ class Server:
         if type(message) is do.Shared:
             fd = self._segments[message.segment].readonly
             peer.outbox.put(Parcel(message, (fd,)))
+            self._shared.add(message.segment)
         else:
             peer.outbox.put(message)
         self._dirty.add(peer)
@@ -114,6 +117,7 @@ class Server:
         match instruction:
             case do.Fork() | do.Kill():
                 self._nursery.send(instruction)
+                self._watch_nursery()
             case do.Hangup(client, _):
                 peer = self._peers.get(client)
                 if peer is not None:
@@ -122,7 +126,11 @@ class Server:
                 for offset, length in extents:
                     punch(self._segments[segment].writable, offset, length)
             case do.Discard(segment):
-                self._segments.pop(segment).close()
+                descriptors = self._segments.pop(segment)
+                if segment in self._shared:  # who has it mapped would keep its memory
+                    self._shared.discard(segment)
+                    punch(descriptors.writable, 0, descriptors.size)
+                descriptors.close()
             case do.Exit():
                 self._over = True
 
@@ -132,16 +140,20 @@ class Server:
         if fd == self._listener.fileno():
             self._accept()
         elif fd == self._nursery.sock.fileno():
-            sock = self._nursery.sock
             self._batch.extend((0, event) for event in self._nursery.read())
-            if self._nursery.sock is not sock:  # it died, and there is a new one
-                self._epoll.register(self._nursery.sock, select.EPOLLIN)
         else:
             peer = self._by_fd.get(fd)
             if peer is not None and mask & ~select.EPOLLOUT:
                 self._read(peer)
             elif peer is not None:
                 self._send(peer)
+
+    def _watch_nursery(self) -> None:
+        """It may have died, and be a new one."""
+        sock = self._nursery.sock
+        if sock is not self._watched:
+            self._watched = sock
+            self._epoll.register(sock, select.EPOLLIN)
 
     def _accept(self) -> None:
         try:
@@ -180,7 +192,8 @@ class Server:
     def _unpack(self, parcel: Parcel) -> ev.Opened:
         """Keep a new segment's descriptors; close them if the id is taken."""
         message: ev.Opened = parcel.message
-        descriptors = Descriptors(*parcel.fds, message.size)
+        writable, readonly = parcel.fds
+        descriptors = Descriptors(writable, readonly, message.size)
         if message.segment in self._segments:
             descriptors.close()
         else:

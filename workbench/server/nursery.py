@@ -29,7 +29,7 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
 class Nursery:
-    """A running nursery. ``sock`` is for the loop to watch."""
+    """The nursery process. ``sock`` is for the loop to watch: another one after a new start."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -59,9 +59,11 @@ class Nursery:
             )
 
     def send(self, instruction: Fork | Kill) -> None:
-        """Tell it to fork, or to kill one of its own."""
+        """Tell it to fork, or to kill one of its own. If it died, a Fork starts another."""
         if isinstance(instruction, Fork):
             self._alive.add(instruction.worker)
+            if self.sock.fileno() < 0:
+                self._start()
         self._outbox.put(instruction)
         try:
             self._outbox.send(self.sock.sendmsg)
@@ -69,7 +71,7 @@ class Nursery:
             pass  # it died; the loop reads the end of the stream next
 
     def read(self) -> list[WorkerForked | WorkerExited]:
-        """What it says. If it died, its workers did too: say so, and start another."""
+        """What it says. If it died, its workers did too: say so."""
         events: list[WorkerForked | WorkerExited] = []
         try:
             more = self._inbox.receive(self.sock.recvmsg)
@@ -84,7 +86,6 @@ class Nursery:
             self.close()
             events += [WorkerExited(worker, -9) for worker in self._alive]
             self._alive.clear()
-            self._start()
         return events
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ class Settings(msgspec.Struct, frozen=True):
     """One session's settings, as JSON on the command line.
 
     ``listener`` is the inherited descriptor of the listening socket at ``address``; ``files``
-    are removed at the end; ``path`` is the driver's ``sys.path``, so that workers import what
-    the notebook can; ``threads`` is how many threads a worker's libraries may use.
+    are removed at the end, in this order; ``path`` is the driver's ``sys.path``, so that workers
+    import what the notebook can; ``threads`` is how many threads a worker's libraries may use.
     """
 
     session: str

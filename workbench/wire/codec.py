@@ -15,6 +15,7 @@ encode = _encoder.encode
 
 _from_client = msgspec.msgpack.Decoder(list[events.Message])
 _from_server = msgspec.msgpack.Decoder(list[instructions.Message])
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_from_client(payload: bytes) -> Sequence[events.Message]:
@@ -27,7 +28,7 @@ def decode_from_client(payload: bytes) -> Sequence[events.Message]:
     """
     try:
         return _from_client.decode(payload)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _BAD as error:
         raise ProtocolError(f"Not a message of ours: {error}") from None
 
 
@@ -41,5 +42,5 @@ def decode_from_server(payload: bytes) -> Sequence[instructions.Message]:
     """
     try:
         return _from_server.decode(payload)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _BAD as error:
         raise ProtocolError(f"Not a message of ours: {error}") from None

@@ -18,6 +18,14 @@ def frame(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
+def missing(data: bytes) -> int:
+    """How many bytes must come, at least, before ``data``, the start of a frame, is one."""
+    if len(data) < HEAD:
+        return HEAD - len(data)
+    length: int = _LENGTH.unpack_from(data)[0]
+    return HEAD + length - len(data)
+
+
 def split(data: bytes) -> tuple[list[bytes], bytes]:
     """All whole frames' payloads at the start of ``data``, and what is left over.
 

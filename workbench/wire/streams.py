@@ -22,7 +22,7 @@ from workbench.core.events import Opened
 from workbench.core.instructions import Shared
 from workbench.errors import ProtocolError
 from workbench.wire.codec import encode
-from workbench.wire.framing import LARGEST, frame, split
+from workbench.wire.framing import LARGEST, frame, missing, split
 
 FRAME_MESSAGES = 512
 """Most messages in one frame: the reader can start on the first while the rest is encoded."""
@@ -33,7 +33,10 @@ CARRIERS: dict[type, int] = {Opened: 2, Shared: 1}
 READ_SIZE = 64 << 10
 """Bytes read at a time: malloc takes more than 128 KiB from the kernel, and gives it back."""
 
-ANCILLARY = socket.CMSG_SPACE(64 * array("i").itemsize)
+FRAME_PARCELS = 32
+"""Most parcels in one frame: the kernel takes 253 descriptors with one call, not one more."""
+
+ANCILLARY = socket.CMSG_SPACE(FRAME_PARCELS * max(CARRIERS.values()) * array("i").itemsize)
 
 _popleft = methodcaller("popleft")
 
@@ -51,29 +54,37 @@ class Parcel(NamedTuple):
 
 
 class _Sending:
-    """One frame on its way: its messages, bytes, descriptors, and what each send call took."""
+    """One frame on its way: its messages, bytes, descriptors, and what each send call took.
 
-    __slots__ = ("ancillary", "data", "messages", "sent")
+    ``messages`` can be more than fit into the frame: ``rest`` are those that come after it.
+    """
 
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
+    __slots__ = ("ancillary", "data", "messages", "rest", "sent")
+
+    def __init__(self, messages: list[Any]) -> None:
+        self.messages = messages
+        self.rest: list[Any] = []
         self.ancillary: Ancillary = ()
         self.data: memoryview | None = None
         self.sent: list[int] = []
 
     def encode(self, translate: Translate | None) -> memoryview:
-        """The frame's bytes. Pure but for the two stores, so it can be done again."""
-        messages = self.messages if translate is None else translate(self.messages)
-        plain = [m.message if type(m) is Parcel else m for m in messages]
-        payload = encode(plain)
-        if len(payload) < LARGEST // 4:
-            data = frame(payload)
-        else:  # many large messages: one frame each
-            data = b"".join(frame(encode([m])) for m in plain)
-        fds = [fd for m in self.messages if type(m) is Parcel for fd in m.fds]
+        """The frame's bytes. Pure but for the stores at the end, so it can be done again."""
+        messages = self.messages
+        parcels = [i for i, m in enumerate(messages) if type(m) is Parcel]
+        count = parcels[FRAME_PARCELS] if len(parcels) > FRAME_PARCELS else len(messages)
+        while True:
+            now = messages[:count]
+            told = now if translate is None else translate(now)
+            payload = encode([m.message if type(m) is Parcel else m for m in told])
+            if len(payload) < LARGEST // 4 or count == 1:
+                break
+            count //= 2  # large messages: fewer of them in a frame
+        fds = [fd for m in now if type(m) is Parcel for fd in m.fds]
         if fds:
             self.ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds).tobytes())]
-        self.data = memoryview(data)
+        self.rest = messages[count:]
+        self.data = memoryview(frame(payload))
         return self.data
 
 
@@ -90,7 +101,7 @@ class Outbox:
     def __init__(self, translate: Translate | None = None) -> None:
         self._translate = translate
         self._queue: deque[Any] = deque()
-        self._sending = _Sending()
+        self._sending = _Sending([])
         self.put = self._queue.append
 
     def __bool__(self) -> bool:
@@ -115,7 +126,7 @@ class Outbox:
                 data = now.encode(self._translate)
             done = sum(now.sent)
             if done == len(data):
-                self._sending = _Sending()
+                self._sending = _Sending(now.rest)
                 continue
             try:
                 # Descriptors go with the frame's first byte.
@@ -126,12 +137,16 @@ class Outbox:
 
 
 class _Received:
-    """What came and isn't used up: raw chunks, the start of a frame, messages, descriptors."""
+    """What came and isn't used up: raw chunks, the start of a frame, messages, descriptors.
 
-    __slots__ = ("chunks", "fds", "messages", "rest")
+    ``missing`` bytes must come before the frame that begins in ``rest`` is whole, at least.
+    """
+
+    __slots__ = ("chunks", "fds", "messages", "missing", "rest")
 
     def __init__(self, rest: bytes, messages: deque[Any], fds: list[int]) -> None:
         self.rest = rest
+        self.missing = missing(rest)
         self.messages = messages
         self.fds = fds
         self.chunks: list[tuple[bytes, Ancillary, int, object]] = []
@@ -168,7 +183,8 @@ class Inbox:
             If the bytes are not ours. The stream is of no use after that.
         """
         state = self._state
-        if state.chunks:
+        # A long frame's chunks are joined once, not at each of them.
+        if state.chunks and sum(len(c[0]) for c in state.chunks) >= state.missing:
             payloads, rest = split(b"".join((state.rest, *(c[0] for c in state.chunks))))
             fds = state.fds + [fd for c in state.chunks for fd in _descriptors(c[1])]
             messages = state.messages.copy()
@@ -181,6 +197,8 @@ class Inbox:
                         message = Parcel(message, tuple(fds[:count]))
                         del fds[:count]
                     messages.append(message)
+            if fds and not rest:
+                raise ProtocolError("Descriptors came without a message that carries them.")
             self._state = state = _Received(rest, messages, fds)
         return state.messages
 

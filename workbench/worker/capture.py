@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from workbench.client.client import Client
 
 
+PIECE = 1 << 18
+"""Characters in one message: far below a frame, and nobody waits long behind it."""
+
+
 class Capture(io.TextIOBase):
     """A text stream that sends what is written as Output of the running task.
 
@@ -31,8 +35,9 @@ class Capture(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Send it, together with what comes in the next few milliseconds."""
-        if text:
-            self._client.show(self._kind, text.encode("utf-8", "backslashreplace"))
+        for start in range(0, len(text), PIECE):
+            piece = text[start : start + PIECE]
+            self._client.show(self._kind, piece.encode("utf-8", "backslashreplace"))
         return len(text)
 
     def flush(self) -> None:

@@ -47,7 +47,7 @@ def run_cell(cell: Cell, /, **names: Any) -> Any:
     linecache.cache[cell.filename] = (
         len(cell.source), None, [line + "\n" for line in lines], cell.filename,
     )  # fmt: skip
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     namespace: dict[str, Any] = {"__name__": "__main__", **names}
     with cell_display(namespace) as show:
         exec(compile(tree, cell.filename, "exec"), namespace)

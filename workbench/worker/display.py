@@ -7,12 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench import current
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
 
 
 @contextlib.contextmanager
@@ -31,7 +28,7 @@ def cell_display(namespace: dict[str, Any]) -> Iterator[Callable[[Any], None]]:
 
 
 @cache
-def worker_shell() -> InteractiveShell:
+def worker_shell() -> Any:
     """This process's IPython shell, made at the first cell (some 70 ms).
 
     A real one, because ``IPython.display`` and everybody's ``_repr_*_`` hooks look for it. It
@@ -46,21 +43,21 @@ def worker_shell() -> InteractiveShell:
 
     os.environ.setdefault("MPLBACKEND", "agg")
 
-    class Publisher(DisplayPublisher):  # type: ignore[misc]
-        def publish(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
+    class Publisher(DisplayPublisher):
+        def publish(self, data: Any, metadata: Any = None, *args: Any, **kwargs: Any) -> None:
             send_display(data, metadata or {}, kwargs.get("transient") or {}, kwargs.get("update"))
 
         def clear_output(self, wait: bool = False) -> None:
             send("clear", {"wait": bool(wait)})
 
-    class WorkerShell(InteractiveShell):  # type: ignore[misc]
+    class WorkerShell(InteractiveShell):
         display_pub_class = Publisher
         workbench_display = staticmethod(display)
 
     config = Config()
     config.HistoryManager.enabled = False
     streams = sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
-    shell = WorkerShell.instance(config=config)
+    shell: Any = WorkerShell.instance(config=config)
     sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = streams
     formatters = shell.display_formatter.formatters
     formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", _figure_text)

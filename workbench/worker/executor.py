@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from workbench.client.store import Claims
 from workbench.client.tasks import SLOTTED, fill_slots
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -114,6 +115,7 @@ class Executor:
     def _run(self, run: do.Run) -> ev.Done:
         self._client.task = run.task
         self._client.origin = lambda: run.origin  # what a nested task prints goes where ours does
+        claims: Claims = []
         started = time.perf_counter()
         try:
             function = self._function(run)
@@ -121,9 +123,10 @@ class Executor:
             started = time.perf_counter()
             result = function(*args, **kwargs)
             seconds = time.perf_counter() - started
-            values = self._results(run, result)
+            values = self._results(run, result, claims)
         except BaseException as error:
             seconds = time.perf_counter() - started
+            self._client.unclaim(claims)
             value = self._encode_error(error, run.name)
             values = (value,) * run.returns
         finally:
@@ -147,9 +150,9 @@ class Executor:
         packed = values.pop(0) if run.args == SLOTTED else codec.deserialize_inline(run.args)
         return fill_slots(packed, values)
 
-    def _results(self, run: do.Run, result: Any) -> tuple[ev.Value, ...]:
+    def _results(self, run: do.Run, result: Any, claims: Claims) -> tuple[ev.Value, ...]:
         if run.returns == 1 and type(result) is not Failed:
-            return (self._client.encode(result)[0],)
+            return (self._client.encode(result, claims)[0],)
         if run.returns == 1:
             result = (result,)
         elif run.returns == 0:
@@ -160,14 +163,14 @@ class Executor:
                 f"The task was submitted with num_returns={run.returns} and returned {size}. "
                 "Return a tuple of that length, or change num_returns."
             )
-        return tuple(self._part(part, run.name) for part in result)
+        return tuple(self._part(part, run.name, claims) for part in result)
 
-    def _part(self, part: Any, task: str) -> ev.Value:
+    def _part(self, part: Any, task: str, claims: Claims) -> ev.Value:
         """One of several results. If it can't be sent, that is its own failure alone."""
         try:
             if type(part) is Failed:
                 raise part.error
-            return self._client.encode(part)[0]
+            return self._client.encode(part, claims)[0]
         except WorkbenchError as error:
             return self._encode_error(error, task)
 

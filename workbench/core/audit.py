@@ -1,0 +1,76 @@
+"""Whether a session's books agree with each other. Reads only; tests ask after every batch.
+
+What one book can tell by itself is in its own ``check``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from workbench.core.catalog import State
+
+if TYPE_CHECKING:
+    from workbench.core.session import Session
+
+
+def check(session: Session) -> None:
+    """Raise AssertionError unless the books agree. To be called between batches."""
+    session.catalog.check()
+    session.budget.check()
+    session.schedule.check()
+    session.pool.check()
+    _check_memory(session)
+    _check_tasks(session)
+    _check_clients(session)
+
+
+def _check_memory(session: Session) -> None:
+    """Every extent belongs to exactly one object, and every object to where it says."""
+    values = [e.value for e in session.catalog.entries() if e.value is not None]
+    extents = [(v.segment, v.offset, v.length) for v in values if v.segment]
+    assert len(set(extents)) == len(extents), "two objects share an extent"
+    assert set(extents) == {
+        (arena.segment, offset, length)
+        for arena in session.budget.arenas.values()
+        for offset, length in arena.extents.items()
+    }
+    inline = [e.value for e in session.catalog.entries() if e.state is State.READY]
+    assert session.budget.live == sum(x[2] for x in extents) + sum(
+        len(v.header) for v in inline if v is not None and not v.segment
+    )
+
+
+def _check_tasks(session: Session) -> None:
+    """Pins and waits are what the tasks that aren't done say they are."""
+    entries = {e.id: e for e in session.catalog.entries()}
+    tasks = session.schedule.tasks
+    pins = Counter(id for task in tasks.values() for id in task.pins)
+    made = {id for task in tasks.values() for id in task.results}
+    waits = Counter(
+        task.submit.task for e in entries.values() for task in e.waiting if task in session.schedule
+    )
+    for task in tasks.values():
+        assert task.missing == waits[task.submit.task], "waits for more or less than its arguments"
+    for entry in entries.values():
+        assert entry.tasks == pins[entry.id]
+        if entry.state is State.PENDING:
+            assert entry.id in made, "pending, and no task will ever make it"
+    assert pins.keys() <= entries.keys()
+    assert not session._failing
+    assert session._functions.keys() <= entries.keys(), "a dead function counts as cached"
+    for worker in session.schedule.by_client.values():
+        assert not (worker.idle and session.schedule.queue), "an idle worker beside a queue"
+
+
+def _check_clients(session: Session) -> None:
+    """Whoever is named anywhere is connected."""
+    connected = session.clients.keys()
+    for entry in session.catalog.entries():
+        assert {*entry.holds, *entry.viewers, *entry.watchers} <= connected
+    assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
+    assert session.schedule.by_client.keys() <= connected
+    for caching in session._functions.values():
+        assert caching <= connected
+    assert not session._releases
+    assert not session._out
