@@ -41,7 +41,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"server.settings", "api"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
     ),
-    "engines": (NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"}, {"msgspec"}),
+    "engines": (
+        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        {"msgspec"},
+    ),
     "ipython": (
         NEUTRAL | {"api", "engines.base", "core.events", "core.snapshot", "worker.cells"},
         {"IPython"},
@@ -95,7 +98,9 @@ def test_a_file_imports_only_what_its_room_may(file: Path) -> None:
             allowed = top in sys.stdlib_module_names or top in others
         if not allowed:
             offences.append(f"{file.relative_to(PACKAGE.parent)}:{line} imports {name}")
-    assert not offences, "\n".join([*offences, f"{room} may import {sorted(ours)}, {sorted(others)}"])
+    assert not offences, "\n".join(
+        [*offences, f"{room} may import {sorted(ours)}, {sorted(others)}"]
+    )
 
 
 def test_the_table_names_only_rooms_that_exist() -> None:
@@ -103,7 +108,17 @@ def test_the_table_names_only_rooms_that_exist() -> None:
 
 
 def test_the_core_has_no_clock_no_socket_no_thread() -> None:
-    forbidden = {"time", "datetime", "random", "secrets", "socket", "select", "threading", "os", "io"}
+    forbidden = {
+        "time",
+        "datetime",
+        "random",
+        "secrets",
+        "socket",
+        "select",
+        "threading",
+        "os",
+        "io",
+    }
     for file in (PACKAGE / "core").glob("*.py"):
         for line, name in edges(file):
             assert name.partition(".")[0] not in forbidden, f"{file}:{line} imports {name}"

@@ -1,0 +1,115 @@
+"""What every kind of segment does. One suite, run on memfd and on unlinked files."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from workbench.memory import segment as seg
+from workbench.memory.copying import write_cold
+
+PAGE = mmap.PAGESIZE
+SIZE = 256 * PAGE
+
+Create = Callable[[int], seg.Descriptors]
+
+
+@pytest.fixture(params=["memfd", "file"])
+def create(request: pytest.FixtureRequest) -> Create:
+    return {"memfd": seg.create_memfd, "file": seg.create_file}[request.param]
+
+
+@pytest.fixture
+def segment(create: Create) -> Iterator[seg.Descriptors]:
+    before = set(os.listdir("/proc/self/fd"))
+    descriptors = create(SIZE)
+    yield descriptors
+    descriptors.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_readers_see_what_the_writer_writes(segment: seg.Descriptors) -> None:
+    writable = seg.map_writable(segment.writable, SIZE)
+    readonly = seg.map_readonly(segment.readonly, SIZE)
+    writable[PAGE : PAGE + 5] = b"hello"
+    assert readonly[PAGE : PAGE + 5] == b"hello"
+    write_cold(segment.writable, memoryview(b"world"), 3 * PAGE)
+    assert readonly[3 * PAGE : 3 * PAGE + 5] == b"world"
+
+
+def test_the_readers_descriptor_cannot_be_written(segment: seg.Descriptors) -> None:
+    with pytest.raises(PermissionError):
+        seg.map_writable(segment.readonly, SIZE)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pwrite(segment.readonly, b"x", 0)
+    with pytest.raises(TypeError, match=r"read-?only"):
+        seg.map_readonly(segment.readonly, SIZE)[0] = 1
+
+
+def test_it_costs_nothing_until_touched(segment: seg.Descriptors) -> None:
+    assert seg.touched(segment.writable) == 0
+    write_cold(segment.writable, memoryview(bytes(8 * PAGE)), 0)
+    assert seg.touched(segment.writable) == 8 * PAGE
+
+
+def test_punched_pages_come_back_and_read_as_zeros(segment: seg.Descriptors) -> None:
+    readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
+    write_cold(segment.writable, memoryview(b"\xff" * (16 * PAGE)), 0)
+    seg.punch(segment.writable, 4 * PAGE, 8 * PAGE)
+    assert seg.touched(segment.writable) == 8 * PAGE
+    assert not readonly[4 * PAGE : 12 * PAGE].any()
+    assert readonly[: 4 * PAGE].all()
+    assert readonly[12 * PAGE : 16 * PAGE].all()
+
+
+def test_a_punch_keeps_the_neighbours_bytes(segment: seg.Descriptors) -> None:
+    """Only whole pages go: what shares a page with something else stays."""
+    readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
+    write_cold(segment.writable, memoryview(b"\xff" * (3 * PAGE)), 0)
+    seg.punch(segment.writable, 100, 2 * PAGE)
+    assert readonly[:PAGE].all()
+    assert not readonly[PAGE : 2 * PAGE].any()
+    assert readonly[2 * PAGE : 3 * PAGE].all()
+    seg.punch(segment.writable, 100, 50)
+    assert readonly[:PAGE].all()
+
+
+def test_mappings_outlive_the_descriptors(create: Create) -> None:
+    descriptors = create(SIZE)
+    writable = seg.map_writable(descriptors.writable, SIZE)
+    readonly = seg.map_readonly(descriptors.readonly, SIZE)
+    descriptors.close()
+    writable[0] = 7
+    assert readonly[0] == 7
+
+
+def test_it_has_no_name_that_could_stay_behind(segment: seg.Descriptors) -> None:
+    assert os.fstat(segment.writable).st_nlink == 0
+
+
+def test_no_room_is_an_error_not_a_crash(segment: seg.Descriptors) -> None:
+    """The process's file size limit stands in for a full disk: both come out of the same call."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (PAGE, old[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            write_cold(segment.writable, memoryview(bytes(4 * PAGE)), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_a_size_the_system_refuses_leaks_nothing(create: Create) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises((OSError, OverflowError)):
+        create(1 << 63)
+    assert os.listdir("/proc/self/fd") == before

@@ -1,0 +1,131 @@
+"""Bytes arrive as they were, whatever the layout, the size and the temperature of the pages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from workbench.memory import segment as seg
+from workbench.memory.arena import ALIGN, Extent
+from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, fill, write_cold
+
+Array = npt.NDArray[np.generic]
+
+LAYOUTS = {
+    "c": lambda a: a,
+    "fortran": np.asfortranarray,
+    "transposed": lambda a: a.T,
+    "every other": lambda a: a[::2],
+    "backwards": lambda a: a[::-1],
+    "columns": lambda a: a[:, 1:-1],
+    "broadcast": lambda a: np.broadcast_to(a[0], a.shape),
+    "one row": lambda a: a[:1],
+}
+
+
+@pytest.fixture
+def copier() -> Iterator[Copier]:
+    copier = Copier(3)
+    yield copier
+    copier.close()
+    assert not [t for t in threading.enumerate() if "workbench-copy" in t.name]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rows", [7, 1 + PARALLEL_BYTES // 800])
+def test_every_layout_small_and_split_over_threads(copier: Copier, layout: str, rows: int) -> None:
+    whole = np.arange(rows * 100, dtype=np.float64).reshape(rows, 100)
+    source = LAYOUTS[layout](whole)
+    target = np.empty(source.shape, source.dtype)
+    copier.copy(target, source)
+    assert (target == source).all()
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (0,), (0, 3), (1,), (1, 1, 1), (1, 3_000_000), (3_000_000, 1)]
+)
+def test_odd_shapes(copier: Copier, shape: tuple[int, ...]) -> None:
+    source = np.random.default_rng(0).random(shape)
+    target = np.empty(shape)
+    copier.copy(target, np.asarray(source))
+    assert (target == source).all()
+
+
+def test_one_large_element_is_no_reason_to_split(copier: Copier) -> None:
+    source = np.zeros(1, dtype=[("a", "u1", 2 * PARALLEL_BYTES)])
+    source["a"][0, -1] = 7
+    target = np.empty_like(source)
+    copier.copy(target, source)
+    assert target["a"][0, -1] == 7
+
+
+class Region:
+    """A segment of 64 pages with its writable mapping."""
+
+    def __init__(self) -> None:
+        self.size = 64 * ALIGN
+        self.fds = seg.create(self.size)
+        self.mapped = np.frombuffer(seg.map_writable(self.fds.writable, self.size), np.uint8)
+
+    def close(self) -> None:
+        self.fds.close()
+
+
+@given(
+    arrays=st.lists(
+        hnp.arrays(
+            st.sampled_from(["u1", "<i4", ">f8", "M8[s]", "S3", "c16", "?"]),
+            hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6),
+        ),
+        max_size=4,
+    ),
+    warm=st.booleans(),
+    transpose=st.booleans(),
+)
+def test_fill_puts_each_part_where_it_belongs(
+    arrays: list[Array], warm: bool, transpose: bool
+) -> None:
+    region, copier = Region(), Copier(1)
+    parts = []
+    offset = 0
+    for array in arrays:
+        parts.append((offset, array.T if transpose else array))
+        offset += -(-array.nbytes // 64) * 64
+    extent = Extent(2 * ALIGN, 8 * ALIGN, warm)
+    try:
+        fill(region.mapped, region.fds.writable, extent, parts, copier)
+        written = region.mapped[extent.offset : extent.offset + extent.length]
+        for offset, part in parts:
+            got = written[offset : offset + part.nbytes].tobytes()
+            assert got == np.ascontiguousarray(part).tobytes()
+        assert not region.mapped[: extent.offset].any(), "wrote before the extent"
+        assert not region.mapped[extent.offset + extent.length :].any(), "wrote behind it"
+    finally:
+        copier.close()
+        region.close()
+
+
+def test_cold_writes_go_on_where_the_kernel_stopped() -> None:
+    size = WRITE_CHUNK + 3 * ALIGN + 5
+    fds = seg.create(2 * size)
+    try:
+        data = np.arange(size, dtype=np.uint8)
+        write_cold(fds.writable, data, ALIGN)
+        mapped = np.frombuffer(seg.map_readonly(fds.readonly, 2 * size), np.uint8)
+        assert (mapped[ALIGN : ALIGN + size] == data).all()
+        assert not mapped[ALIGN + size :].any()
+    finally:
+        fds.close()
+
+
+def test_an_error_in_one_thread_is_raised(copier: Copier) -> None:
+    target = np.empty((2 * PARALLEL_BYTES,), np.uint8)
+    with pytest.raises(ValueError, match="broadcast"):
+        copier.copy(target, np.empty((3,), np.uint8))

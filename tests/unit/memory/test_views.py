@@ -1,0 +1,129 @@
+"""A view dies with the last thing made from it, and not before."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from workbench.memory import segment as seg
+from workbench.memory.views import Views, Watch
+
+SIZE = 16 * 4096
+SEGMENT = 7
+
+
+class Reader:
+    """A process's views of one segment, and what it hears of their deaths."""
+
+    def __init__(self) -> None:
+        self.dead: list[int] = []
+        self.views = Views(self._died)
+        fds = seg.create(SIZE)
+        writable = np.frombuffer(seg.map_writable(fds.writable, SIZE), np.uint8)
+        writable[:] = np.arange(SIZE, dtype=np.uint8)
+        self.views.map(SEGMENT, os.dup(fds.readonly), SIZE)
+        fds.close()
+
+    def _died(self, watch: Watch) -> None:
+        if self.views.buried(watch):
+            self.dead.append(watch.id)
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    reader = Reader()
+    yield reader
+    reader.views.close()
+
+
+def test_a_view_is_read_only_and_shows_the_extent(reader: Reader) -> None:
+    view, new = reader.views.open(1, SEGMENT, 4096, 100)
+    assert new
+    assert not view.flags.writeable
+    assert view.tobytes() == bytes(range(100))
+    with pytest.raises(ValueError, match=r"WRITEABLE|read-only"):
+        view.flags.writeable = True
+
+
+def test_while_it_lives_it_is_given_again(reader: Reader) -> None:
+    first, new = reader.views.open(1, SEGMENT, 0, 100)
+    again, second = reader.views.open(1, SEGMENT, 0, 100)
+    assert (new, second) == (True, False)
+    assert again is first
+    del first
+    gc.collect()
+    assert reader.dead == []
+    assert reader.views.alive(1)
+    del again
+    gc.collect()
+    assert reader.dead == [1]
+    assert not reader.views.alive(1)
+    assert reader.views.open(1, SEGMENT, 0, 100)[1]
+
+
+MADE_FROM_IT = {
+    "slice of a slice": lambda v: v[10:90][5:][::2],
+    "another dtype": lambda v: v.view("f8")[1:].reshape(-1, 1).T,
+    "memoryview": lambda v: memoryview(v)[3:7],
+    "ndarray on its buffer": lambda v: np.ndarray((5, 2), "u2", v[8:28]),
+    "unpickled": lambda v: pickle.loads(
+        pickle.dumps(
+            [np.arange(12.0), b"x"], 5, buffer_callback=(out := []).append
+        ),
+        buffers=[v[:96]] * len(out),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MADE_FROM_IT)
+def test_what_is_made_from_it_keeps_it_alive(reader: Reader, how: str) -> None:
+    view, _ = reader.views.open(1, SEGMENT, 0, 96)
+    made = MADE_FROM_IT[how](view)
+    del view
+    gc.collect()
+    assert reader.dead == []
+    del made
+    gc.collect()
+    assert reader.dead == [1]
+
+
+def test_an_old_death_does_not_bury_a_new_view(reader: Reader) -> None:
+    late: list[Watch] = []
+    reader.views._on_death = late.append
+    view, _ = reader.views.open(1, SEGMENT, 0, 10)
+    del view
+    gc.collect()
+    newer, new = reader.views.open(1, SEGMENT, 0, 10)
+    assert new
+    assert not reader.views.buried(late[0])
+    assert reader.views.alive(1)
+    del newer
+
+
+def test_an_empty_view_dies_too(reader: Reader) -> None:
+    view, _ = reader.views.open(1, SEGMENT, 4096, 0)
+    assert view.size == 0
+    del view
+    gc.collect()
+    assert reader.dead == [1]
+
+
+def test_the_mapping_outlives_close_as_long_as_a_view_does(reader: Reader) -> None:
+    view, _ = reader.views.open(1, SEGMENT, 0, 4)
+    reader.views.close()
+    assert view.tolist() == [0, 1, 2, 3]
+
+
+def test_mapping_a_segment_again_leaks_no_descriptor(reader: Reader) -> None:
+    fds = seg.create(SIZE)
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        reader.views.map(SEGMENT, os.dup(fds.readonly), SIZE)
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        fds.close()

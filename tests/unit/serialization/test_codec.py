@@ -1,0 +1,290 @@
+"""Values come back as they were, inline and from an extent, and arrays without a copy."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import operator
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from workbench.errors import SerializationError
+from workbench.serialization import codec
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def extent_of(serialized: codec.Serialized) -> Bytes:
+    """What a store would do: each part at its place in one read-only extent."""
+    extent = np.zeros(max(serialized.size, 1), np.uint8)
+    for offset, part in serialized.layout():
+        assert offset % codec.BUFFER_ALIGN == 0
+        extent[offset : offset + part.nbytes] = np.frombuffer(part.tobytes(), np.uint8)
+    extent.flags.writeable = False
+    return extent
+
+
+def inline(value: Any, copy: bool = False) -> Any:
+    return codec.deserialize_inline(codec.serialize(value, {}).inline(), copy)
+
+
+def stored(value: Any) -> Any:
+    serialized = codec.serialize(value, {})
+    if not serialized.parts:  # None has nothing to store
+        return codec.deserialize_inline(serialized.inline())
+    return codec.deserialize(serialized.header(), extent_of(serialized))
+
+
+WAYS = {"inline": inline, "stored": stored}
+
+
+@pytest.fixture(params=WAYS)
+def travel(request: pytest.FixtureRequest) -> Any:
+    """There and back, one way or the other."""
+    return WAYS[request.param]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, and arrays of one dtype, shape and layout."""
+    if isinstance(a, np.ndarray):
+        return (
+            type(a) is type(b)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fcmM")
+        )
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return type(a) is type(b) and bool(a == b)
+
+
+STRUCTURED = np.array([(1, 2.5, b"ab")], dtype=[("i", "i4"), ("f", "f8"), ("s", "S4")])
+
+ARRAYS = {
+    "plain": np.arange(12.0).reshape(3, 4),
+    "fortran": np.asfortranarray(np.arange(12).reshape(3, 4)),
+    "transposed": np.arange(12).reshape(3, 4).T,
+    "strided": np.arange(24)[::2].reshape(3, 4)[:, ::-1],
+    "broadcast": np.broadcast_to(np.float32(2), (3, 4)),
+    "0-d": np.array(3.5),
+    "empty": np.empty((0, 3), "c16"),
+    "bool": np.array([True, False]),
+    "datetime": np.array(["2026-11-21", "NaT"], "M8[D]"),
+    "timedelta": np.array([1, 2], "m8[ms]"),
+    "bytes": np.array([b"a", b"bcd"]),
+    "text": np.array(["a", "ü"]),
+    "void": np.zeros(2, "V5"),
+    "big endian": np.arange(3, dtype=">i8"),
+    "structured": STRUCTURED,
+    "half": np.arange(3, dtype="f2"),
+    "subarray": np.zeros(2, dtype=[("m", "f4", (2, 2))]),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_plain_arrays(travel: Any, name: str) -> None:
+    array = ARRAYS[name]
+    got = travel(array)
+    assert same(array, got)
+    assert not got.flags.writeable
+    assert got.flags.f_contiguous if array.flags.f_contiguous else got.flags.c_contiguous
+
+
+@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_side=4), fill=st.nothing()))
+def test_any_plain_array(array: npt.NDArray[Any]) -> None:
+    for way in WAYS.values():
+        got = way(array)
+        assert got.dtype == array.dtype
+        assert got.shape == array.shape
+        assert got.tobytes() == array.tobytes()
+
+
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(),
+    st.dates(), hnp.arrays(st.sampled_from(["u1", "<f8", "M8[s]"]), hnp.array_shapes(max_side=3)),
+)  # fmt: skip
+NESTED = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner), st.tuples(inner, inner), st.dictionaries(st.text(), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@given(NESTED)
+def test_any_nested_value(value: Any) -> None:
+    for way in WAYS.values():
+        assert same(value, way(value))
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = a, b
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slotted) and (self.a, self.b) == (other.a, other.b)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+VALUES = [
+    None,
+    True,
+    12**50,
+    "text",
+    b"bytes",
+    bytearray(b"array"),
+    {1, 2},
+    frozenset({1}),
+    range(5),
+    slice(1, 2),
+    OrderedDict(b=1, a=2),
+    datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC),
+    Slotted(1, [2]),
+    int,
+    operator.attrgetter("x").__class__,
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_other_values(travel: Any, value: Any) -> None:
+    got = travel(value)
+    assert got == value
+    assert type(got) is type(value)
+
+
+def test_functions_of_all_kinds(travel: Any) -> None:
+    k = 3
+
+    def closure(x: int) -> int:
+        return x * k
+
+    def factorial(n: int) -> int:
+        return n * factorial(n - 1) if n else 1
+
+    assert travel(closure)(2) == 6
+    assert travel(factorial)(5) == 120
+    assert travel(lambda x: x + 1)(1) == 2
+    assert travel(functools.partial(closure, 5))() == 15
+    assert travel([1, 2].append).__self__ == [1, 2]
+
+
+def test_identity_inside_a_value_is_kept(travel: Any) -> None:
+    array = np.zeros(42)
+    many = travel([array] * 99)
+    assert all(one is many[0] for one in many)
+    loop: list[Any] = []
+    loop.append(loop)
+    got = travel(loop)
+    assert got[0] is got
+
+
+def test_data_frames(travel: Any) -> None:
+    frame = pd.DataFrame(
+        {"n": np.arange(4.0), "s": list("abcd"), "t": pd.date_range("2026", periods=4)}
+    ).set_index("t")
+    pd.testing.assert_frame_equal(travel(frame), frame)
+
+
+def test_buffers_are_the_extents_own_bytes() -> None:
+    for value in (np.arange(100.0), {"a": np.arange(100.0), "b": "text"}):
+        serialized = codec.serialize(value, {})
+        extent = extent_of(serialized)
+        got = codec.deserialize(serialized.header(), extent)
+        array = got if isinstance(value, np.ndarray) else got["a"]
+        assert np.shares_memory(array, extent)
+        assert array.ctypes.data % codec.BUFFER_ALIGN == extent.ctypes.data % codec.BUFFER_ALIGN
+
+
+def test_serializing_copies_no_buffer() -> None:
+    array = np.arange(1000.0)
+    for value in (array, [array], array.T, array.reshape(10, 100).T):
+        parts = codec.serialize(value, {}).parts
+        assert any(np.shares_memory(part, array) for part in parts)
+
+
+def test_a_copy_is_private_and_writable() -> None:
+    for value in (np.arange(3), [np.arange(3)]):
+        got = inline(value, copy=True)
+        array = got if isinstance(value, np.ndarray) else got[0]
+        array[0] = 7
+        assert array.tolist() == [7, 1, 2]
+
+
+def test_arrays_of_objects_go_through_pickle(travel: Any) -> None:
+    got = travel(np.array([1, "two", None], dtype=object))
+    assert got.tolist() == [1, "two", None]
+
+
+def test_sizes_are_counted() -> None:
+    array = codec.serialize(np.zeros(1000), {})
+    assert (array.outband, array.buffers, array.size) == (8000, 1, 8000)
+    frame = codec.serialize([np.zeros(1000), b"x" * 10], {})
+    assert frame.outband == 8000
+    assert frame.buffers == 1
+    assert 10 < frame.inband < 300
+    assert frame.size == 8000 + -(-frame.inband // 64) * 64
+
+
+FAILING = [
+    threading.Lock(),
+    {"deep": [threading.Lock()]},
+    (i for i in range(3)),
+    type("Odd", (), {"__reduce__": lambda self: 7})(),
+    type("Bad", (), {"__reduce__": lambda self: 1 / 0})(),
+]
+
+
+@pytest.mark.parametrize("value", FAILING, ids=lambda v: type(v).__name__)
+def test_what_cannot_be_taken_apart_says_so(value: Any) -> None:
+    with pytest.raises(SerializationError) as caught:
+        codec.serialize(value, {})
+    assert f"The {type(value).__qualname__} can't be serialized" in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+def explode() -> None:
+    raise ImportError("No module named 'elsewhere'")
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return explode, ()
+
+
+def test_what_cannot_be_rebuilt_says_so() -> None:
+    for way in WAYS.values():
+        with pytest.raises(SerializationError, match="can't be imported here"):
+            way([Unreadable(), np.arange(10)])
+
+
+@given(st.binary(max_size=50))
+def test_junk_is_an_error_of_our_own(junk: bytes) -> None:
+    """Headers come from processes of the same user; what is broken must still not crash."""
+    if junk[:1] in (b"P", b"B", b"A", b"E", b"F"):
+        junk = junk[:1] + b"\x80\x05" + junk[1:] + b"\x00"
+    for read in (codec.deserialize_inline, lambda j: codec.deserialize(j, np.zeros(8, np.uint8))):
+        if junk[:1] != b"N":
+            with pytest.raises(SerializationError):
+                read(junk)
+
+
+def test_descriptions_are_short() -> None:
+    assert codec.describe(np.zeros((3, 4))) == "ndarray float64 (3, 4)"
+    assert codec.describe({"a": 1}) == "dict (1)"
+    assert codec.describe(pd.DataFrame({"a": [1, 2]})) == "DataFrame (2, 1)"
+    assert codec.describe(Slotted(1, 2)) == "Slotted"
