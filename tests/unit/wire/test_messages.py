@@ -1,0 +1,124 @@
+"""Every message there is, there and back; and what isn't one is refused."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.core import events, instructions, snapshot
+from workbench.errors import ProtocolError
+from workbench.wire.codec import decode_from_client, decode_from_server, encode
+
+FROM_CLIENT = typing.get_args(events.Message)
+FROM_SERVER = typing.get_args(instructions.Message)
+DECODERS = [(decode_from_client, FROM_CLIENT), (decode_from_server, FROM_SERVER)]
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of an annotated type: so a new message is covered the day it is added."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        low, high = 0.0, 2.0**40
+        for part in arguments[1:]:
+            low = max(low, part.ge or 0, part.gt or 0)
+            high = min(high, part.le or high, (part.lt or high + 1) - 1)
+        whole = arguments[0] is int
+        return st.integers(int(low), int(high)) if whole else st.floats(low, high)
+    if origin is tuple and arguments[-1] is ...:
+        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values, arguments))
+    if arguments:  # a union
+        return st.one_of(*map(values, arguments))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return st.builds(kind, **{f: values(hints[f]) for f in kind.__struct_fields__})
+    return {
+        int: st.integers(-(2**63), 2**64 - 1),
+        float: st.floats(allow_nan=False),
+        bool: st.booleans(),
+        str: st.text(max_size=10),
+        bytes: st.binary(max_size=20),
+        type(None): st.none(),
+    }[kind]
+
+
+@pytest.mark.parametrize("decode_and_kinds", DECODERS, ids=["client", "server"])
+@given(data=st.data())
+def test_messages_survive_the_wire(decode_and_kinds: Any, data: st.DataObject) -> None:
+    decode, kinds = decode_and_kinds
+    messages = data.draw(st.lists(st.sampled_from(kinds).flatmap(values), max_size=4))
+    assert list(decode(encode(messages))) == messages
+
+
+@pytest.mark.parametrize("kind", {*FROM_CLIENT, *FROM_SERVER}, ids=lambda k: k.__name__)
+@given(data=st.data())
+def test_each_message_survives_the_wire(kind: Any, data: st.DataObject) -> None:
+    message = data.draw(values(kind))
+    for decode, kinds in DECODERS:
+        if kind in kinds:
+            assert list(decode(encode([message]))) == [message]
+
+
+@pytest.mark.parametrize("module", [events, instructions])
+def test_no_number_means_two_messages(module: Any) -> None:
+    kinds = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, msgspec.Struct)
+        and kind.__module__ == module.__name__
+        and kind.__struct_config__.tag is not None
+    ]
+    tags = [kind.__struct_config__.tag for kind in kinds]
+    assert len(set(tags)) == len(tags)
+
+
+def test_nothing_the_loop_notices_can_come_from_a_client() -> None:
+    for event in (events.Left(), events.Tick(), events.WorkerExited(1, 0)):
+        with pytest.raises(ProtocolError):
+            decode_from_client(encode([event]))
+
+
+BAD = [
+    encode([[1]]),  # Hello without its fields
+    encode([[99]]),  # no such message
+    encode([["Hello", 1, 2]]),
+    encode({"a": 1}),
+    encode([[1, 2, -5]]),  # a prefix below one
+    encode([[13, 1, -1]]),  # growing by less than nothing
+    b"\xc1",
+    b"",
+    b"\x91" * 10_000,
+]
+
+
+@pytest.mark.parametrize("payload", BAD)
+def test_what_is_no_message_is_refused(payload: bytes) -> None:
+    for decode in (decode_from_client, decode_from_server):
+        with pytest.raises(ProtocolError, match="Not a message of ours"):
+            decode(payload)
+
+
+@given(st.binary(max_size=200))
+def test_junk_is_refused_or_happens_to_be_messages(junk: bytes) -> None:
+    for decode, kinds in DECODERS:
+        try:
+            messages = decode(junk)
+        except ProtocolError:
+            continue
+        assert all(type(m) in kinds for m in messages)
+
+
+def test_a_snapshot_crosses_whole() -> None:
+    about = events.About("dict", 1, 2, 3, 0.5, 0.25, "cell")
+    record = snapshot.ObjectRecord(1, "ready", ("x",), 5, "memory", about, (1,), (2,), 0, 1)
+    whole = snapshot.Snapshot("s", 10, 5, 6, 0, 0, (record,), (), ())
+    (answer,) = decode_from_server(encode([instructions.Answer(3, whole)]))
+    assert answer == instructions.Answer(3, whole)
+    assert whole.warm_free == 1
