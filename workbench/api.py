@@ -74,7 +74,7 @@ def init(
 
         engine = local.connect(config_module.load(given))
         current.set(engine)
-        atexit.register(shutdown)
+        atexit.register(_leave)
         return engine
 
 
@@ -84,7 +84,15 @@ def shutdown() -> None:
     current.set(None)
     if engine is not None:
         engine.close()
-    atexit.unregister(shutdown)
+    atexit.unregister(_leave)
+
+
+def _leave() -> None:
+    """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
+    engine = current.get()
+    current.set(None)
+    if engine is not None:
+        engine.close(goodbye=False)
 
 
 def is_initialized() -> bool:

@@ -26,6 +26,9 @@ UNLIMITED = 1 << 60
 NOTEBOOK_LINGER = 120.0
 """Seconds a notebook's session outlives its kernel: time for a restart, and a coffee."""
 
+LONGEST_LINGER = 1e9
+"""Seconds; what the server's protocol takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -117,7 +120,10 @@ def _seconds(value: Any) -> float:
     match = re.fullmatch(r"([0-9.]+)\s*(s|m|h)?", str(value).strip().lower())
     if not match:
         raise ValueError("write it like 30, 10m or 8h")
-    return float(match[1]) * {"m": 60, "h": 3600}.get(match[2], 1)
+    seconds = float(match[1]) * {"m": 60, "h": 3600}.get(match[2], 1)
+    if seconds > LONGEST_LINGER:
+        raise ValueError("30 years at most")
+    return seconds
 
 
 def _session(value: Any) -> str:
@@ -141,7 +147,7 @@ def _parse(key: str, value: Any, source: str) -> Any:
         raise ConfigError(f"There is no setting {key!r} (from {source}). There are: {known}.")
     try:
         return parser(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{key}={value!r} (from {source}) can't be used: {error}.") from None
 
 
@@ -162,9 +168,9 @@ def _config_file() -> Path:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except OSError:  # there is none, or it isn't for us
         return {}
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct or remove it.") from None
 
 

@@ -40,7 +40,7 @@ def parse_bytes(text: str) -> int:
         raise ValueError(f"{text!r} is not a size; write it like 500MB, 2GB or 1.5GiB")
     try:
         size = int(float(match[1]) * factor)
-    except ValueError:
+    except (ValueError, OverflowError):
         size = 0
     if size <= 0:
         raise ValueError(f"{text!r} is not a size above zero; write it like 500MB or 2GB")

@@ -123,10 +123,10 @@ class Kernel:
         """What the stop button does."""
         self.manager.interrupt_kernel()
 
-    def restart(self) -> None:
-        """What "Restart kernel" does."""
+    def restart(self, now: bool) -> None:
+        """What "Restart kernel" does: it asks the kernel to end itself, or (``now``) kills it."""
         self.client.stop_channels()
-        self.manager.restart_kernel(now=True, env={**os.environ, **self._environment})
+        self.manager.restart_kernel(now=now, env={**os.environ, **self._environment})
         self._connect()
 
     def stop(self) -> None:

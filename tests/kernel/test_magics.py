@@ -342,13 +342,14 @@ def test_interrupting_a_waiting_cell(session: Kernel) -> None:
     assert session.value("wb.get(found)") == "'the end'"  # it went on, and its names are bound
 
 
-def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str) -> None:
+@pytest.mark.parametrize("now", [True, False], ids=["killed", "asked"])
+def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool) -> None:
     name = "tests/some notebook.ipynb"
     kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": name})
     try:
         assert "started session some-notebook-" in kernel.ok("%load_ext workbench").text()
         kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x")
-        kernel.restart()
+        kernel.restart(now)
         line = kernel.ok("%load_ext workbench").text()
         assert "joined session some-notebook-" in line
         assert "it has x" in line

@@ -37,7 +37,7 @@ from workbench.errors import (
     SessionError,
 )
 from workbench.memory.copying import Bytes
-from workbench.memory.views import Watch
+from workbench.memory.views import Views, Watch
 from workbench.ref import ObjectRef, restore
 from workbench.serialization import codec
 from workbench.units import human_bytes
@@ -112,10 +112,14 @@ class Client:
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
         self._requests = itertools.count(1)
-        self._handles = Handles(self, self._died)
         self.connection = Connection(sock, self._handle, self._translate, self._ended)
+        self._handles = Handles(self, self.connection.put, self.connection.rouse)
         self._store = LocalStore(
-            self.connection.send, self._ask, self._died, lambda: next(self._ids), threads
+            self.connection.send,
+            self._ask,
+            Views(self.connection.put, self.connection.rouse),
+            lambda: next(self._ids),
+            threads,
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
             do.Ready: self._ready,
@@ -463,9 +467,9 @@ class Client:
         """See `Engine.abandon`."""
         self.connection.abandon()
 
-    def close(self) -> None:
+    def close(self, goodbye: bool = True) -> None:
         """See `Engine.close`."""
-        if self.connection.ended is None:
+        if goodbye and self.connection.ended is None:
             self.connection.post(ev.Bye())
         self.connection.close()
         self._ended("The session was shut down.")
@@ -506,18 +510,26 @@ class Client:
                 )
         self._check_open()
 
-    # -- finalizers and what is sent ------------------------------------------------------------
-
-    def _died(self, watch: Watch) -> None:
-        """A handle or view died. Any thread, any allocation: queue the watch itself, no more."""
-        self.connection.post(watch)
+    # -- what is sent -------------------------------------------------------------------------------
 
     def _translate(self, queued: list[Any]) -> list[Any]:
-        """Watches become Drop and Unview. Pure but for forgetting what is dead anyway."""
-        messages = []
+        """Watches of dead handles and views become Drop and Unview.
+
+        Pure but for forgetting what is dead anyway.
+        """
+        messages: list[Any] = []
         drops: list[int] = []
         unviews: list[int] = []
         shows = False
+
+        def bury() -> None:
+            if unviews:
+                messages.append(ev.Unview(tuple(unviews)))
+                unviews.clear()
+            if drops:
+                messages.append(ev.Drop(tuple(drops)))
+                drops.clear()
+
         for message in queued:
             if type(message) is HandleWatch:
                 drops.extend([message.id] * message.grants)
@@ -530,13 +542,11 @@ class Client:
                 with self._lock:
                     self._store.buried(message)
             else:
+                if type(message) is ev.Ask or type(message) is ev.Grow:
+                    bury()  # the answer is to know of it
                 shows = shows or type(message) is ev.Output
                 messages.append(message)
-        # After the rest: a drop that comes late is harmless, one that comes early is not.
-        if unviews:
-            messages.append(ev.Unview(tuple(unviews)))
-        if drops:
-            messages.append(ev.Drop(tuple(drops)))
+        bury()  # together, after the rest: a drop may come late
         return _texts_joined(messages) if shows else messages
 
     def _reduce_ref(self, inside: list[int], ref: ObjectRef) -> tuple[Any, ...]:
@@ -604,7 +614,7 @@ class Client:
                     text = "It was freed while this ref was still held. Put it again if need be."
                     self._values[id] = ev.refusal("freed", text)
                 self.connection.post(ev.Unview((id,)))
-            if self.on_forget is not None:
+            if message.unused and self.on_forget is not None:
                 self.on_forget(id)
 
     def _show(self, message: ev.Output) -> None:

@@ -79,7 +79,7 @@ class Connection:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         self._poll = BriskPoll(poll.poll)
-        self._put = self._outbox.put
+        self.put = self._outbox.put  # a C function: for finalizers, followed by `rouse`
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
@@ -94,7 +94,7 @@ class Connection:
 
     def post(self, message: Any) -> None:
         """Queue a message that can wait."""
-        self._put(message)
+        self.put(message)
         if self._asleep:
             self.wake()
 
@@ -103,14 +103,19 @@ class Connection:
 
         In a burst it is left to the next flush, so that many messages share a frame.
         """
-        self._put(message)
+        self.put(message)
         if time.perf_counter() - self._sent_at > PROMPT:
             self.flush()
         elif self._asleep:
             self.wake()
 
+    def rouse(self, _: object = None) -> None:
+        """`wake`, for finalizers: one flag, one system call."""
+        if self._asleep:
+            os.eventfd_write(self._wake, 1)
+
     def wake(self) -> None:
-        """Make the thread look at what there is. Safe in a finalizer: one flag, one system call."""
+        """Make the thread look at what there is."""
         if self._asleep:
             self._asleep = False
             try:

@@ -5,10 +5,9 @@ Creation and death are all the server hears of; reference counting inside the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.memory.views import Watch
+from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -28,20 +27,20 @@ class Handles:
     ----------
     engine : Engine
         What the handles ask.
-    on_death : callable(Watch)
-        Called when a handle dies: at any allocation, in any thread. It may do no more than
-        append to a deque and wake somebody.
+    on_death, alarm
+        Called when a handle dies: at any allocation, in any thread. See `Watch`.
     """
 
-    def __init__(self, engine: Engine, on_death: Callable[[Watch], None]) -> None:
+    def __init__(self, engine: Engine, on_death: Callback, alarm: Callback) -> None:
         self._engine = engine
         self._on_death = on_death
+        self._alarm = alarm
         self._watches: dict[int, HandleWatch] = {}
 
     def new(self, id: int) -> ObjectRef:
         """A handle for which the server counts one hold (or will, by a message on its way)."""
         ref = ObjectRef(id, self._engine)
-        self._watches[id] = HandleWatch(ref, self._on_death, id)
+        self._watches[id] = HandleWatch(ref, self._on_death, id, self._alarm)
         return ref
 
     def find(self, id: int) -> ObjectRef | None:

@@ -21,7 +21,7 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
     __slots__ = ("_noted", "_old")
 
     def __init__(self) -> None:
-        self._noted: FrameType | None | bool = False
+        self._noted: FrameType | bool | None = False
         self._old: Any = None
 
     def __enter__(self) -> None:

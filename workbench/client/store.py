@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.client.shield import shield
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.client.shield import shield
 from workbench.errors import StoreFullError
 from workbench.memory import segment as seg
 from workbench.memory.arena import Arena, Extent, round_up
 from workbench.memory.copying import Bytes, Copier, fill
-from workbench.memory.views import Views, Watch
+from workbench.memory.views import Views
 from workbench.serialization import codec
 from workbench.units import human_bytes
 from workbench.wire.streams import Parcel
@@ -47,8 +47,8 @@ class LocalStore:
         Sends something to the server.
     ask : callable(request → message) → answer
         Sends a question and waits for its answer.
-    on_death : callable(Watch)
-        See `Views`.
+    views : Views
+        Of this process.
     next_id : callable() → int
         A fresh id.
     threads : int
@@ -59,7 +59,7 @@ class LocalStore:
         self,
         post: Callable[[Any], None],
         ask: Callable[[Callable[[int], Any]], Any],
-        on_death: Callable[[Watch], None],
+        views: Views,
         next_id: Callable[[], int],
         threads: int,
     ) -> None:
@@ -68,7 +68,7 @@ class LocalStore:
         self._next_id = next_id
         self._lock = threading.Lock()
         self._copier = Copier(threads, shield)
-        self._views = Views(on_death)
+        self._views = views
         self._capacity = 0
         self._segment = 0
         self._descriptors: seg.Descriptors | None = None

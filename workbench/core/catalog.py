@@ -105,6 +105,12 @@ class Catalog:
             entry = self._entries[id] = Entry(id)
         return entry
 
+    def promise(self, id: int, client: int) -> None:
+        """A new object that a task will make for ``client``, who holds it and waits for it."""
+        entry = self._entries[id] = Entry(id)
+        entry.holds[client] = 1
+        entry.watchers = (client,)
+
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
         """The object is complete. Everything it contains is alive as long as it is.
 
@@ -199,6 +205,8 @@ class Catalog:
 
     def settle(self, entry: Entry) -> None:
         """Free the object if nothing keeps it; forget it if nothing can even ask for it."""
+        if entry.state is not State.FREED and entry.alive:
+            return  # as it is nearly always
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             entry = queue.pop()

@@ -46,7 +46,10 @@ class Shared(Instruction, tag=4):
 
 
 class Run(Instruction, tag=5):
-    """Run this task. ``values`` holds one Value per dep, then the function's if it is new."""
+    """Run this task. ``values`` holds one Value per dep, then the function's if it is new.
+
+    A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
+    """
 
     task: int
     function: int
@@ -65,9 +68,13 @@ class Recall(Instruction, tag=6):
 
 
 class Forget(Instruction, tag=7):
-    """These objects are gone: drop whatever was cached for them."""
+    """These objects are gone: answer with Unview, once each.
+
+    ``unused``: no task needs them either, so drop what was made of them as functions.
+    """
 
     objects: tuple[int, ...]
+    unused: bool = False
 
 
 class Release(Instruction, tag=8):

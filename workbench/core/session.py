@@ -359,7 +359,7 @@ class Session:
             self.schedule.forget_function(entry.id)
             for number in cached:
                 self.catalog.view(entry, number)  # until it has answered with Unview
-                self._send(number, do.Forget((entry.id,)))
+                self._send(number, do.Forget((entry.id,), unused=True))
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
         """The catalog's word that nobody needs these bytes."""
@@ -397,15 +397,18 @@ class Session:
 
     def _submit(self, client: Client, event: ev.Submit) -> None:
         task = Task(event, client.number, self._audience(client))
-        last = event.task + max(event.returns - 1, 0)
-        if not (self._owns(client, event.task) and self._owns(client, last)):
+        results = task.results
+        if not self._owns(client, event.task):
             return None
-        if event.task in self.schedule.tasks or any(map(self.catalog.get, task.results)):
+        if event.returns > 1 and not self._owns(client, results[-1]):
+            return None
+        find = self.catalog.get
+        if event.task in self.schedule.tasks or any(map(find, results)):
             return self._hang_up(client.number, "a task submitted twice")
         failed: ev.Value | None = None
         lost = ""
         for id in (event.function, *event.deps):
-            entry = self.catalog.get(id)
+            entry = find(id)
             if entry is None or entry.state is State.FREED:
                 lost = lost or ("unknown" if entry is None else "freed")
                 continue
@@ -416,13 +419,11 @@ class Session:
                 failed = failed or entry.value
             self._pin(task, entry)
         for id in event.contains:
-            entry = self.catalog.get(id)
+            entry = find(id)
             if entry is not None:
                 self._pin(task, entry)
-        for id in task.results:  # last: no task can wait for itself
-            result = self.catalog.expect(id)
-            self.catalog.hold(result, client.number)
-            result.watchers = (client.number,)
+        for id in results:  # last: no task can wait for itself
+            self.catalog.promise(id, client.number)
         self.schedule.add(task)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."

@@ -124,8 +124,8 @@ class Engine(Protocol):
         """The whole session, frozen."""
         ...
 
-    def close(self) -> None:
-        """Leave the session. Idempotent."""
+    def close(self, goodbye: bool = True) -> None:
+        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
         ...
 
     def abandon(self) -> None:

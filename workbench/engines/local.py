@@ -25,6 +25,9 @@ BACKLOG = 64
 LONGEST_PATH = 45
 """Bytes of the runtime directory's path: with a session's name in it, a socket takes 107."""
 
+ATTEMPTS = 5
+"""How often a session that ends while we join it is looked for again."""
+
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
 
@@ -36,6 +39,7 @@ class LocalEngine(Client):
         self, sock: socket.socket, session: str, config: Config, process: ServerProcess | None
     ) -> None:
         self._process = process
+        self._linger = config.linger
         label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
         super().__init__(sock, session, linger=config.linger, label=label, threads=config.cpus)
         if process is not None:  # what its Welcome will say
@@ -43,11 +47,12 @@ class LocalEngine(Client):
             self.workers, self.capacity = config.workers, config.memory
         self.join()
 
-    def close(self) -> None:
-        """Leave the session; if it was ours alone, wait until its processes are gone."""
+    def close(self, goodbye: bool = True) -> None:
+        """Leave the session; if that ends it, wait until its processes are gone."""
         process, self._process = self._process, None
-        patience = 0.0 if process is not None and self._is_shared() else PATIENCE
-        super().close()
+        lingers = self._linger > 0 and not goodbye
+        patience = 0.0 if process is not None and (lingers or self._is_shared()) else PATIENCE
+        super().close(goodbye)
         if process is not None:
             process.reap(patience)
 
@@ -85,12 +90,12 @@ def connect(config: Config) -> LocalEngine:
     Raises
     ------
     SessionError
-        If the runtime directory can't be used.
+        If the runtime directory can't be used, or the session won't have us.
     """
     directory = runtime_directory()
     name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
     address = str(directory / f"{name}.sock")
-    while True:
+    for attempt in range(1, ATTEMPTS + 1):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with _lock(directory):
             try:
@@ -103,10 +108,13 @@ def connect(config: Config) -> LocalEngine:
         engine = LocalEngine(sock, "", config, None)
         try:
             engine.wait_welcome()
-        except SessionError:  # it was just ending; its file goes with it
+        except SessionError:  # it was just ending, and its file goes with it: look again
             engine.close()
+            if attempt == ATTEMPTS:
+                raise
         else:
             return engine
+    raise AssertionError("unreachable")
 
 
 def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[bytes], str]:
@@ -124,10 +132,17 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             workers=config.workers,
             capacity=config.memory,
             threads=config.threads,
-            path=tuple(p for p in sys.path if p),
+            path=tuple(p or os.getcwd() for p in sys.path),
         )
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.server", msgspec.json.encode(settings).decode()],
+            # -P: what lies in the notebook's directory is not the server's business.
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "workbench.server",
+                msgspec.json.encode(settings).decode(),
+            ],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output,

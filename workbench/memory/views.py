@@ -13,22 +13,40 @@ import numpy as np
 from workbench.memory.copying import Bytes
 from workbench.memory.segment import map_readonly
 
+Callback = Callable[[Any], object]
+
 
 class Watch(weakref.ref[Any]):
-    """A weak reference that knows whose it is. Its callback gets the watch itself."""
+    """A weak reference that knows whose it is. Its callback gets the watch itself.
 
-    __slots__ = ("grants", "id")
+    Parameters
+    ----------
+    callback : callable(Watch)
+        A C function, like a deque's ``append``: Ctrl-C that comes inside a callback written in
+        Python ends it, and nobody hears of either.
+    alarm : callable(object), optional
+        Called after it, and lost by Ctrl-C in the worst case.
+    """
+
+    __slots__ = ("_alarm", "grants", "id")
 
     id: int
     grants: int
+    _alarm: weakref.ref[Any]
 
-    def __new__(cls, target: Any, callback: Callable[[Any], None], id: int) -> Watch:
+    def __new__(
+        cls, target: Any, callback: Callback, id: int, alarm: Callback | None = None
+    ) -> Watch:
+        first = weakref.ref(target, alarm)  # the newest one's callback comes first
         self = super().__new__(cls, target, callback)
+        self._alarm = first
         self.id = id
         self.grants = 1
         return self
 
-    def __init__(self, target: Any, callback: Callable[[Any], None], id: int) -> None:
+    def __init__(
+        self, target: Any, callback: Callback, id: int, alarm: Callback | None = None
+    ) -> None:
         super().__init__(target, callback)  # type: ignore[call-arg]
 
 
@@ -37,13 +55,14 @@ class Views:
 
     Parameters
     ----------
-    on_death : callable(Watch)
+    on_death, alarm
         Called when the last array on an object's bytes dies: at any allocation, in any thread.
-        It may do no more than append to a deque and wake somebody.
+        See `Watch`.
     """
 
-    def __init__(self, on_death: Callable[[Watch], None]) -> None:
+    def __init__(self, on_death: Callback, alarm: Callback | None = None) -> None:
         self._on_death = on_death
+        self._alarm = alarm
         self._segments: dict[int, mmap.mmap] = {}
         self._live: dict[int, Watch] = {}
 
@@ -68,7 +87,7 @@ class Views:
         # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
         # slice the base of the first array in the chain, and that has to be this one.
         owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
-        self._live[id] = Watch(owner, self._on_death, id)
+        self._live[id] = Watch(owner, self._on_death, id, self._alarm)
         return owner, True
 
     def buried(self, watch: Watch) -> bool:

@@ -48,6 +48,7 @@ class Nursery:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",
                     "-m",
                     "workbench.worker.nursery",
                     str(theirs.fileno()),

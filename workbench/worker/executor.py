@@ -43,6 +43,7 @@ class Executor:
         self._client = client
         self._queue: deque[do.Run] = deque()
         self._functions: dict[int, Callable[..., Any]] = {}
+        self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
         self._waits = 0
         client.on_run = self.add
         client.on_recall = self.recall
@@ -65,13 +66,15 @@ class Executor:
                 run = queue.popleft()
             except IndexError:  # recalled meanwhile
                 continue
-            connection.post(self._run(run))
+            self._run(run)
             del run
 
     # -- the reading thread -----------------------------------------------------------------------
 
     def add(self, run: do.Run) -> None:
         """One more task, unless the running one has lent our slot away."""
+        if len(run.values) > len(run.deps):
+            self._sources[run.function] = run.values[-1]
         if self._waits:
             self._client.connection.send(ev.GaveBack((run.task,)))
         else:
@@ -93,6 +96,7 @@ class Executor:
 
     def _forget(self, id: int) -> None:
         self._functions.pop(id, None)
+        self._sources.pop(id, None)
 
     def _session_over(self, reason: str) -> None:
         # A task may be in the middle of anything, but nobody is left who could want its result.
@@ -112,7 +116,7 @@ class Executor:
 
     # -- one task: the main thread --------------------------------------------------------------------
 
-    def _run(self, run: do.Run) -> ev.Done:
+    def _run(self, run: do.Run) -> None:
         self._client.task = run.task
         self._client.origin = lambda: run.origin  # what a nested task prints goes where ours does
         claims: Claims = []
@@ -131,12 +135,13 @@ class Executor:
             values = (value,) * run.returns
         finally:
             self._client.task = 0
-        return ev.Done(run.task, values, seconds)
+        # Here, where `result` still lives: refs inside it are dropped after this, not before.
+        self._client.connection.post(ev.Done(run.task, values, seconds))
 
     def _function(self, run: do.Run) -> Callable[..., Any]:
         function = self._functions.get(run.function)
         if function is None:
-            loaded = self._client.read(run.function, run.values[-1])
+            loaded = self._client.read(run.function, self._sources[run.function])
             self._functions[run.function] = function = loaded
         return function
 

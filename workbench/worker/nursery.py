@@ -123,11 +123,15 @@ def main() -> None:
     parent = os.getppid()
     settings = msgspec.json.decode(sys.argv[2], type=Settings)
     die_with_parent(parent)
+    own = [p for p in sys.path if p not in settings.path]
     sys.path.extend(p for p in settings.path if p not in sys.path)
     # What every worker needs, loaded once and shared by all of them copy-on-write. `freeze`
     # keeps the collector from touching (and so copying) those pages in each.
     import workbench.worker.preload  # noqa: F401
 
+    # The driver's order is for tasks. Before, a file beside the notebook that is called like a
+    # module of the standard library would have kept us from starting.
+    sys.path[:] = [*settings.path, *own]
     gc.collect()
     gc.freeze()
     NurseryLoop(socket.socket(fileno=int(sys.argv[1])), settings).run()

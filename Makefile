@@ -1,0 +1,79 @@
+# What a person types. Everything is installed into .venv; the rest of the machine is left alone.
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+PIP := $(RUN) pip --disable-pip-version-check
+LAB := $(VENV)/.installed-lab
+TEST := $(VENV)/.installed-test
+PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo lab test slow bench pins clean distclean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'PYTHON=... says which Python to use (3.11 or newer), ARGS=... is passed on.'
+
+install: $(LAB) ## Install Workbench and JupyterLab into .venv
+
+demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/demo
+	@$(VENV)/bin/python notebooks/demo.py $(ARGS)
+
+lab: $(LAB) ## Open JupyterLab on the notebooks
+	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
+
+test: $(TEST) ## Check style and types, run all tests but the slow ones
+	@$(RUN) ruff check --quiet
+	@$(RUN) mypy
+	@$(RUN) pytest -m 'not slow' $(ARGS)
+
+slow: $(TEST) ## Run the slow tests
+	@$(RUN) pytest -m slow --timeout 0 $(ARGS)
+
+bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
+	@$(VENV)/bin/python tests/benchmarks $(ARGS)
+
+pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
+	@rm -rf build/pins && mkdir -p build
+	@$(or $(PYTHON),$(shell tr -d - < binder/runtime.txt)) -m venv build/pins
+	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook
+	@{ sed -n '/^#/p' binder/requirements.txt; \
+	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; \
+	   echo '.[lab]'; } > build/pins/requirements.txt
+	@mv build/pins/requirements.txt binder/requirements.txt && rm -r build/pins
+	@git --no-pager diff --stat binder/requirements.txt
+
+clean: ## Remove what was built and cached
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find workbench tests notebooks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environments too: .venv and .bench
+	@rm -rf $(VENV) .bench
+
+$(LAB): pyproject.toml $(VENV)/pyvenv.cfg
+	@echo 'Installing Workbench and JupyterLab into $(VENV); the first time it takes a minute or two.'
+	@$(PIP) install --quiet --editable '.[lab]'
+	@touch $@
+
+$(TEST): pyproject.toml $(VENV)/pyvenv.cfg
+	@echo 'Installing Workbench and what its tests need into $(VENV).'
+	@$(PIP) install --quiet --editable '.[test]'
+	@touch $(LAB) $@
+
+# The first Python that is new enough and can make environments: some distributions ship one that
+# can't. Asking it is the only way to know; pyenv, for one, has commands that only say no.
+$(VENV)/pyvenv.cfg:
+	@found=; for python in $(or $(PYTHON),$(PYTHONS)); do \
+	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || continue; \
+	    found=$$python; \
+	    $$python -c 'import ensurepip, venv' 2> /dev/null || continue; \
+	    exec $$python -m venv $(VENV); \
+	done; \
+	if [ "$$found" ]; then \
+	    echo "$$found can't make virtual environments. On Debian and Ubuntu 'apt install" \
+	         "python3-venv' gives it that; or name another: make PYTHON=/path/to/python3"; \
+	else \
+	    echo "Workbench needs Python 3.11 or newer; none of these is: $(or $(PYTHON),$(PYTHONS))." \
+	         "Install one, or say where it is: make PYTHON=/path/to/python3"; \
+	fi >&2; exit 1

@@ -1,0 +1,172 @@
+"""`make demo`: runs a notebook in a real kernel, keeps it with its output, says what it did.
+
+It knows nothing of what a notebook is about: what the cells tagged `summary` print is the summary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbconvert import HTMLExporter
+from nbconvert.filters import Highlight2HTML
+from nbformat import NotebookNode
+
+HERE = Path(__file__).resolve().parent
+FIRST = HERE / "01-first-steps.ipynb"
+OUTPUT = HERE.parent / "build" / "demo"
+
+CELL_SECONDS = 300
+"""A cell that takes longer has got stuck."""
+
+# nbconvert's page without the scripts it would load from the network, and not wider than one reads.
+PAGE = """
+{%- extends "index.html.j2" -%}
+{%- block html_head_js -%}{%- endblock -%}
+{%- block html_head_js_mathjax -%}{%- endblock -%}
+{%- block html_head_js_mermaidjs -%}{%- endblock -%}
+{%- block extra_css -%}<style>main { max-width: 62rem; margin: 0 auto; }</style>{%- endblock -%}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A notebook that was executed, as far as it went.
+
+    Attributes
+    ----------
+    notebook : NotebookNode
+        With its outputs.
+    reached : int
+        Code cells it came to.
+    problem : str
+        What went wrong, for a person; empty if nothing did.
+    seconds : float
+        From the start of the kernel to its end.
+    """
+
+    notebook: NotebookNode
+    reached: int
+    problem: str
+    seconds: float
+
+
+def run(path: Path) -> Run:
+    """Execute a notebook in a kernel of its own, in the notebook's directory."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+    )
+    began = time.monotonic()
+    reached, problem = 0, ""
+    with tempfile.TemporaryDirectory(prefix="workbench-demo-") as profile:
+        try:
+            # Not `client.execute`: its handler of Ctrl-C ends in an AssertionError.
+            with client.setup_kernel(env=_environment(profile)):
+                for index, cell in enumerate(notebook.cells):
+                    reached += cell.cell_type == "code"
+                    client.execute_cell(cell, index)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            problem = str(error).strip()
+        except KeyboardInterrupt:
+            problem = "Interrupted."
+    problem = problem or "\n".join(_surprises(notebook))
+    return Run(notebook, reached, problem, time.monotonic() - began)
+
+
+def _environment(profile: str) -> dict[str, str]:
+    """For a run that is nobody's own: no IPython profile that changes it, no history that keeps
+    it, and not the session of the notebook from which somebody may have started it.
+    """
+    ours = {key: value for key, value in os.environ.items() if key != "JPY_SESSION_NAME"}
+    return {**ours, "IPYTHONDIR": profile}
+
+
+def _surprises(notebook: NotebookNode) -> Iterator[str]:
+    """Errors that a background cell showed without failing, and expected ones that didn't come."""
+    for cell in _code(notebook):
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        expected = "raises-exception" in cell.metadata.get("tags", ())
+        if errors and not expected:
+            yield "\n".join([f"In cell [{cell.execution_count}]:", *errors[0].traceback])
+        if expected and not errors:
+            yield f"Cell [{cell.execution_count}] should have raised, and did not."
+
+
+def _code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def summary(notebook: NotebookNode) -> list[str]:
+    """What the cells tagged ``summary`` printed, line by line."""
+    return [
+        line
+        for cell in _code(notebook)
+        if "summary" in cell.metadata.get("tags", ())
+        for output in cell.outputs
+        if output.output_type == "stream" and output.name == "stdout"
+        for line in output.text.splitlines()
+    ]
+
+
+def save(notebook: NotebookNode, stem: Path) -> None:
+    """Write ``stem.ipynb``, and ``stem.html`` that needs nothing else to be read."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, stem.with_suffix(".ipynb"))
+    # IPython's own lexer leaves a cell below a magic that it doesn't know without colours.
+    colours = Highlight2HTML(pygments_lexer="python3")
+    exporter = HTMLExporter(raw_template=PAGE, filters={"highlight_code": colours})
+    page, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": stem.name}})
+    stem.with_suffix(".html").write_text(page, encoding="utf-8")
+
+
+def main() -> int:
+    """Run, save, report."""
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__)
+    parser.add_argument("notebook", nargs="?", type=Path, default=FIRST)
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FOLDER")
+    options = parser.parse_args()
+
+    if not options.notebook.is_file():
+        parser.error(f"there is no file {options.notebook}")
+    print(f"Running {_short(options.notebook)} ...", flush=True)
+    done = run(options.notebook)
+    stem = options.output / options.notebook.stem
+    save(done.notebook, stem)
+    page = _short(stem.with_suffix(".html"))
+    cells = _code(done.notebook)
+    if done.problem:
+        colourless = re.sub(r"\x1b\[[0-9;]*m", "", done.problem)
+        reached = f"It came to code cell {done.reached} of {len(cells)}. The page so far: {page}"
+        print(f"\n{colourless}\n\n{reached}", file=sys.stderr)
+        return 1
+    print(f"All {len(cells)} code cells ran, in {done.seconds:.1f} s:\n")
+    print(*(f"    {line}" for line in summary(done.notebook)), sep="\n")
+    print(f"\nThe page with its output:  {page}")
+    print(f"The executed notebook:     {_short(stem.with_suffix('.ipynb'))}")
+    print("To run it yourself:        make lab")
+    return 0
+
+
+def _short(path: Path) -> str:
+    """The path as one would type it here."""
+    return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd()) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

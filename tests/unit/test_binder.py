@@ -1,0 +1,106 @@
+"""What Binder would build: repo2docker's Dockerfile, and the pins. No docker, no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+BINDER = ROOT / "binder"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LINES = [
+    line
+    for line in (BINDER / "requirements.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+PINS = {canonicalize_name(line.partition("==")[0]): line for line in LINES if line != ".[lab]"}
+
+
+# -- the Dockerfile --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What `jupyter-repo2docker --no-build` prints for this checkout."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")  # it looks for a config file where it runs
+    command = [sys.executable, "-m", "repo2docker", "--no-build", str(ROOT)]
+    nothing = {**os.environ, "PATH": "", "HOME": str(elsewhere)}  # no docker, nobody's settings
+    run = subprocess.run(command, cwd=elsewhere, env=nothing, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "python=3.12" in run.stderr  # it says for which Python only in the log
+    return run.stdout
+
+
+def test_steps_come_in_the_order_in_which_they_need_each_other(dockerfile: str) -> None:
+    steps = {
+        "the base environment": r"^bash -c 'time /tmp/install-base-env.bash'",
+        "the repository": r"^COPY .*src/ \$\{REPO_DIR\}/$",
+        "the requirements, the project among them": r"^RUN .*/pip install .*binder/requirements",
+        "postBuild": r"^RUN \./binder/postBuild$",
+        "the command": r"^CMD \[",
+    }
+    places = {}
+    for step, pattern in steps.items():
+        (found,) = re.finditer(pattern, dockerfile, re.MULTILINE)
+        places[step] = found.start()
+    assert sorted(places, key=places.__getitem__) == list(steps)
+
+
+def test_its_environment_is_of_the_python_we_ask_for(dockerfile: str) -> None:
+    (lock,) = re.findall(r"^COPY .*build_script_files/(\S+) /tmp/env/environment", dockerfile, re.M)
+    assert "environment-2epy-2d3-2e12-2d" in lock  # its way to write environment.py-3.12-
+
+
+# -- the pins --------------------------------------------------------------------------------------
+
+
+def test_every_line_is_an_exact_pin_but_the_project_itself() -> None:
+    assert LINES[-1] == ".[lab]"
+    for line in LINES[:-1]:
+        assert re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+]*", line), line
+    assert len(PINS) == len(LINES) - 1, "something is pinned twice"
+
+
+@pytest.mark.parametrize(
+    "wanted", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["lab"]
+)
+def test_pins_are_what_the_project_asks_for(wanted: str) -> None:
+    requirement = Requirement(wanted)
+    pin = Requirement(PINS[canonicalize_name(requirement.name)])
+    (exactly,) = pin.specifier
+    assert requirement.specifier.contains(exactly.version)
+
+
+# -- the last step ---------------------------------------------------------------------------------
+
+
+def test_the_last_step_makes_every_server_open_a_notebook_that_is_there(tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"  # an environment to write into, with all that this one has
+    venv.create(prefix, symlinks=True)
+    (library,) = prefix.glob("lib/python3*/site-packages")
+    (library / "ours.pth").write_text("\n".join(p for p in sys.path if p.endswith("-packages")))
+    environment = {
+        "PATH": os.pathsep.join([str(prefix / "bin"), sysconfig.get_path("scripts"), os.defpath]),
+        "HOME": str(tmp_path),
+    }
+    step = subprocess.run(
+        [BINDER / "postBuild"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert step.returncode == 0, step.stderr
+    config = json.loads((prefix / "etc/jupyter/jupyter_server_config.json").read_text())
+    assert config.keys() == {"ServerApp", "LabApp", "JupyterNotebookApp"}
+    for server in config.values():
+        assert (ROOT / server["default_url"].removeprefix("/lab/tree/")).is_file()
+    assert list(tmp_path.glob(".local/share/jupyter/nbsignatures.db"))
+    assert list(tmp_path.glob(".cache/matplotlib/fontlist-*.json"))
