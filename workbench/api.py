@@ -261,9 +261,7 @@ class RemoteFunction(Generic[P, R]):
     ) -> RemoteFunction[P, R]:
         """The same function with other options, for ``f.options(...).remote(...)``."""
         given = {"num_returns": num_returns, "max_retries": max_retries, "name": name}
-        return RemoteFunction(
-            self._function, _options(self._options, given), self._exported
-        )
+        return RemoteFunction(self._function, _options(self._options, given), self._exported)
 
 
 def _options(base: TaskOptions, given: dict[str, Any]) -> TaskOptions:

@@ -185,8 +185,9 @@ def cpu_count(root: Path = Path("/")) -> int:
         fields = _text(directory / "cpu.max").split()
         if len(fields) == 2 and fields[0] != "max":
             quota = min(quota or 1e9, int(fields[0]) / int(fields[1]))
-        limit, period = _number(directory / "cpu.cfs_quota_us"), _number(
-            directory / "cpu.cfs_period_us"
+        limit, period = (
+            _number(directory / "cpu.cfs_quota_us"),
+            _number(directory / "cpu.cfs_period_us"),
         )
         if limit and period and limit > 0:
             quota = min(quota or 1e9, limit / period)

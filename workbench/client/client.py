@@ -210,9 +210,7 @@ class Client:
             self.connection.post(ev.View(id))
         return extent
 
-    def _seal(
-        self, stored: ev.Value, about: ev.About, claims: Claims, name: str = ""
-    ) -> ObjectRef:
+    def _seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
         id = next(self._ids)
         with shield():
             ref = self._handles.new(id)
@@ -376,13 +374,12 @@ class Client:
         if handle is None or handle[0] is not self:
             ref, _ = self.put(function.function)
             function.handle = handle = (self, ref)
-        # `packed` is the handle of the arguments, if they had to be an object: until Submit is
-        # out, it keeps them alive.
+        # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         returns = options.num_returns
-        ids = self._consecutive_ids(max(returns, 1))
+        ids = [next(self._ids)] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
-        ids = ids[:returns]
+        del ids[returns:]
         self._expected.update(ids)
         refs = [self._handles.new(id) for id in ids]
         self.connection.send(
@@ -391,6 +388,7 @@ class Client:
                 options.name or function.name, self.origin(), options.max_retries,
             )
         )  # fmt: skip
+        del packed  # the Submit that needs the arguments is before their Drop in the queue
         return refs
 
     def _consecutive_ids(self, count: int) -> list[int]:
@@ -400,9 +398,7 @@ class Client:
             if ids[-1] - ids[0] == count - 1:
                 return ids
 
-    def _pack(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Packed:
+    def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
         packed, refs = pack_arguments(args, kwargs)
         self._check_refs(refs)
@@ -510,7 +506,7 @@ class Client:
                 )
         self._check_open()
 
-    # -- what is sent -------------------------------------------------------------------------------
+    # -- what is sent -----------------------------------------------------------------------------
 
     def _translate(self, queued: list[Any]) -> list[Any]:
         """Watches of dead handles and views become Drop and Unview.

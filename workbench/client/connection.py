@@ -143,7 +143,7 @@ class Connection:
             if True in locked:
                 self._writer.release()
 
-    # -- waiting: any thread but the connection's ----------------------------------------------------
+    # -- waiting: any thread but the connection's -------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
         """Read until ``done()``; False after ``timeout`` seconds.
@@ -251,7 +251,7 @@ class Connection:
             self._gate.unregister(self._sock)
             self._on_end(reason)
 
-    # -- the connection's thread ---------------------------------------------------------------------
+    # -- the connection's thread ------------------------------------------------------------------
 
     def _serve(self) -> None:
         try:
@@ -287,7 +287,7 @@ class Connection:
             if not woken and self._outbox and self._ended is None:
                 self.flush()  # it has waited a tick, or an answer is due
 
-    # -- the end -------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     def close(self, timeout: float = 5.0) -> None:
         """Send what is queued, hang up, end the thread. Idempotent."""

@@ -35,7 +35,10 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
         self._noted = frame
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         if callable(self._old):
             _signal.signal(_signal.SIGINT, self._old)

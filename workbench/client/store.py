@@ -110,9 +110,7 @@ class LocalStore:
         assert self._mapped is not None
         fd = self._descriptors.writable
         fill(self._mapped, fd, extent, serialized.layout(), self._copier)
-        return ev.Value(
-            serialized.header(), self._segment, extent.offset, extent.length, contains
-        )
+        return ev.Value(serialized.header(), self._segment, extent.offset, extent.length, contains)
 
     def _start(self, capacity: int) -> None:
         """Make the arena: one sparse segment with room for all the store may hold."""
@@ -225,4 +223,3 @@ class LocalStore:
             if self._descriptors is not None:
                 self._descriptors.close()
                 self._descriptors = None
-

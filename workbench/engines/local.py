@@ -152,7 +152,7 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
     return process, session
 
 
-# -- the runtime directory --------------------------------------------------------------------------
+# -- the runtime directory ------------------------------------------------------------------------
 
 
 def runtime_directory() -> Path:

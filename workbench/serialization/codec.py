@@ -231,4 +231,3 @@ def _unfailure(error: Exception) -> str:
         f"A stored object can't be rebuilt in this process: {type(error).__name__}: {error}. "
         "Usually its class comes from a module that can't be imported here."
     )
-

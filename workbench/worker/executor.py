@@ -114,7 +114,7 @@ class Executor:
             self._waits -= 1
             self._client.connection.post(ev.Unblocked())
 
-    # -- one task: the main thread --------------------------------------------------------------------
+    # -- one task: the main thread ----------------------------------------------------------------
 
     def _run(self, run: do.Run) -> None:
         self._client.task = run.task
@@ -149,9 +149,7 @@ class Executor:
         deps = run.deps
         if not deps and not run.args:
             return (), {}
-        values = [
-            self._client.read(id, value) for id, value in zip(deps, run.values, strict=False)
-        ]
+        values = [self._client.read(id, value) for id, value in zip(deps, run.values, strict=False)]
         packed = values.pop(0) if run.args == SLOTTED else codec.deserialize_inline(run.args)
         return fill_slots(packed, values)
 
