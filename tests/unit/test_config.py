@@ -94,7 +94,11 @@ BAD = [
     ({"memory": "-1GB"}, "500MB"),
     ({"memory": 1000}, "at least 1 MiB"),
     ({"memory": [1]}, "memory=[1]"),
+    ({"memory": float("inf")}, "memory=inf"),
+    ({"memory": "1e999"}, "500MB"),
+    ({"workers": float("inf")}, "workers=inf"),
     ({"linger": "soon"}, "write it like 30, 10m or 8h"),
+    ({"linger": "9" * 400}, "30 years at most"),
     ({"session": "../../etc"}, "letters, digits"),
     ({"session": "x" * 51}, "50 at most"),
     ({"wrokers": 2}, "There is no setting 'wrokers'"),
@@ -118,6 +122,15 @@ def test_a_bad_setting_says_where_it_comes_from(tmp_path: Path) -> None:
     file.write_text("workers = = 3")
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
         config.load(environ={}, file=file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
+        config.load(environ={}, file=file)
+
+
+def test_a_config_file_that_is_none_does_not_count(tmp_path: Path) -> None:
+    given = {"workers": 2, "memory": 1 << 30}
+    for file in (tmp_path, tmp_path / "missing.toml", tmp_path / "missing" / "config.toml"):
+        assert config.load(given, environ={}, file=file).workers == 2
 
 
 def test_a_notebook_keeps_its_session_name() -> None:

@@ -217,6 +217,8 @@ class Client:
             self._values[id] = stored
             self.connection.send(ev.Sealed(id, stored, about, name))
             claims.clear()  # the server's business now
+        if name:
+            self.connection.flush()  # whoever we tell of the name will find it
         return ref
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
@@ -348,6 +350,7 @@ class Client:
     def unname(self, name: str) -> None:
         """See `Engine.unname`."""
         self.connection.send(ev.Bind(name, 0))
+        self.connection.flush()
 
     def adopt(self, id: int) -> ObjectRef:
         """See `Engine.adopt`."""

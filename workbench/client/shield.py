@@ -21,7 +21,7 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
     __slots__ = ("_noted", "_old")
 
     def __init__(self) -> None:
-        self._noted: FrameType | bool | None = False
+        self._noted = False  # not the frame: it refers to us, and such a cycle stays for long
         self._old: Any = None
 
     def __enter__(self) -> None:
@@ -32,7 +32,7 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
                 _signal.signal(_signal.SIGINT, self._note)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        self._noted = frame
+        self._noted = True
 
     def __exit__(
         self,
@@ -42,5 +42,5 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
     ) -> None:
         if callable(self._old):
             _signal.signal(_signal.SIGINT, self._old)
-            if self._noted is not False:
-                self._old(_signal.SIGINT, self._noted)
+            if self._noted:
+                self._old(_signal.SIGINT, None)

@@ -168,7 +168,9 @@ class LocalStore:
                 if answer.granted:
                     return
                 refusal = answer.text
-        if not self._cool(max(short, length)):
+        with self._lock, shield():
+            cooled = self._cool(max(short, length))
+        if not cooled:
             raise StoreFullError(
                 f"No room for {human_bytes(length)}: {refusal or 'the memory is in pieces.'}\n"
                 "Let go of what you don't need (`del`, `free(ref)`), or start a larger store "
@@ -176,13 +178,12 @@ class LocalStore:
             )
 
     def _cool(self, nbytes: int) -> int:
-        """Punch free warm extents; returns how many bytes came back to the machine."""
-        if self._arena is None or self._descriptors is None:
-            return 0
-        with self._lock, shield():
-            cooled = self._arena.cool(nbytes)
-            for extent in cooled:
-                seg.punch(self._descriptors.writable, extent.offset, extent.length)
+        """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
+        assert self._arena is not None
+        assert self._descriptors is not None
+        cooled = self._arena.cool(nbytes)
+        for extent in cooled:
+            seg.punch(self._descriptors.writable, extent.offset, extent.length)
         return sum(e.length for e in cooled)
 
     # -- what the server says ---------------------------------------------------------------------
@@ -197,11 +198,14 @@ class LocalStore:
         self.give_back(message.extents)
 
     def trim(self, message: do.Trim) -> None:
-        """Somebody else needs memory that we only keep warm."""
-        freed = self._cool(message.nbytes)
-        with self._lock, shield():
-            self._granted -= freed
-        self._post(ev.Trimmed(freed, answer=True))
+        """Somebody else needs memory that we haven't touched yet, or only keep warm."""
+        given = 0
+        if self._arena is not None:
+            with self._lock, shield():
+                given = min(self._granted - self._arena.footprint, message.nbytes)
+                given += self._cool(message.nbytes - given)
+                self._granted -= given
+        self._post(ev.Trimmed(given, answer=True))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
         """These extents are free again."""

@@ -98,6 +98,11 @@ class Catalog:
         """Name → object id. Read it; :meth:`bind` changes it."""
         return self._names
 
+    def named(self, name: str) -> Entry | None:
+        """The object of that name."""
+        id = self._names.get(name)
+        return None if id is None else self._entries[id]
+
     def expect(self, id: int) -> Entry:
         """The entry for an object that a task will make; new, or already known."""
         entry = self._entries.get(id)
@@ -166,7 +171,8 @@ class Catalog:
 
     def bind(self, name: str, entry: Entry | None) -> None:
         """``name`` means this object from now on (None: means nothing)."""
-        old = self._entries.get(self._names.pop(name, 0))
+        old = self.named(name)
+        self._names.pop(name, None)
         if entry is not None:
             self._names[name] = entry.id
             entry.names += (name,)

@@ -334,7 +334,7 @@ class Session:
                 self._fail(task, ev.refusal("freed", "An argument of the task was freed."))
 
     def _find(self, client: Client, event: ev.Find) -> None:
-        entry = self.catalog.get(self.catalog.names.get(event.name, 0))
+        entry = self.catalog.named(event.name)
         if entry is None:
             names = tuple(sorted(self.catalog.names))[:100]
             self._send(client.number, do.Found(event.request, 0, names))

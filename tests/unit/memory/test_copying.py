@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from workbench.client.shield import shield
 from workbench.memory import segment as seg
 from workbench.memory.arena import ALIGN, Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, fill, write_cold
@@ -56,6 +59,31 @@ def test_odd_shapes(copier: Copier, shape: tuple[int, ...]) -> None:
     target = np.empty(shape)
     copier.copy(target, np.asarray(source))
     assert (target == source).all()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
+def test_axes_in_any_order(copier: Copier, order: tuple[int, int, int]) -> None:
+    source = np.arange(PARALLEL_BYTES // 4).reshape(1, -1, 64).transpose(order)
+    target = np.empty(source.shape, source.dtype)
+    copier.copy(target, source)
+    assert (target == source).all()
+
+
+def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
+    """Whoever is interrupted gives the extent back; it may be somebody else's the moment after."""
+    source = np.arange(3 * PARALLEL_BYTES).reshape(3, -1)  # the other thread's share is the larger
+    target = np.zeros_like(source)
+
+    @contextmanager
+    def interrupted() -> Iterator[None]:
+        with shield():
+            signal.raise_signal(signal.SIGINT)
+            yield
+
+    with closing(Copier(2, interrupted)) as copier:
+        with pytest.raises(KeyboardInterrupt):
+            copier.copy(target, source)
+        assert (target == source).all()
 
 
 def test_one_large_element_is_no_reason_to_split(copier: Copier) -> None:
@@ -125,7 +153,9 @@ def test_cold_writes_go_on_where_the_kernel_stopped() -> None:
         fds.close()
 
 
-def test_an_error_in_one_thread_is_raised(copier: Copier) -> None:
+@pytest.mark.parametrize("size", [3, 1])
+def test_an_error_in_one_thread_is_raised(copier: Copier, size: int) -> None:
+    """Of one element each piece but the first gets nothing, so only other threads fail."""
     target = np.empty((2 * PARALLEL_BYTES,), np.uint8)
     with pytest.raises(ValueError, match="broadcast"):
-        copier.copy(target, np.empty((3,), np.uint8))
+        copier.copy(target, np.empty((size,), np.uint8))

@@ -71,6 +71,7 @@ MADE_FROM_IT = {
     "another dtype": lambda v: v.view("f8")[1:].reshape(-1, 1).T,
     "memoryview": lambda v: memoryview(v)[3:7],
     "ndarray on its buffer": lambda v: np.ndarray((5, 2), "u2", v[8:28]),
+    "an empty slice": lambda v: v[5:5],
     "unpickled": lambda v: pickle.loads(
         pickle.dumps(
             [np.arange(12.0), b"x"], 5, buffer_callback=(out := []).append
@@ -117,6 +118,26 @@ def test_the_mapping_outlives_close_as_long_as_a_view_does(reader: Reader) -> No
     view, _ = reader.views.open(1, SEGMENT, 0, 4)
     reader.views.close()
     assert view.tolist() == [0, 1, 2, 3]
+
+
+def test_a_mapping_goes_with_its_last_view(reader: Reader) -> None:
+    def mappings() -> int:
+        with open("/proc/self/maps") as maps:
+            return sum("memfd:workbench" in line for line in maps)
+
+    before = mappings()
+    view = reader.views.open(1, SEGMENT, 0, 4)[0][1:]
+    reader.views.close()
+    assert mappings() == before
+    del view
+    assert mappings() == before - 1
+
+
+def test_a_descriptor_that_cannot_be_mapped_is_closed(reader: Reader) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match=r"denied|No such device"):
+        reader.views.map(8, os.open(os.devnull, os.O_WRONLY), SIZE)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_mapping_a_segment_again_leaks_no_descriptor(reader: Reader) -> None:

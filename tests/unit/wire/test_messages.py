@@ -92,6 +92,11 @@ BAD = [
     encode({"a": 1}),
     encode([[1, 2, -5]]),  # a prefix below one
     encode([[13, 1, -1]]),  # growing by less than nothing
+    encode([[1, 1, 1, 0, float("nan")]]),  # a linger that never ends
+    encode([[1, 1, 1, 0, float("inf")]]),
+    encode([[15, 1, 1, b"", [], [], -1]]),  # less than no results
+    encode([[11, 1, "name"]]).replace(b"name", b"\xff\xfea!"),  # not utf-8
+    encode([[2]]) + b"x",  # something behind it
     b"\xc1",
     b"",
     b"\x91" * 10_000,

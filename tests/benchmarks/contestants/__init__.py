@@ -1,0 +1,1 @@
+"""One module per system that is measured; each has one function, ``measure(rows, effort)``."""

@@ -1,0 +1,29 @@
+"""What follows concurrent.futures: no store, so arguments and results travel by pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from measures import WORKERS, Pool
+
+
+class ExecutorPool(Pool):
+    """Any executor that takes ``max_workers``."""
+
+    def __init__(self, make: Callable[..., Executor]) -> None:
+        self._make = make
+
+    def start(self) -> None:
+        self._executor = self._make(max_workers=WORKERS)
+
+    def stop(self) -> None:
+        self._executor.shutdown()
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._executor.submit(function, *args).result()
+
+    def burst(self, function: Callable[[], Any], count: int) -> None:
+        for future in [self._executor.submit(function) for _ in range(count)]:
+            future.result()

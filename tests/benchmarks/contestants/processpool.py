@@ -1,0 +1,15 @@
+"""The standard library's ProcessPoolExecutor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor
+
+from measures import Effort, Sample, measure_pool
+
+from contestants.executors import ExecutorPool
+
+
+def measure(rows: Collection[str], effort: Effort) -> Sample:
+    """See the package."""
+    return measure_pool(ExecutorPool(ProcessPoolExecutor), rows, effort)

@@ -1,0 +1,202 @@
+"""How each figure is taken from a pool of workers: written once, used on every one of them.
+
+All figures are in seconds, bytes, or these per second; each is the median of one process's
+samples. Asserts nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import limits
+import numpy as np
+import psutil
+import tasks
+
+WORKERS = 2
+
+Sample = dict[str, float]
+
+
+class NotOffered(Exception):  # noqa: N818 - nothing is wrong
+    """The system has nothing like it: its cell in the table stays empty."""
+
+
+class Pool:
+    """What a system must be able to do to be measured; one small subclass each.
+
+    ``at_once`` is how many tasks make a burst: fewer for who would take a minute.
+    """
+
+    at_once = 10_000
+
+    def start(self) -> None:
+        """Start `WORKERS` workers, or have them started."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End them."""
+        raise NotImplementedError
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run one task; its result."""
+        raise NotImplementedError
+
+    def burst(self, function: Callable[[], Any], count: int) -> None:
+        """Submit ``count`` tasks, then wait for all results."""
+        raise NotImplementedError
+
+    def put(self, value: Any) -> Any:
+        """Store a value; a reference that `get` and `call` take. It dies with its last copy."""
+        raise NotOffered
+
+    def get(self, ref: Any) -> Any:
+        """The value."""
+        raise NotOffered
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to sample one figure, and by what to divide the bursts."""
+
+    seconds: float = 1.0
+    divisor: int = 1
+
+
+def times(
+    effort: Effort, *actions: Callable[[], Any], least: int = 3, block: int = 1
+) -> list[float]:
+    """Median seconds of each action. They take turns, so that all see the same machine.
+
+    A turn is ``block`` calls. Freeing what an action returns isn't timed.
+    """
+    samples: list[list[float]] = [[] for _ in actions]
+    end = time.perf_counter() + effort.seconds
+    while len(samples[0]) < least or (time.perf_counter() < end and len(samples[0]) < 5000):
+        for action, seconds in zip(actions, samples, strict=True):
+            for _ in range(block):
+                started = time.perf_counter()
+                result = action()
+                seconds.append(time.perf_counter() - started)
+                del result
+    return [statistics.median(seconds) for seconds in samples]
+
+
+def memory_of_children() -> float:
+    """Proportional set size of all processes below this one, which itself is left out."""
+    children = psutil.Process().children(recursive=True)
+    return float(sum(child.memory_full_info().pss for child in children))
+
+
+def measure_pool(pool: Pool, rows: Collection[str], effort: Effort) -> Sample:
+    """Start the pool and take the figures of these rows."""
+    began = time.perf_counter()
+    pool.start()
+    try:
+        pool.call(tasks.empty)
+        sample = {"start": time.perf_counter() - began}
+        pool.burst(tasks.empty, 200)  # now both workers are up
+        for row, measure in _MEASURES.items():
+            if row in rows:
+                try:
+                    sample |= measure(pool, effort)
+                except NotOffered:
+                    pass
+                except Exception:  # too little memory, say: its cell stays empty
+                    traceback.print_exc()
+    finally:
+        pool.stop()
+    return sample
+
+
+def _memory(pool: Pool, effort: Effort) -> Sample:
+    return {"memory": memory_of_children()}
+
+
+def _empty(pool: Pool, effort: Effort) -> Sample:
+    (seconds,) = times(effort, lambda: pool.call(tasks.empty), least=20)
+    return {"empty": seconds}
+
+
+def _burst(pool: Pool, effort: Effort) -> Sample:
+    count = pool.at_once // effort.divisor
+    (seconds,) = times(effort, lambda: pool.burst(tasks.empty, count), least=1)
+    return {"burst": count / seconds}
+
+
+def _dict(pool: Pool, effort: Effort) -> Sample:
+    value = {"a": 1, "b": [1, 2, 3], "c": "hello"}
+    (seconds,) = times(effort, lambda: pool.get(pool.put(value)))
+    return {"dict": 1 / seconds}
+
+
+def _put_cold(pool: Pool, effort: Effort) -> Sample:
+    """Comes before anything else that puts: the memory is fresh, and none is freed meanwhile."""
+    array = tasks.array()
+    held = []
+    pool.put(array[:1])
+    limits.settle_memory(12 * array.nbytes)
+    with limits.write_to_cold_pages(array) as write:
+        put, written = times(Effort(0), lambda: held.append(pool.put(array)), write, least=5)
+    return {"put_cold": array.nbytes / put, "pwrite": array.nbytes / written}
+
+
+def _put_warm(pool: Pool, effort: Effort) -> Sample:
+    array = tasks.array()
+    held = [pool.put(array) for _ in range(2)]
+    del held
+    with limits.memcpy_by_all_cores(array) as copy:
+        one = limits.shared_pages(array)
+        put, by_all, by_one = times(
+            effort, lambda: pool.put(array), copy, lambda: np.copyto(one, array), least=7
+        )
+    return {
+        "put_warm": array.nbytes / put,
+        "memcpy_all": array.nbytes / by_all,
+        "memcpy_one": array.nbytes / by_one,
+    }
+
+
+def _get(pool: Pool, effort: Effort) -> Sample:
+    small = pool.put(tasks.array(tasks.MB))
+    if not np.shares_memory(pool.get(small), pool.get(small)):
+        raise NotOffered  # it copies
+    large = pool.put(np.zeros(1000 * tasks.MB // 8))
+    of_small, of_large = times(effort, lambda: pool.get(small), lambda: pool.get(large))
+    return {"get_1MB": of_small, "get_1GB": of_large}
+
+
+def _by_ref(pool: Pool, effort: Effort) -> Sample:
+    ref = pool.put(tasks.array())
+    without, with_ref = times(
+        effort, lambda: pool.call(tasks.empty), lambda: pool.call(tasks.take, ref), block=20
+    )
+    return {"by_ref": with_ref - without}
+
+
+def _returns(pool: Pool, effort: Effort) -> Sample:
+    for _ in range(3):  # warm, as far as the pool can be
+        pool.call(tasks.make)
+    inside: list[float] = []
+    returned, _ = times(
+        effort, lambda: pool.call(tasks.make), lambda: inside.append(pool.call(tasks.make_and_copy))
+    )
+    return {"returns": returned, "make_and_copy": statistics.median(inside)}
+
+
+_MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
+    "memory": _memory,
+    "put_cold": _put_cold,
+    "put_warm": _put_warm,
+    "get": _get,
+    "dict": _dict,
+    "empty": _empty,
+    "burst": _burst,
+    "by_ref": _by_ref,
+    "returns": _returns,
+}

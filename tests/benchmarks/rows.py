@@ -1,0 +1,142 @@
+"""The rows of the table: what is measured, what it is held against, and the goal. Data alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Figure(NamedTuple):
+    """Which figure of which contestant, and what to call it."""
+
+    contestant: str
+    name: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``beside`` is held against: the ratio is to be ``bound`` at least, or at most.
+
+    Without ``beside`` the figure itself is. A ratio of seconds that is to be large says how many
+    times faster we are: the other's over ours. All other ratios are ours over the other's.
+    """
+
+    bound: float
+    at_least: bool
+    beside: Figure | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the issue's table (or a part of one): ``key`` selects it and its measurement."""
+
+    key: str
+    what: str
+    ours: Figure
+    goals: tuple[Goal, ...]
+
+
+def _ours(name: str) -> Figure:
+    return Figure("workbench", name, "Workbench")
+
+
+def _at_least(bound: float, *beside: str) -> Goal:
+    return Goal(bound, True, Figure(*beside) if beside else None)
+
+
+def _at_most(bound: float, *beside: str) -> Goal:
+    return Goal(bound, False, Figure(*beside) if beside else None)
+
+
+US = 1e-6
+
+ROWS = (
+    Row("put_warm", "put of a 100 MB array, warm", _ours("put_warm"), (
+        _at_least(0.9, "workbench", "memcpy_all", "memcpy, all cores"),
+    )),
+    Row("put_cold", "put of a 100 MB array, cold", _ours("put_cold"), (
+        _at_least(0.9, "workbench", "pwrite", "pwrite"),
+    )),
+    Row("get", "get of a 1 GB array", _ours("get_1GB"), (
+        _at_most(1.2, "workbench", "get_1MB", "get of 1 MB"),
+        _at_most(50 * US),
+    )),
+    Row("dict", "put and get of a small dict", _ours("dict"), (
+        _at_least(10, "ray", "dict", "Ray"),
+    )),
+    Row("empty", "one empty task, submitted and got", _ours("empty"), (
+        _at_most(8, "sockets", "round_trip", "socket round trip"),
+        _at_least(3, "processpool", "empty", "ProcessPoolExecutor"),
+        _at_least(10, "ray", "empty", "Ray"),
+    )),
+    Row("burst", "10 000 empty tasks at once", _ours("burst"), (
+        _at_least(8, "processpool", "burst", "ProcessPoolExecutor"),
+        _at_least(20, "ray", "burst", "Ray"),
+    )),
+    Row("by_ref", "a task that takes 100 MB by reference, less the empty task", _ours("by_ref"), (
+        _at_most(50 * US),
+    )),
+    Row("returns", "a task that returns 100 MB", _ours("returns"), (
+        _at_most(1.3, "workbench", "make_and_copy", "made and copied there"),
+    )),
+    Row("import", "import workbench", Figure("imports", "import_workbench"), (
+        _at_most(1.5, "imports", "import_numpy", "import numpy"),
+    )),
+    Row("start", "%load_ext → first %%remote result", Figure("notebook", "magic_start"), (
+        _at_most(1.0),
+        _at_least(5, "ray", "start", "Ray, init → first task"),
+    )),
+    Row("memory", "memory at rest, 2 workers", Figure("notebook", "magic_memory"), (
+        _at_most(150e6),
+    )),
+)  # fmt: skip
+
+UNITS = {
+    "put_warm": "B/s", "put_cold": "B/s", "memcpy_one": "B/s", "memcpy_all": "B/s", "pwrite": "B/s",
+    "dict": "/s", "burst": "/s", "memory": "B", "magic_memory": "B",
+}  # fmt: skip
+"""Of figures that aren't seconds."""
+
+PEERS = {
+    "workbench": "Workbench",
+    "processpool": "ProcessPool",
+    "loky": "loky",
+    "joblib": "joblib",
+    "ray": "Ray",
+    "dask": "Dask",
+    "ipyparallel": "ipyparallel",
+}
+"""The columns of the second table."""
+
+FIGURES = {
+    "start": "start → first result",
+    "memory": "memory at rest, 2 workers",
+    "empty": "one empty task",
+    "burst": "empty tasks at once",
+    "dict": "put and get of a small dict",
+    "put_warm": "put of 100 MB, warm",
+    "put_cold": "put of 100 MB, cold",
+    "get_1MB": "get of 1 MB, no copy",
+    "get_1GB": "get of 1 GB, no copy",
+    "by_ref": "100 MB by reference, added",
+    "returns": "returning 100 MB",
+}
+"""Its rows."""
+
+OTHERS = {
+    Figure("workbench", "memcpy_one"): "memcpy of 100 MB into warm pages, one core",
+    Figure("workbench", "memcpy_all"): "memcpy of 100 MB into warm pages, all cores",
+    Figure("workbench", "pwrite"): "pwrite of 100 MB into cold pages",
+    Figure("sockets", "round_trip"): "200 bytes there and back, unix socket, two cores",
+    Figure("sockets", "round_trip_one_core"): "200 bytes there and back, unix socket, one core",
+    Figure("workbench", "make_and_copy"): "100 MB made and copied once, in a worker",
+    Figure("imports", "import_numpy"): "import numpy",
+    Figure("imports", "import_workbench_all"): "import of all that workbench's first use loads",
+}
+"""What else is worth a line: mostly limits."""
+
+NOTES = (
+    "Dask's burst is 5 000 tasks and ipyparallel's 2 000; joblib makes batches of them.",
+    "Start and memory are the Python functions' in the second table, the magics' in the first.",
+)

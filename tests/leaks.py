@@ -1,0 +1,113 @@
+"""What must not outlive a test: descriptors, threads, processes, mappings, files. One check."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psutil
+
+TIMEOUT = 15.0
+"""Seconds that what ends by itself may take on a busy machine."""
+
+
+def eventually(condition: Callable[[], object], timeout: float = TIMEOUT) -> bool:
+    """Whether the condition comes to hold. For what nobody announces; else wait for the event."""
+    deadline = time.monotonic() + timeout
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        pause.wait(0.005)
+    return True
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What this process has, and what runs for it."""
+
+    descriptors: dict[int, str]
+    threads: frozenset[threading.Thread]
+    processes: frozenset[psutil.Process]
+    mappings: frozenset[str]
+
+    @classmethod
+    def now(cls, runtime_directory: str) -> Resources:
+        """Take stock. Processes: our children, and whoever has a session in that directory."""
+        return cls(
+            _descriptors(),
+            frozenset(threading.enumerate()),
+            frozenset(psutil.Process().children(recursive=True)) | _sessions(runtime_directory),
+            frozenset(_mappings()),
+        )
+
+    def beyond(self, before: Resources) -> list[str]:
+        """What is here and wasn't before, each by name."""
+        return [
+            *(
+                f"descriptor {fd}: {target}"
+                for fd, target in self.descriptors.items()
+                if before.descriptors.get(fd) != target
+            ),
+            *(f"thread {thread.name}" for thread in self.threads - before.threads),
+            *(_describe(process) for process in self.processes - before.processes),
+            *(f"mapping {line}" for line in self.mappings - before.mappings),
+        ]
+
+
+@contextlib.contextmanager
+def nothing_left(runtime_directory: str) -> Iterator[None]:
+    """Fails, with a list, if anything that began inside goes on, or left a file behind.
+
+    Works in any process: a test, a kernel's cell, a script.
+    """
+    before = Resources.now(runtime_directory)
+    yield
+    gc.collect()  # what only a cycle keeps is let go
+
+    def left() -> list[str]:
+        files = sorted(os.listdir(runtime_directory))
+        return Resources.now(runtime_directory).beyond(before) + [
+            f"file {name}" for name in files if name.endswith((".sock", ".log"))
+        ]
+
+    if not eventually(lambda: not left()):
+        raise AssertionError("left behind:\n" + "\n".join(f"  {line}" for line in left()))
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the directory's own, closed again
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+def _mappings() -> Iterator[str]:
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            if "memfd:workbench" in line:
+                yield line.split()[0]
+
+
+def _sessions(runtime_directory: str) -> frozenset[psutil.Process]:
+    """Servers, nurseries and workers (which keep the nursery's command line) of any driver."""
+    mark = runtime_directory + os.sep
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(mark in argument for argument in process.cmdline()):
+                found.add(process)
+    return frozenset(found)
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"process {process.pid} ({process.status()}): {' '.join(process.cmdline())[:120]}"
+    except psutil.Error:
+        return f"process {process.pid}, gone meanwhile"

@@ -1,0 +1,83 @@
+"""A session's processes and memory, seen from outside: what the operating system says of them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+import psutil
+
+from tests.leaks import eventually
+
+
+class Processes:
+    """Of the sessions in a runtime directory; with one session, of that."""
+
+    def __init__(self, runtime_directory: str) -> None:
+        self._mark = runtime_directory + os.sep
+
+    def server(self) -> psutil.Process:
+        """The server."""
+        return self._of("workbench.server")[0]
+
+    def nursery(self) -> psutil.Process:
+        """The nursery: workers look like it, but are its children."""
+        server = self.server().pid
+        return next(p for p in self._of("workbench.worker.nursery") if p.ppid() == server)
+
+    def workers(self) -> list[psutil.Process]:
+        """The workers."""
+        return self.nursery().children()
+
+    def all(self) -> list[psutil.Process]:
+        """Every one of them."""
+        return self._of("workbench.server") + self._of("workbench.worker.nursery")
+
+    def gone(self) -> bool:
+        """Whether all of them end."""
+        return eventually(lambda: not self.all())
+
+    def _of(self, module: str) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                arguments = process.cmdline()
+                if module in arguments and any(self._mark in a for a in arguments):
+                    found.append(process)
+        return found
+
+    def touched(self) -> int:
+        """Bytes of memory behind all segments that the server keeps."""
+        directory = f"/proc/{self.server().pid}/fd"
+        segments = {}
+        for name in os.listdir(directory):
+            with suppress(FileNotFoundError):
+                if "memfd:workbench" in os.readlink(f"{directory}/{name}"):
+                    status = os.stat(f"{directory}/{name}")
+                    segments[status.st_ino] = status.st_blocks * 512
+        return sum(segments.values())
+
+
+def seen_memory() -> int:
+    """Bytes of segments' memory that this process has in its page tables."""
+    total = 0
+    ours = False
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            if "memfd:workbench" in line:
+                ours = True
+            elif ours and line.startswith("Rss:"):
+                total += int(line.split()[1]) * 1024
+                ours = False
+    return total
+
+
+def mapping_of(address: int) -> str:
+    """Permissions and name of the mapping an address lies in, like ``r--s /memfd:workbench``."""
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            place, permissions, _, _, _, *name = line.split()
+            start, end = (int(part, 16) for part in place.split("-"))
+            if start <= address < end:
+                return " ".join([permissions, *name[:1]])
+    return ""

@@ -1,0 +1,275 @@
+"""Processes die, one kind after the other: the rest goes on, or ends, and says so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+from workbench.errors import SessionError, WorkerCrashedError
+
+# -- a worker -------------------------------------------------------------------------------------
+
+
+def test_a_task_is_tried_again_when_its_worker_dies(session: Engine, gate: Gate) -> None:
+    ref = wb.remote(gate.stop).remote()
+    pids = set()
+    for _ in range(3):
+        visitor = gate.next()
+        pids.add(visitor.pid)
+        os.kill(visitor.pid, signal.SIGKILL)
+    gate.next().let_on("fourth time")
+    assert wb.get(ref) == "fourth time"
+    assert len(pids) == 3
+
+
+def test_a_task_is_not_tried_more_often_than_it_may(session: Engine, gate: Gate) -> None:
+    @wb.remote(max_retries=1, name="unlucky")
+    def unlucky(stop: Callable[[], str]) -> str:
+        return stop()
+
+    ref = unlucky.remote(gate.stop)
+    depends = wb.remote(len).remote(ref)
+    for _ in range(2):
+        os.kill(gate.next().pid, signal.SIGKILL)
+    for each in (ref, depends):
+        with pytest.raises(WorkerCrashedError, match=r"SIGKILL.*`unlucky`"):
+            wb.get(each)
+
+
+def test_what_a_dead_worker_put_stays(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def puts() -> Any:
+        return [wb.put(np.full(100_000, 5)), wb.put("small")], np.full(100_000, 6)
+
+    @wb.remote(max_retries=0)
+    def puts_and_dies() -> None:
+        wb.put(np.full(100_000, 7), name="left")
+        wb.put(np.full(100_000, 8))
+        stop()
+
+    (large, small), array = wb.get(puts.remote())
+    died = puts_and_dies.remote()
+    os.kill(gate.next().pid, signal.SIGKILL)
+    with pytest.raises(WorkerCrashedError):
+        wb.get(died)
+    for worker in session.snapshot().workers:
+        if worker.pid:  # 0 before it is forked, and that would be ourselves
+            os.kill(worker.pid, signal.SIGKILL)
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+    assert (wb.get(large) == 5).all()
+    assert wb.get(small) == "small"
+    assert (array == 6).all()
+    assert (wb.get(session.find("left")) == 7).all()
+    assert (wb.get(wb.remote(lambda x: x + 1).remote(large)) == 6).all()
+
+    def extents() -> int:
+        return sum(record.where == "memory" for record in session.snapshot().objects)
+
+    assert eventually(lambda: extents() == 3)  # 5, 6 and 7; nothing kept the 8
+
+
+def test_many_tasks_survive_many_deaths(session: Engine) -> None:
+    """What was queued behind a running task counts no attempt; what ran is run again."""
+
+    @wb.remote(max_retries=100)
+    def works(i: int) -> int:
+        return i * i
+
+    wb.get([works.remote(i) for i in range(100)])  # known to be short: batches are sent ahead
+    refs = [works.remote(i) for i in range(3000)]
+    for _ in range(5):
+        for worker in session.snapshot().workers:
+            if worker.pid:
+                with contextlib.suppress(ProcessLookupError):  # as fast as that
+                    os.kill(worker.pid, signal.SIGKILL)
+    assert wb.get(refs) == [i * i for i in range(3000)]
+
+
+# -- the server -----------------------------------------------------------------------------------
+
+
+def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes: Processes) -> None:
+    value = wb.put(np.arange(100_000))
+    shown = wb.get(value)
+    pending = wb.remote(gate.stop).remote()
+    future = pending.future()
+    gate.next()
+    caught: list[BaseException] = []
+
+    def waits() -> None:
+        try:
+            wb.get(pending)
+        except SessionError as error:
+            caught.append(error)
+
+    waiting = threading.Thread(target=waits)
+    waiting.start()
+    processes.server().kill()
+    waiting.join(30)
+    assert "server hung up" in str(caught[0])
+    assert isinstance(future.exception(30), SessionError)
+    assert not wb.is_initialized()
+    uses: list[Callable[[], object]] = [
+        lambda: wb.put(1),
+        lambda: wb.get(pending),
+        lambda: wb.wait([pending]),
+        lambda: wb.free(value),
+        lambda: wb.remote(len).remote([]),
+        wb.snapshot,
+        pending.future,
+    ]
+    for use in uses:
+        with pytest.raises(SessionError, match=r"`init\(\)`"):
+            use()
+    assert "session over" in repr(pending)
+    assert (shown == np.arange(100_000)).all()
+    assert processes.gone()
+    again = wb.init(workers=1)  # which sweeps what the first one left behind
+    assert again is not session
+    assert wb.get(wb.remote(lambda: "a new one").remote()) == "a new one"
+
+
+# -- the nursery ----------------------------------------------------------------------------------
+
+
+def test_a_new_nursery_takes_over(session: Engine, gate: Gate, processes: Processes) -> None:
+    refs = [wb.remote(gate.stop).remote() for _ in range(2)]
+    first = {gate.next().pid, gate.next().pid}
+    kept = wb.put("kept")
+    processes.nursery().kill()
+    for word in ("one", "two"):
+        visitor = gate.next()
+        assert visitor.pid not in first
+        visitor.let_on(word)
+    assert sorted(wb.get(refs)) == ["one", "two"]
+    assert wb.get(kept) == "kept"
+
+
+def test_a_nursery_that_cannot_start_is_given_up(
+    runtime: str, monkeypatch: pytest.MonkeyPatch, processes: Processes
+) -> None:
+    starts = os.path.join(runtime, "starts")
+    with open(os.path.join(runtime, "sitecustomize.py"), "w") as file:
+        file.write(
+            "import os, sys\n"
+            "if 'workbench.worker.nursery' in sys.orig_argv:\n"
+            f"    open({starts!r}, 'a').write('.')\n"
+            "    os._exit(1)\n"
+        )
+    monkeypatch.setenv("PYTHONPATH", runtime)
+    session = wb.init(workers=2)
+    with pytest.raises(WorkerCrashedError, match="No worker can be started"):
+        wb.get(wb.remote(lambda: 1).remote())
+    tried = os.path.getsize(starts)
+    for i in range(100):
+        wb.put(i, name="the store works")
+        session.snapshot()
+    assert os.path.getsize(starts) == tried <= 4
+    wb.shutdown()
+
+
+# -- a driver -------------------------------------------------------------------------------------
+
+
+def test_everything_ends_with_the_only_driver(
+    script: Callable[..., Script], gate: Gate, processes: Processes
+) -> None:
+    driver = script(
+        """
+        import numpy as np
+        engine = wb.init(workers=2)
+        kept = wb.put(np.ones(100_000), name="kept")
+        wb.remote(stopper(sys.argv[1])).remote()
+        hear()
+        """,
+        gate.path,
+    )
+    gate.next()
+    driver.signal(signal.SIGKILL)
+    assert processes.gone()
+
+
+LINGERS = """
+    import numpy as np
+    engine = wb.init(session="lingers", workers=1, linger=sys.argv[2])
+    wb.put(np.arange(100_000), name="named")
+    wb.put([wb.put("inside")], name="container")
+    unnamed = wb.put(np.ones(100_000))
+    wb.remote(stopper(sys.argv[1])).remote()
+    say(unnamed.hex())
+    hear()
+"""
+
+
+def test_a_session_outlives_its_driver_and_is_found_again(
+    script: Callable[..., Script], gate: Gate
+) -> None:
+    driver = script(LINGERS, gate.path, "60s")
+    unnamed = driver.line()
+    gate.next()
+    driver.signal(signal.SIGKILL)
+    driver.wait()
+    session = wb.init(session="lingers")
+    assert session.joined
+    assert eventually(lambda: len(session.snapshot().clients) == 2)  # us, and the worker
+    assert session.names() == ["container", "named"]
+    assert (wb.get(session.find("named")) == np.arange(100_000)).all()
+    assert wb.get(wb.get(session.find("container"))[0]) == "inside"
+    assert f"{unnamed}" not in [f"{record.id:016x}" for record in session.snapshot().objects]
+    wb.shutdown()
+
+
+def test_a_session_that_nobody_comes_back_to_ends(
+    script: Callable[..., Script], gate: Gate, processes: Processes
+) -> None:
+    driver = script(LINGERS, gate.path, "0.2s")
+    driver.line()
+    gate.next()
+    driver.signal(signal.SIGKILL)
+    driver.wait()
+    assert processes.gone()
+
+
+def test_one_driver_dies_and_the_other_goes_on(script: Callable[..., Script], gate: Gate) -> None:
+    session = wb.init(session="two", workers=1)
+    other = script(
+        """
+        import numpy as np
+        engine = wb.init(session="two")
+        wb.put(np.ones(100_000), name="left")
+        held = wb.put(np.ones(100_000))
+        running = wb.remote(stopper(sys.argv[1])).remote()
+        queued = wb.remote(stopper(sys.argv[1])).remote()
+        shown = wb.get(engine.find("ours"))
+        hear()
+        """,
+        gate.path,
+    )
+    ours = wb.put(np.zeros(100_000), name="ours")
+    running = gate.next()
+    assert eventually(lambda: "left" in session.names())
+    other.signal(signal.SIGKILL)
+    other.wait()
+    assert eventually(lambda: len(session.snapshot().clients) == 2)
+    assert session.snapshot().queued == 0  # nobody wants its results any more
+    running.let_on()
+    assert wb.get(wb.remote(lambda: 5).remote()) == 5
+    assert (wb.get(session.find("left")) == 1).all()
+    assert len([r for r in session.snapshot().objects if r.where == "memory"]) == 2
+    del ours
+    wb.shutdown()

@@ -1,0 +1,260 @@
+"""Ctrl-C, wherever it comes: it is heard, nothing is lost by it, and the session goes on."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.scripts import Script
+from workbench.client.connection import Connection
+from workbench.engines.base import Engine
+
+
+@functools.cache
+def places(code: CodeType) -> frozenset[int]:
+    """Offsets at which an interruption of this code can show.
+
+    CPython hears signals after calls, at a function's start and at backward jumps. An exception
+    raised from a trace function seems to come from the instruction after that, so places where
+    another handler would take it than really does are left out.
+    """
+    bytecode = dis.Bytecode(code)
+
+    def handler(offset: int) -> object:
+        return [e.target for e in bytecode.exception_entries if e.start <= offset < e.end]
+
+    found = set()
+    before = None
+    for instruction in bytecode:
+        heard = before is not None and before.opname.startswith(("CALL", "RESUME"))
+        if heard and handler(before.offset) == handler(instruction.offset):
+            found.add(instruction.offset)
+        if instruction.opname.startswith("JUMP_BACKWARD"):
+            found.add(instruction.offset)
+        if instruction.opname != "PRECALL":
+            before = instruction
+    return frozenset(found)
+
+
+OURS = os.path.dirname(wb.__file__) + os.sep
+
+
+class CtrlC:
+    """Sends SIGINT at the ``nth`` of these places in Workbench's code that runs inside.
+
+    Not in the standard library's: its locks are Python code, which Ctrl-C can leave locked.
+    """
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def __enter__(self) -> CtrlC:
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        if not code.co_filename.startswith(OURS):
+            return None
+        if code is Connection.rouse.__code__:
+            return None  # a weak reference's callback: CPython swallows what is raised there
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "opcode" and frame.f_lasti in places(frame.f_code):
+            self.left -= 1
+            if not self.left:
+                signal.raise_signal(signal.SIGINT)
+        return self._step
+
+
+def everywhere(operation: Callable[[], object], afterwards: Callable[[bool], None]) -> int:
+    """Interrupt the operation at each place in turn; returns how many there were.
+
+    ``afterwards`` looks whether all is in order, thoroughly every tenth time.
+    """
+    nth = 0
+    while True:
+        nth += 1
+        ctrl_c = CtrlC(nth)
+        try:
+            with ctrl_c:
+                operation()
+        except KeyboardInterrupt:
+            pass
+        else:
+            if ctrl_c.left > 0:
+                return nth
+            raise AssertionError(f"Ctrl-C at place {nth} was swallowed")
+        afterwards(nth % 10 == 0)
+
+
+ARRAY = np.arange(100_000)
+
+
+def test_at_any_place_of_any_call(session: Engine) -> None:
+    """Each call is interrupted at every place where CPython would hear it. Then all is in order:
+    every thread can still read and write, and what the call had taken has been given back."""
+    one = wb.remote(lambda *args: 1)
+    wb.put([wb.put(1), wb.put(ARRAY)], name="container")
+    held = wb.put(ARRAY)
+    pickled = pickle.dumps(held)
+
+    operations: dict[str, Callable[[], object]] = {
+        "put small": lambda: wb.put({"a": 1}),
+        "put large": lambda: wb.put(ARRAY),
+        "get": lambda: wb.get(held),
+        "find and get": lambda: wb.get(wb.get(session.find("container"))),
+        "adopt": lambda: pickle.loads(pickled),
+        "submit and get": lambda: wb.get(one.remote(held, [held])),
+        "submit large": lambda: wb.get(one.remote(ARRAY)),
+        "wait": lambda: wb.wait([one.remote(), held], num_returns=2),
+        "timeout": lambda: wb.wait([one.remote()], timeout=0),
+        "future": lambda: one.remote().future().result(60),
+        "free": lambda: wb.free(wb.put(ARRAY)),
+    }
+
+    def in_order(thorough: bool) -> None:
+        assert wb.get(one.remote(), timeout=60) == 1
+        if thorough:
+            assert one.remote().future().result(60) == 1  # read by the connection's own thread
+            assert (wb.get(wb.put(ARRAY)) == ARRAY).all()
+
+    for name, operation in operations.items():
+        operation()
+        assert everywhere(operation, in_order) > 20, name
+    operations = operation = held = one = None  # type: ignore[assignment]
+    session.unname("container")
+    assert eventually(lambda: not session.snapshot().objects)
+    wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost
+
+
+def test_while_memory_is_asked_for(runtime: str) -> None:
+    """The store has room for one of two arrays: each put takes back what the other left warm."""
+    session = wb.init(workers=1, memory="4MB")
+    array = np.ones(2_500_000, np.uint8)
+
+    @wb.remote
+    def elsewhere() -> int:
+        wb.put(np.ones(2_500_000, np.uint8))
+        return 1
+
+    def in_order(thorough: bool = True) -> None:
+        assert wb.get(elsewhere.remote(), timeout=60) == 1
+
+    in_order()
+    assert everywhere(lambda: wb.put(array), in_order) > 100
+    assert session.snapshot().granted <= session.capacity
+    for _ in range(3):
+        wb.put(np.zeros(3_900_000, np.uint8))
+        in_order()
+    wb.shutdown()
+
+
+def test_an_interrupted_get_leaves_the_task_alone(
+    script: Callable[..., Script], gate: Gate
+) -> None:
+    driver = script(
+        """
+        engine = wb.init(workers=1)
+        ref = wb.remote(stopper(sys.argv[1])).remote()
+        for wait in (wb.get, lambda ref: wb.wait([ref]), lambda ref: ref.future().result()):
+            try:
+                say("waiting")
+                wait(ref)
+            except KeyboardInterrupt:
+                say("interrupted")
+        say(wb.get(wb.put("usable")))
+        say(wb.get(ref))
+        wb.shutdown()
+        say("bye")
+        """,
+        gate.path,
+    )
+    visitor = gate.next()
+    for _ in range(3):
+        assert driver.line() == "waiting"
+        driver.signal(signal.SIGINT)
+        assert driver.line() == "interrupted"
+    assert driver.line() == "usable"
+    visitor.let_on("finished")
+    assert driver.line() == "finished"
+    assert driver.line() == "bye"
+    assert driver.wait() == 0
+
+
+def test_a_storm_of_interrupts(script: Callable[..., Script]) -> None:
+    """At random moments, also those that no trace function reaches: inside system calls."""
+    driver = script(
+        """
+        import gc, random
+        import numpy as np
+
+        engine = wb.init(workers=2, memory="64MB")
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        chance = random.Random(20)
+        array = np.arange(200_000)
+        add = wb.remote(lambda a, b: a + b)
+        held = wb.put(array)
+        kept = []
+        interrupted = 0
+        wb.get(add.remote(1, 2))
+        for i in range(400):
+            try:
+                # Again, should CPython have swallowed it in a finalizer.
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3), 0.05)
+                while True:
+                    kept.append(wb.put(i))
+                    assert (wb.get(wb.put(array))[-3:] == array[-3:]).all()
+                    assert wb.get(add.remote(held, array))[-1] == 2 * array[-1]
+                    refs = [add.remote(n, i) for n in range(20)]
+                    assert wb.get(refs) == [n + i for n in range(20)]
+                    assert wb.get(kept[-1]) == i
+            except KeyboardInterrupt:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                interrupted += 1
+                del kept[:-10]
+        assert interrupted == 400, interrupted
+        assert all(0 <= value < 400 for value in wb.get(kept))
+        del kept, held, add, refs
+        gc.collect()
+        while wb.snapshot().objects:
+            pass
+        wb.put(np.zeros(63_000_000, np.uint8))
+        wb.shutdown()
+        say("in order")
+        """
+    )
+    assert driver.line() == "in order"
+    assert driver.wait() == 0
+
+
+def test_sigint_to_workers_is_their_tasks_error(session: Engine) -> None:
+    @wb.remote
+    def interrupts_itself() -> None:
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Exception, match="KeyboardInterrupt"):
+        wb.get(interrupts_itself.remote())
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"

@@ -1,0 +1,89 @@
+"""Many at once, from several threads, on one processor: nothing hangs, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+
+
+def test_ten_thousand_tasks_at_once(session: Engine) -> None:
+    square = wb.remote(lambda i: i * i)
+    refs = [square.remote(i) for i in range(10_000)]
+    ready, rest = wb.wait(refs, num_returns=5_000)
+    assert (len(ready), len(rest)) == (5_000, 5_000)
+    assert wb.get(refs) == [i * i for i in range(10_000)]
+    add = wb.remote(lambda *numbers: sum(numbers))
+    total = add.remote(*[add.remote(*refs[i : i + 100]) for i in range(0, 10_000, 100)])
+    assert wb.get(total) == sum(i * i for i in range(10_000))
+    del refs, ready, rest, total, square
+    add = None  # type: ignore[assignment]
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_many_refs_of_another_process(session: Engine) -> None:
+    """More than fit into one message, held, wanted and dropped."""
+
+    @wb.remote
+    def makes() -> list[wb.ObjectRef]:
+        return [wb.put(i) for i in range(25_000)]
+
+    refs = wb.get(makes.remote())
+    assert wb.get(refs) == list(range(25_000))
+    wb.free(refs)
+    del refs, makes
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_three_threads_at_once(session: Engine) -> None:
+    """Each in turn reads for the others, and follows the one that reads."""
+    add = wb.remote(lambda a, b: a + b)
+    problems: list[BaseException] = []
+
+    def run(n: int) -> None:
+        try:
+            for i in range(200):
+                array = np.full(5_000, i)
+                refs = [add.remote(n, j) for j in range(5)]
+                assert wb.get(add.remote(wb.put(array), n), timeout=60)[-1] == i + n
+                assert wb.wait(refs, num_returns=3, timeout=60)[0]
+                assert wb.get(refs, timeout=60) == [n + j for j in range(5)]
+                assert add.remote(i, n).future().result(60) == i + n
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    add = None
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_a_single_processor(script: Callable[..., Script]) -> None:
+    driver = script("""
+        import numpy as np
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        engine = wb.init(workers=2, memory="64MB")
+        last = wb.remote(lambda a, i: int(a[-1]) + i)
+        refs = []
+        for i in range(2000):
+            refs.append(last.remote(wb.put(np.full(4_000, i)), 1))
+            if i % 10 == 0:
+                assert wb.get(refs[-1]) == i + 1
+        assert wb.get(refs) == list(range(1, 2001))
+        down = wb.remote(lambda n: n if not n else 1 + wb.get(down.remote(n - 1)))
+        assert wb.get(down.remote(6)) == 6
+        wb.shutdown()
+        say("done")
+    """)
+    assert driver.line() == "done"
+    assert driver.wait() == 0

@@ -1,0 +1,201 @@
+"""The store's memory: a full store says what fills it, and what is let go comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes, seen_memory
+from workbench.engines.base import Engine
+from workbench.errors import StoreFullError
+
+MB = 1_000_000
+
+
+def array(megabytes: float, value: int = 1) -> np.ndarray[Any, Any]:
+    return np.full(int(megabytes * MB), value, np.uint8)
+
+
+def test_an_object_larger_than_the_store(session: Engine) -> None:
+    with pytest.raises(StoreFullError, match=r"needs 70 MB.* holds 64 MB.*--memory") as caught:
+        wb.put(array(70))
+    assert isinstance(caught.value, MemoryError)
+    with pytest.raises(StoreFullError, match="needs 70 MB"):
+        wb.remote(len).remote(array(70))
+    assert session.snapshot().live == 0
+    assert wb.get(wb.put(array(60)))[-1] == 1  # what was refused takes no room
+
+
+def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
+    @wb.remote
+    def made() -> Any:
+        return array(10)
+
+    wb.put(array(20), name="named")
+    held = wb.put({"x": array(16)})
+    result = made.remote()
+    shown = wb.get(result)
+    wb.free(result)
+    with pytest.raises(StoreFullError) as caught:
+        wb.put(array(30))
+    text = str(caught.value)
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert "No room for 30 MB" in rows[0]
+    assert "46 MB of 64 MB are in use" in rows[0] or "46.1 MB of 64 MB are in use" in rows[0]
+    assert "20 MB ndarray uint8 (20000000,) named 'named', refs in 1 process(es)" not in rows
+    assert "20 MB ndarray uint8 (20000000,) named 'named'" in rows
+    assert "16 MB dict (1) refs in 1 process(es)" in rows
+    freed = next(row for row in rows if row.startswith("10 MB result"))
+    assert "already freed" in freed
+    assert "arrays that show it in 1 process(es)" in freed
+    assert "del" in rows[-1]
+    assert "--memory" in rows[-1]
+    del held, shown
+    session.unname("named")
+    assert wb.get(wb.put(array(60))).size == 60 * MB
+
+
+@pytest.mark.parametrize("where", ["here", "in a worker"])
+def test_what_is_dropped_makes_room_at_once(session: Engine, where: str) -> None:
+    """Ten times the store passes through it, and no put comes too early."""
+
+    def passes() -> int:
+        total = 0
+        for i in range(20):
+            ref = wb.put(array(40, i))
+            total += int(wb.get(ref)[-1])
+            del ref
+        return total
+
+    total = passes() if where == "here" else wb.get(wb.remote(passes).remote())
+    assert total == sum(range(20))
+
+
+def test_memory_kept_warm_by_one_process_goes_to_another(
+    session: Engine, processes: Processes
+) -> None:
+    @wb.remote
+    def makes(megabytes: int) -> Any:
+        return array(megabytes)
+
+    for _ in range(3):
+        ref = wb.put(array(50))
+        del ref
+        assert wb.get(makes.remote(50)).size == 50 * MB
+    assert processes.touched() <= session.capacity
+
+
+def test_room_that_nobody_uses_goes_to_who_needs_it(session: Engine) -> None:
+    """Room is granted in large pieces. One array here and one there must not use it up."""
+
+    @wb.remote
+    def makes(megabytes: int) -> Any:
+        return array(megabytes)
+
+    held = [wb.put(array(1)), makes.remote(1), makes.remote(1)]
+    wb.wait(held, num_returns=3)
+    large = makes.remote(50)
+    assert wb.get(large).size == 50 * MB
+    del large
+    held.append(wb.put(array(50)))
+
+
+def test_all_of_it_comes_back(session: Engine, processes: Processes) -> None:
+    @wb.remote(num_returns=2)
+    def works(a: Any, b: Any) -> Any:
+        kept = wb.put([a[:1000], array(0.5)])
+        return a + b, [kept, array(1)]
+
+    def everything() -> None:
+        for i in range(20):
+            first, second = works.remote(array(1, i), wb.put(array(1, 1)))
+            assert wb.get(first)[0] == i + 1
+            [kept, one] = wb.get(second)
+            assert wb.get(kept)[0][0] == i
+            assert one.size == MB
+
+    everything()
+    works = None  # noqa: F811 - its refs go
+    assert eventually(lambda: not session.snapshot().objects)
+    snapshot = session.snapshot()
+    assert snapshot.live == 0
+    assert snapshot.granted <= session.capacity
+    assert processes.touched() <= snapshot.granted  # warm, and counted
+    wb.put(array(63.9))
+    assert processes.touched() <= session.capacity
+
+
+def test_bytes_stay_while_anything_shows_them(session: Engine) -> None:
+    """A view of a view of freed memory: nothing else is written there before it dies."""
+    ref = wb.put({"a": array(20, 7)})
+    view = wb.get(ref)["a"][5:].reshape(-1, 5)[::2]
+    where = wb.get(ref)["a"].__array_interface__["data"][0]
+    wb.free(ref)
+    others = [wb.put(array(20, i)) for i in (1, 2)]
+    with pytest.raises(StoreFullError, match="arrays that show it"):
+        wb.put(array(20))
+    assert (view == 7).all()
+    del view
+    again = wb.put(array(20, 3))
+    assert wb.get(again).__array_interface__["data"][0] == where  # reused, once it was free
+    assert [wb.get(other)[0] for other in others] == [1, 2]
+
+
+def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes) -> None:
+    @wb.remote
+    def makes() -> Any:
+        return array(30, os.getpid() % 251), os.getpid()
+
+    shown, pid = wb.get(makes.remote())
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: pid not in [worker.pid for worker in session.snapshot().workers])
+    assert (shown == pid % 251).all()  # the segment outlives its writer ...
+    assert seen_memory() >= 30 * MB
+    del shown
+    assert session.snapshot().live < MB
+    assert eventually(lambda: seen_memory() < MB)  # ... as long as something lies in it
+    assert processes.touched() < MB
+    assert wb.get(wb.put(array(60))).size == 60 * MB
+
+
+def test_threads_that_get_the_same_object_count_as_they_should(session: Engine) -> None:
+    barrier = threading.Barrier(4)
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            for i in range(150):
+                barrier.wait(60)
+                assert wb.get(shared[0])[0] == i
+                if barrier.wait(60) == 0:
+                    shared[0] = wb.put(array(0.1, i + 1))
+        except BaseException as error:
+            problems.append(error)
+            barrier.abort()
+
+    shared = [wb.put(array(0.1, 0))]
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    shared.clear()
+    assert session.snapshot().live == 0
+
+
+def test_the_store_can_be_filled_by_small_objects_too(session: Engine, gate: Gate) -> None:
+    """Inline objects count; they come unasked, but arrays get no room beside them."""
+    small = [wb.put(bytes(10_000)) for _ in range(5_000)]
+    with pytest.raises(StoreFullError, match=r"5\d(\.\d)? MB of 64 MB are in use"):
+        wb.put(array(20))
+    del small
+    assert wb.get(wb.put(array(20))).size == 20 * MB

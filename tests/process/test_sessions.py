@@ -1,0 +1,289 @@
+"""Sessions begin, are joined, end, leave nothing: the runtime directory, forks, many at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.errors import SessionError
+
+
+def test_again_and_again(runtime: str) -> None:
+    for i in range(15):
+        assert not wb.is_initialized()
+        session = wb.init(workers=1, session="again" if i % 2 else None)
+        assert not session.joined
+        if i % 3:
+            assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
+        wb.shutdown()
+    wb.shutdown()  # as often as you like
+    assert os.listdir(runtime) == ["lock"]
+
+
+def test_one_session_at_a_time(runtime: str) -> None:
+    session = wb.init(workers=1)
+    with pytest.raises(SessionError, match=r"already.*shutdown"):
+        wb.init()
+    assert wb.init(ignore_reinit_error=True) is session
+    wb.shutdown()
+
+
+def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_WORKERS", "1")
+    assert wb.get(wb.put(1)) == 1
+    assert wb.is_initialized()
+    wb.shutdown()
+    assert wb.get(wb.remote(lambda: 2).remote()) == 2
+    wb.shutdown()
+
+
+def test_a_script_needs_no_goodbye(script: Callable[..., Script], processes: Processes) -> None:
+    for last_words in ("", "raise SystemExit(3)", "os.kill(os.getpid(), signal.SIGTERM)"):
+        driver = script(f"wb.init(workers=1)\nref = wb.put(1)\nsay('ready')\n{last_words}")
+        assert driver.line() == "ready"
+        driver.wait()
+        assert processes.gone()
+
+
+def test_a_server_that_is_told_to_end(runtime: str, processes: Processes) -> None:
+    wb.init(workers=1)
+    wb.snapshot()  # it runs
+    processes.server().terminate()
+    assert eventually(lambda: not wb.is_initialized())
+    assert processes.gone()
+    assert os.listdir(runtime) == ["lock"]  # it cleared up, unlike one that was killed
+
+
+def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate) -> None:
+    wb.init(workers=1)
+    ref = wb.remote(gate.stop).remote()
+    gate.next()
+    ends: list[str] = []
+
+    def waits() -> None:
+        with pytest.raises(SessionError) as caught:
+            wb.get(ref)
+        ends.append(str(caught.value))
+
+    threads = [threading.Thread(target=waits) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    future = ref.future()
+    wb.shutdown()
+    for thread in threads:
+        thread.join(30)
+    assert len(ends) == 3
+    assert all("shut down" in text for text in ends)
+    assert isinstance(future.exception(30), SessionError)
+
+
+def test_joining_a_session_that_is_just_ending(
+    script: Callable[..., Script], processes: Processes
+) -> None:
+    """The old server still listens, but has decided: who comes then gets a new session."""
+    driver = script("""
+        engine = wb.init(session="name", workers=1)
+        wb.put("old", name="old")
+        say("ready")
+        hear()
+    """)
+    assert driver.line() == "ready"
+    old = processes.server()
+    old.suspend()
+    driver.signal(signal.SIGKILL)
+    driver.wait()
+    joins = threading.Thread(target=lambda: wb.init(session="name", workers=1))
+    joins.start()
+    assert eventually(lambda: len(connected(old.pid)) > 1)  # its hello waits to be read
+    old.resume()
+    joins.join(30)
+    assert wb.get(wb.remote(lambda: "works").remote()) == "works"
+    wb.shutdown()
+
+
+def connected(pid: int) -> list[str]:
+    """Connections to the server's socket, those not accepted yet too."""
+    with open(f"/proc/{pid}/net/unix") as lines:
+        return [line for line in lines if line.rstrip().endswith("name.sock")]
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+
+def test_a_fork_has_no_part_in_the_session(script: Callable[..., Script]) -> None:
+    driver = script("""
+        import numpy as np
+        engine = wb.init(workers=1, memory="64MB")
+        ref = wb.put(np.arange(100_000))
+        shown = wb.get(ref)
+        gone = wb.put(np.arange(100_000))
+        child = os.fork()
+        if not child:
+            del gone  # a handle dies here, not there
+            assert not wb.is_initialized()
+            assert shown[-1] == 99_999
+            for use in (engine.snapshot, lambda: engine.put(1)):
+                try:
+                    use()
+                except ConnectionError as error:
+                    assert "forked" in str(error), error
+                else:
+                    raise AssertionError("it can still be used")
+            raise SystemExit(0)  # as a script ends: what is registered atexit runs
+        assert os.waitpid(child, 0)[1] == 0
+        assert wb.get(gone)[-1] == 99_999
+        assert wb.get(wb.remote(lambda x: x + 1).remote(ref))[-1] == 100_000
+
+        child = os.fork()
+        if not child:
+            assert wb.init(workers=1) is not engine  # one of its own
+            assert wb.get(wb.remote(lambda: 5).remote()) == 5
+            raise SystemExit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert wb.get(wb.put("goes on")) == "goes on"
+        wb.shutdown()
+        say("in order")
+    """)
+    assert driver.line() == "in order"
+    assert driver.wait() == 0
+
+
+def test_a_fork_that_lives_on_keeps_nothing_alive(
+    script: Callable[..., Script], processes: Processes
+) -> None:
+    driver = script("""
+        engine = wb.init(workers=1)
+        wb.put(1)
+        if not os.fork():
+            sys.stdout.close()
+            sys.stdin.readline()  # ends when the test closes it
+            os._exit(0)
+        say("forked")
+        signal.pause()
+    """)
+    assert driver.line() == "forked"
+    driver.signal(signal.SIGKILL)
+    driver.wait()
+    assert processes.gone()
+
+
+def test_tasks_may_fork(runtime: str) -> None:
+    wb.init(workers=1)
+
+    @wb.remote
+    def forks() -> list[int]:
+        import multiprocessing
+        import warnings
+
+        warnings.simplefilter("ignore")  # newer Pythons advise against forking beside threads
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            return pool.map(abs, [-1, -2, -3])
+
+    assert wb.get(forks.remote()) == [1, 2, 3]
+    assert wb.get(wb.put("goes on")) == "goes on"
+    wb.shutdown()
+
+
+# -- the runtime directory ------------------------------------------------------------------------
+
+
+def test_a_directory_that_others_can_enter(runtime: str) -> None:
+    for mode in (0o750, 0o701, 0o777):
+        os.chmod(runtime, mode)
+        with pytest.raises(SessionError, match=r"0700.*chmod.*WORKBENCH_RUNTIME_DIR"):
+            wb.init()
+    os.chmod(runtime, 0o700)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_somebody_elses(runtime: str) -> None:
+    os.chown(runtime, 65534, -1)
+    with pytest.raises(SessionError, match="belong to you alone"):
+        wb.init()
+    os.chown(runtime, 0, -1)
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "too long", "too long in bytes"])
+def test_a_directory_that_cannot_be(
+    runtime: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    file = Path(runtime) / "file"
+    file.write_text("")
+    path = {
+        "file": file,
+        "below a file": file / "below",
+        "too long": Path(runtime) / ("d" * 50),
+        "too long in bytes": Path(runtime) / ("ü" * 20),
+    }[kind]
+    monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", str(path))
+    with pytest.raises(SessionError, match=r"WORKBENCH_RUNTIME_DIR"):
+        wb.init()
+
+
+def test_the_directory_is_made_private(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = os.path.join(runtime, "new")
+    monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
+    wb.init(workers=1)
+    assert os.stat(directory).st_mode & 0o777 == 0o700
+    wb.shutdown()
+
+
+def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) -> None:
+    wb.init(session="killed", workers=1)
+    processes.server().kill()
+    assert eventually(lambda: not wb.is_initialized())
+    assert sorted(os.listdir(runtime)) == ["killed.log", "killed.sock", "lock"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as alive:  # of another session
+        alive.bind(os.path.join(runtime, "alive.sock"))
+        alive.listen()
+        wb.init(session="other", workers=1)
+        names = {name for name in os.listdir(runtime) if name.endswith(".sock")}
+        assert names == {"alive.sock", "other.sock"}
+    wb.shutdown()
+    os.unlink(os.path.join(runtime, "alive.sock"))
+
+
+def test_a_killed_sessions_name_can_be_used_again(runtime: str, processes: Processes) -> None:
+    first = wb.init(session="name", workers=1)
+    wb.put("first", name="x")
+    processes.server().kill()
+    assert eventually(lambda: not wb.is_initialized())
+    second = wb.init(session="name", workers=1)
+    assert not second.joined
+    assert second.session != first.session
+    assert second.names() == []
+    wb.shutdown()
+
+
+# -- where it is started --------------------------------------------------------------------------
+
+
+def test_files_beside_the_notebook_are_the_tasks_business_alone(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is called like a module of the standard library, another one is to be imported."""
+    (tmp_path / "select.py").write_text("raise ImportError('not this one')")
+    (tmp_path / "helpers_of_mine.py").write_text("answer = 42")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    wb.init(workers=1)
+
+    @wb.remote
+    def imports() -> int:
+        import helpers_of_mine
+
+        return helpers_of_mine.answer
+
+    assert wb.get(imports.remote()) == 42
+    wb.shutdown()

@@ -1,0 +1,209 @@
+"""Whoever talks nonsense on the session's socket, or isn't us, is hung up on. Others go on."""
+
+from __future__ import annotations
+
+import array
+import itertools
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import ID_BITS
+from workbench.engines.base import Engine
+from workbench.wire.codec import decode_from_server, encode
+from workbench.wire.framing import LARGEST, frame, split
+
+TIMEOUT = 30.0
+ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
+
+
+class Stranger:
+    """A client without our code's manners. ``hello`` is what it should say first."""
+
+    prefixes = itertools.count(1)
+
+    def __init__(self, runtime: str) -> None:
+        self.prefix = next(self.prefixes)
+        self.hello = ev.Hello(1, self.prefix)
+        [path] = Path(runtime).glob("*.sock")
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(str(path))
+        self._messages: list[Any] = []
+        self._rest = b""
+
+    def __enter__(self) -> Stranger:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.sock.close()
+
+    def id(self, number: int = 1) -> int:
+        """An id that it may make."""
+        return (self.prefix << ID_BITS) + number
+
+    def sealed(self, value: ev.Value | None = None, name: str = "") -> ev.Sealed:
+        """A put."""
+        return ev.Sealed(self.id(), value or ev.Value(b"N"), ABOUT, name)
+
+    def say(self, what: bytes | Sequence[Any], fds: Sequence[int] = ()) -> None:
+        """Send bytes as they are, or messages in a frame, and descriptors beside them."""
+        data = what if isinstance(what, bytes) else frame(encode(list(what)))
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([data], beside)
+
+    def hear(self, kind: type) -> Any:
+        """The next message of a kind."""
+        while True:
+            while self._messages:
+                message = self._messages.pop(0)
+                if isinstance(message, kind):
+                    return message
+            data = self.sock.recv(1 << 16)
+            assert data, "hung up on, and shouldn't be"
+            payloads, self._rest = split(self._rest + data)
+            for payload in payloads:
+                self._messages += decode_from_server(payload)
+
+    def hung_up_on(self) -> bool:
+        """Whether the server ends the connection; what it says before is ignored."""
+        try:
+            while self.sock.recv(1 << 16):
+                pass
+        except ConnectionResetError:
+            pass
+        except TimeoutError:
+            return False
+        return True
+
+
+STRANGE: dict[str, Callable[[Stranger], bytes | list[Any]]] = {
+    "another protocol": lambda s: b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a frame too long": lambda s: struct.pack(">I", LARGEST + 1),
+    "an empty frame": lambda s: struct.pack(">I", 0),
+    "not msgpack": lambda s: frame(b"\xc1"),
+    "no end of brackets": lambda s: frame(b"\x91" * 100_000),
+    "no list": lambda s: frame(b"\x81\xa1a\x01"),
+    "an unknown message": lambda s: [[99, 1]],
+    "an event of the loop's own": lambda s: [ev.Left()],
+    "a message of the server's": lambda s: [do.Recall(1)],
+    "a field of the wrong type": lambda s: [[1, "pid", s.prefix]],
+    "a negative size": lambda s: [s.hello, [13, 1, -5]],
+    "no Hello": lambda s: [ev.Want((1,))],
+    "a worker nobody asked for": lambda s: [ev.Hello(1, s.prefix, worker=999)],
+    "a second Hello": lambda s: [s.hello, s.hello],
+    "an id of another's": lambda s: [s.hello, ev.Sealed(1, ev.Value(b"N"), ABOUT)],
+    "a task of another's": lambda s: [s.hello, ev.Submit(1, 2, b"")],
+    "an object twice": lambda s: [s.hello, s.sealed(), s.sealed()],
+    "a task twice": lambda s: [s.hello, *[ev.Submit(s.id(), 2, b"")] * 2],
+    "an extent nowhere": lambda s: [s.hello, s.sealed(ev.Value(b"E", 5, 0, 4096))],
+    "a segment without descriptors": lambda s: [s.hello, ev.Opened(s.id(), 4096)],
+    "a result of no task": lambda s: [s.hello, ev.Done(1, (), 0.0)],
+}
+
+
+def test_strangers_are_hung_up_on(
+    session: Engine, runtime: str, gate: Gate, processes: Processes
+) -> None:
+    ours = wb.put(np.ones(100_000))
+    pending = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    server = processes.server()
+    assert eventually(lambda: len(session.snapshot().clients) == 3)  # its workers have come
+    before = server.num_fds()
+
+    for what, words in STRANGE.items():
+        with Stranger(runtime) as stranger:
+            stranger.say(words(stranger))
+            assert stranger.hung_up_on(), what
+
+    with Stranger(runtime) as stranger:
+        stranger.say([ev.Hello(1, ours.id >> ID_BITS)])  # the one we made it with
+        assert stranger.hung_up_on(), "a prefix that is taken"
+
+    with Stranger(runtime) as stranger:
+        stranger.say([stranger.hello, ev.Want((ours.id,))])
+        value = stranger.hear(do.Ready).value
+        assert value.segment
+        stranger.say([stranger.sealed(value)])
+        assert stranger.hung_up_on(), "an extent of another's arena"
+
+    fds = os.pipe()
+    with Stranger(runtime) as stranger:
+        stranger.say([stranger.hello, ev.Want((1,))], fds)
+        assert stranger.hung_up_on(), "descriptors without a message for them"
+    with Stranger(runtime) as stranger:
+        stranger.say([stranger.hello, ev.Opened(stranger.id(2), 1 << 20)], fds)
+        stranger.say([stranger.sealed(ev.Value(b"E", stranger.id(2), 0, 4096))])
+        assert stranger.hung_up_on(), "more than it was granted"
+    for fd in fds:
+        os.close(fd)
+
+    assert eventually(lambda: server.num_fds() == before)
+    assert len(session.snapshot().clients) == 3
+    visitor.let_on("undisturbed")
+    assert wb.get(pending) == "undisturbed"
+    assert (wb.get(ours) == 1).all()
+
+
+def test_half_a_frame(session: Engine, runtime: str) -> None:
+    """A client that dies in the middle of a frame, and one that never finishes it."""
+
+    def whole(stranger: Stranger) -> bytes:
+        return frame(encode([stranger.hello, stranger.sealed(name="half")]))
+
+    for end in (1, 3, 4, 5, -1):
+        with Stranger(runtime) as stranger:
+            stranger.say(whole(stranger)[:end])
+    with Stranger(runtime) as slow:
+        slow.say(whole(slow)[:-1])
+        assert wb.get(wb.remote(lambda: "served").remote()) == "served"
+        assert session.names() == []
+        slow.say(whole(slow)[-1:])
+        assert slow.hear(do.Welcome).session == session.session
+        assert session.names() == ["half"]
+    assert eventually(lambda: "driver" not in [c.role for c in session.snapshot().clients[1:]])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_another_user_is_hung_up_on(
+    session: Engine, runtime: str, script: Callable[..., Script]
+) -> None:
+    [path] = Path(runtime).glob("*.sock")
+    words = """
+        import socket
+        from workbench.core.events import Hello
+        from workbench.wire.codec import encode
+        from workbench.wire.framing import frame
+
+        os.setuid(int(sys.argv[2]))
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(sys.argv[1])
+            sock.sendall(frame(encode([Hello(1, 77)])))
+            say("served" if sock.recv(100) else "hung up on")
+        except ConnectionError:
+            say("hung up on")
+        except PermissionError:
+            say("kept out")
+    """
+    assert script(words, str(path), "65534").line() == "kept out"  # of the directory
+    os.chmod(runtime, 0o711)
+    os.chmod(path, 0o666)
+    assert script(words, str(path), "65534").line() == "hung up on"
+    assert script(words, str(path), "0").line() == "served"
+    os.chmod(runtime, 0o700)
+    assert wb.get(wb.put("goes on")) == "goes on"

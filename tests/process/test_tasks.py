@@ -1,0 +1,456 @@
+"""Tasks on the real pool: arguments, results, errors, tasks of tasks, and what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+from workbench.errors import StoreFullError, TaskError, WorkerCrashedError
+
+# -- arguments and results ------------------------------------------------------------------------
+
+
+def test_functions_travel_with_what_they_refer_to(session: Engine) -> None:
+    base = 10
+    table = {"k": np.arange(3)}
+
+    def factorial(n: int) -> int:
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    @wb.remote
+    def uses(n: int) -> Any:
+        return base + factorial(n), table["k"].sum()
+
+    assert wb.get(uses.remote(5)) == (130, 3)
+    base = 20  # captured at the first call
+    assert wb.get(uses.remote(5)) == (130, 3)
+    assert wb.get(wb.remote(lambda *a, **k: (a, k)).remote(1, x=2)) == ((1,), {"x": 2})
+    assert wb.get(wb.remote(max).remote([1, 3, 2])) == 3
+
+
+def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
+    @wb.remote
+    def kinds(*args: Any, **kwargs: Any) -> list[str]:
+        return [type(value).__name__ for value in (*args, *kwargs.values())]
+
+    ref = wb.put(np.arange(20_000))
+    got = kinds.remote(ref, [ref], {"a": ref}, key=ref, inside=(ref,))
+    assert wb.get(got) == ["ndarray", "list", "dict", "ndarray", "tuple"]
+
+    @wb.remote
+    def total(refs: list[wb.ObjectRef], more: wb.ObjectRef) -> Any:
+        return sum(wb.get(refs)) + more
+
+    assert wb.get(total.remote([wb.put(1), wb.put(2)], wb.put(3))) == 6
+
+
+def test_large_arguments_go_through_the_store_and_leave_it(session: Engine) -> None:
+    @wb.remote
+    def about(array: np.ndarray[Any, Any], text: str, *, ref: Any, nested: Any) -> Any:
+        return array.sum(), array.flags.writeable, len(text), ref, wb.get(nested[0])
+
+    array = np.ones(300_000)
+    nested = [wb.put("nested")]
+    got = about.remote(array, "x" * 100_000, ref=wb.put("top"), nested=nested)
+    assert wb.get(got) == (300_000.0, False, 100_000, "top", "nested")
+    del got, nested, about
+    assert eventually(lambda: session.snapshot().live == 0)
+
+
+def test_tasks_wait_for_the_tasks_whose_results_they_take(session: Engine, gate: Gate) -> None:
+    first = wb.remote(gate.stop).remote()
+    word = first
+    for _ in range(20):
+        word = wb.remote(lambda text: text + ".").remote(word)
+    visitor = gate.next()
+    assert wb.wait([word], timeout=0) == ([], [word])
+    visitor.let_on("chain")
+    assert wb.get(word) == "chain" + "." * 20
+
+
+@pytest.mark.parametrize(
+    ("count", "result", "complaint"),
+    [
+        (2, [1, 2], ""),
+        (3, (1, "two", None), ""),
+        (2, (1, 2, 3), "returned 3 value"),
+        (2, "ab", "returned one value"),
+        (2, None, "returned one value"),
+    ],
+)
+def test_several_results_have_a_ref_each(
+    session: Engine, count: int, result: Any, complaint: str
+) -> None:
+    refs = wb.remote(lambda: result).options(num_returns=count).remote()
+    assert len(refs) == count
+    if not complaint:
+        assert wb.get(refs) == list(result)
+    for ref in refs:
+        if complaint:
+            with pytest.raises(ValueError, match=f"num_returns={count} and {complaint}"):
+                wb.get(ref)
+
+
+def test_no_result_has_no_ref(session: Engine) -> None:
+    @wb.remote(num_returns=0)
+    def effect() -> None:
+        wb.put("done", name="effect")
+
+    assert effect.remote() is None
+    assert eventually(lambda: session.find("effect") is not None)
+
+
+def test_results_that_hold_refs(session: Engine) -> None:
+    """The worker's own handles die with the call; what is in the result has to outlive them."""
+
+    @wb.remote
+    def makes(i: int) -> list[wb.ObjectRef]:
+        return [wb.put(i)]
+
+    outer = [makes.remote(i) for i in range(500)]
+    assert [wb.get(inner[0]) for inner in wb.get(outer)] == list(range(500))
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+def test_options(session: Engine) -> None:
+    @wb.remote
+    def fails() -> None:
+        raise ValueError("no")
+
+    assert "in fails" in rendered(fails)
+    assert "in other name" in rendered(fails.options(name="other name"))
+    with pytest.raises(TypeError, match=r"fails\.remote\("):
+        fails()
+    for wrong in ({"num_returns": -1}, {"max_retries": 1.5}):
+        with pytest.raises(ValueError, match="whole number"):
+            fails.options(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no option colour"):
+        wb.remote(colour="red")  # type: ignore[call-overload]
+    for not_a_function in (3, int):
+        with pytest.raises(TypeError, match="takes a function"):
+            wb.remote(not_a_function)  # type: ignore[call-overload]
+
+
+def rendered(function: Any) -> str:
+    with pytest.raises(TaskError) as caught:
+        wb.get(function.remote())
+    return "\n".join(caught.value._render_traceback_())
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def test_an_error_comes_back_as_what_it_was(session: Engine) -> None:
+    def inner(n: int) -> float:
+        return 1 / n
+
+    @wb.remote
+    def outer(n: int) -> float:
+        try:
+            return inner(n)
+        except ZeroDivisionError as error:
+            problem = ValueError(f"{n} won't do")
+            problem.add_note("try 1")
+            raise problem from error
+
+    ref = outer.remote(0)
+    with pytest.raises(ValueError, match="0 won't do") as caught:
+        wb.get(ref)
+    error = caught.value
+    assert isinstance(error, TaskError)
+    assert error.cause_text == "ValueError: 0 won't do\ntry 1"
+    assert error.remote_notes[0] == "try 1"
+    assert any("Caused by: ZeroDivisionError: division by zero" in n for n in error.remote_notes)
+    [(filename, line, function, source)] = error.frames
+    assert (filename, function) == (__file__, "outer")
+    assert line == outer._function.__code__.co_firstlineno + 7
+    assert source == "raise problem from error"
+    with pytest.raises(ValueError, match="0 won't do"):
+        wb.get(ref)  # again
+    with pytest.raises(ValueError, match="0 won't do") as caught:
+        wb.get(wb.remote(lambda value: value).remote(ref))  # who takes it fails likewise
+    assert isinstance(caught.value, TaskError)
+
+
+class OddError(Exception):
+    def __init__(self, a: int, *, b: int) -> None:
+        super().__init__(a, b)
+
+
+def test_odd_errors_are_task_errors_at_least(session: Engine) -> None:
+    class LocalError(LookupError):
+        """Of a class that only this test has."""
+
+    class LockedError(Exception):
+        def __init__(self) -> None:
+            import threading
+
+            super().__init__(threading.Lock())
+
+    def odd() -> BaseException:
+        return OddError(1, b=2)
+
+    makers: list[tuple[Callable[[], BaseException], str, type[BaseException]]] = [
+        (lambda: LocalError("mine"), "LocalError: mine", LookupError),
+        (LockedError, "LockedError: <unlocked", TaskError),
+        (odd, "OddError: (1, 2)", TaskError),
+        (lambda: SystemExit(3), "SystemExit: 3", TaskError),
+        (KeyboardInterrupt, "KeyboardInterrupt", TaskError),
+        (lambda: StopIteration(1), "StopIteration: 1", StopIteration),
+        (lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError", TaskError),
+    ]
+
+    @wb.remote
+    def fails(make: Callable[[], BaseException]) -> None:
+        raise make()
+
+    for make, text, kind in makers:
+        with pytest.raises(kind) as caught:
+            wb.get(fails.remote(make))
+        assert isinstance(caught.value, TaskError), text
+        assert text in caught.value.cause_text
+        assert not isinstance(caught.value, SystemExit | KeyboardInterrupt)
+
+
+def test_what_cannot_travel_fails_where_it_is_sent(session: Engine) -> None:
+    import threading
+
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"lock.*can't be serialized|can't be serialized.*lock"):
+        wb.put({"a": lock})
+    with pytest.raises(TypeError, match="can't be serialized"):
+        wb.remote(len).remote([lock])
+    with pytest.raises(TypeError, match="can't be serialized"):
+        wb.remote(lambda: lock).remote()
+
+    @wb.remote(num_returns=2)
+    def half() -> Any:
+        import threading
+
+        return "good", threading.Lock()
+
+    good, bad = half.remote()
+    assert wb.get(good) == "good"
+    with pytest.raises(TypeError, match="can't be serialized"):
+        wb.get(bad)
+
+    class Unreadable:
+        def __reduce__(self) -> Any:
+            return exec, ("raise ValueError('not here')",)
+
+    with pytest.raises(TypeError, match=r"can't be rebuilt.*not here"):
+        wb.get(wb.put(Unreadable()))
+    with pytest.raises(TypeError, match=r"can't be rebuilt.*not here"):
+        wb.get(wb.remote(len).remote(Unreadable()))
+
+
+def test_a_result_too_large_for_the_store(session: Engine) -> None:
+    @wb.remote
+    def huge() -> Any:
+        return np.zeros(20_000_000)
+
+    with pytest.raises(StoreFullError, match="160 MB") as caught:
+        wb.get(huge.remote())
+    assert isinstance(caught.value, TaskError)
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+
+
+# -- tasks of tasks -------------------------------------------------------------------------------
+
+
+def test_tasks_may_wait_for_tasks_deeper_than_there_are_workers(session: Engine) -> None:
+    @wb.remote
+    def down(n: int) -> int:
+        return n if n == 0 else 1 + wb.get(down.remote(n - 1))
+
+    assert wb.get(down.remote(8)) == 8
+
+    @wb.remote
+    def fibonacci(n: int) -> int:
+        return n if n < 2 else sum(wb.get([fibonacci.remote(n - 1), fibonacci.remote(n - 2)]))
+
+    assert wb.get(fibonacci.remote(6)) == 8
+
+
+def test_a_task_waits_with_what_was_queued_behind_it(session: Engine) -> None:
+    """Short tasks are sent ahead in batches; one that turns out to wait must not hold the rest."""
+    one = wb.remote(lambda: 1)
+
+    @wb.remote
+    def sometimes(i: int) -> int:
+        return wb.get(one.remote()) if i % 50 == 0 else 0
+
+    assert wb.get([sometimes.remote(-1) for _ in range(100)]) == [0] * 100
+    assert sum(wb.get([sometimes.remote(i) for i in range(1000)])) == 20
+
+
+# -- what tasks print -----------------------------------------------------------------------------
+
+
+class Sink:
+    """An output callback that keeps what comes."""
+
+    def __init__(self, session: Engine) -> None:
+        self.received: list[tuple[int, str, bytes]] = []
+        session.output = lambda *output: self.received.append(output)
+
+    def text(self, origin: int = 0, kind: str = "stdout") -> str:
+        return b"".join(d for o, k, d in self.received if (o, k) == (origin, kind)).decode()
+
+
+def test_what_a_task_printed_is_there_before_its_result(session: Engine) -> None:
+    @wb.remote
+    def chatty(i: int) -> int:
+        import sys
+
+        print(i, "begins")
+        print(i, "ü", file=sys.stderr)
+        print(i, "ends", end="")
+        return i
+
+    sink = Sink(session)
+    origins = iter(range(1, 10_000))
+    session.origin = lambda: next(origins)
+    for i in range(1, 101):
+        assert wb.get(chatty.remote(i)) == i
+        assert sink.text(i) == f"{i} begins\n{i} ends"
+        assert sink.text(i, "stderr") == f"{i} ü\n"
+    refs = [chatty.remote(i) for i in range(101, 601)]
+    while refs:
+        ready, refs = wb.wait(refs, num_returns=min(7, len(refs)))
+        for i in wb.get(ready):
+            assert sink.text(i) == f"{i} begins\n{i} ends"
+    assert [kind for origin, kind, _ in sink.received if origin == 300] == [
+        "stdout", "stderr", "stdout",
+    ]  # fmt: skip
+
+
+def test_threads_of_a_task_print_too(session: Engine) -> None:
+    @wb.remote
+    def threads() -> None:
+        import threading
+
+        def run(name: str) -> None:
+            for i in range(500):
+                print(f"{name}{i}\n", end="")
+
+        running = [threading.Thread(target=run, args=(name,)) for name in "abc"]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+
+    sink = Sink(session)
+    wb.get(threads.remote())
+    lines = sink.text().splitlines()
+    for name in "abc":
+        assert [x for x in lines if x.startswith(name)] == [f"{name}{i}" for i in range(500)]
+    assert len(lines) == 1500
+
+
+def test_a_tasks_own_tasks_print_where_it_does(session: Engine) -> None:
+    @wb.remote
+    def inner(i: int) -> None:
+        print("inner", i)
+
+    @wb.remote
+    def outer() -> None:
+        print("outer")
+        wb.get([inner.remote(i) for i in range(3)])
+
+    sink = Sink(session)
+    session.origin = lambda: 7
+    wb.get(outer.remote())
+    assert sorted(sink.text(7).splitlines()) == ["inner 0", "inner 1", "inner 2", "outer"]
+
+
+def test_much_and_odd_text(session: Engine) -> None:
+    @wb.remote(max_retries=0)
+    def prints(what: str, times: int) -> None:
+        print(what * times, end="")
+
+    sink = Sink(session)
+    wb.get(prints.remote("äx\n", 17_000_000))  # 68 MB: more than any frame may be
+    assert sink.text().count("äx\n") == 17_000_000
+    sink.received.clear()
+    wb.get(prints.remote("\udcff|\x00", 1))
+    assert sink.text() == "\\udcff|\x00"
+
+
+def test_an_output_that_fits_no_frame_is_left_out(session: Engine) -> None:
+    @wb.remote(max_retries=0)
+    def shows() -> None:
+        from workbench import current
+
+        engine = current.get()
+        assert engine is not None
+        engine.show("display", b"x" * (100 << 20))
+
+    sink = Sink(session)
+    wb.get(shows.remote())
+    assert "A display of 105 MB was left out" in sink.text(kind="stderr")
+
+
+def test_a_sink_that_fails_harms_nobody(session: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(origin: int, kind: str, data: bytes) -> None:
+        raise RuntimeError("no room on the page")
+
+    session.output = broken
+    wb.get(wb.remote(lambda: print("x")).remote())
+    assert wb.get(wb.put("goes on")) == "goes on"
+    assert "no room on the page" in capfd.readouterr().err
+
+
+# -- how workers die ------------------------------------------------------------------------------
+
+
+class Fatal:
+    """Ends the process that pickles or unpickles it."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+
+    def __reduce__(self) -> Any:
+        import os
+
+        if self.when == "pickled":
+            os._exit(4)
+        return os._exit, (5,)
+
+
+@pytest.mark.parametrize(
+    ("death", "message"),
+    [
+        ("SIGKILL", "was killed by SIGKILL, perhaps by the kernel because memory ran out,"),
+        ("SIGSEGV", "was killed by SIGSEGV"),
+        ("exit", "exited with status 3"),
+        ("result", "exited with status 4"),
+        ("argument", "exited with status 5"),
+    ],
+)
+def test_a_task_that_ends_its_worker(session: Engine, death: str, message: str) -> None:
+    @wb.remote(max_retries=1)
+    def dies(how: str, argument: Any = None) -> Any:
+        import os
+        import signal
+
+        if how == "exit":
+            os._exit(3)
+        if how == "result":
+            return Fatal("pickled")
+        os.kill(os.getpid(), getattr(signal, how))
+        return None
+
+    fatal = [Fatal("unpickled")] if death == "argument" else []
+    with pytest.raises(WorkerCrashedError, match=rf"{message} while it ran `.*dies`"):
+        wb.get(dies.remote(death, *fatal))
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"

@@ -1,0 +1,105 @@
+"""A session and honest peers around it, for tests that tell one story each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import Session
+
+FUNCTION = ev.Value(b"a function")
+
+
+class Stage:
+    """Events gather until `turn`, which delivers what comes of them and checks the books."""
+
+    def __init__(self, workers: int, capacity: int) -> None:
+        self.session = Session("test", workers, capacity)
+        self.now = 0.0
+        self.peers: dict[int, Peer] = {}
+        self.unborn: list[int] = []
+        self._batch: list[tuple[int, ev.Event]] = []
+        self._numbers = 0
+        self.post(0, ev.Tick())
+        self.turn()
+
+    def post(self, number: int, event: ev.Event) -> None:
+        self._batch.append((number, event))
+
+    def turn(self, after: float = 0.0) -> list[do.Anything]:
+        """Hand over the batch ``after`` seconds; returns the instructions, Sends included."""
+        self.now += after
+        batch, self._batch = self._batch, []
+        out = self.session.handle(batch, self.now)
+        self.session.check()
+        for instruction in out:
+            if isinstance(instruction, do.Send) and instruction.to in self.peers:
+                self.peers[instruction.to].inbox.append(instruction.message)
+            elif isinstance(instruction, do.Fork):
+                self.unborn.append(instruction.worker)
+        return out
+
+    def all_read(self) -> None:
+        """Everybody takes in and answers everything, until nobody has anything to say."""
+        self.turn()
+        for _ in range(1000):
+            reading = [peer for peer in self.peers.values() if peer.inbox]
+            if not reading:
+                return
+            for peer in reading:
+                while peer.inbox:
+                    peer.read()
+            self.turn()
+        raise AssertionError("they never come to an end")
+
+    def connect(self, worker: int = 0, linger: float = 0.0) -> Peer:
+        self._numbers += 1
+        number = self._numbers
+        peer = self.peers[number] = Peer(number, worker, self.post)
+        peer.post(ev.Hello(1000 + number, number, worker, linger))
+        self.turn()
+        peer.inbox.popleft()
+        return peer
+
+    def driver(self, linger: float = 0.0) -> Peer:
+        return self.connect(linger=linger)
+
+    def worker(self) -> Peer:
+        """The next of the workers the session had forked."""
+        return self.connect(self.unborn.pop(0))
+
+    def function(self, owner: Peer, seconds: float | None = None) -> int:
+        """A function's object; if ``seconds`` is given it has run once and took so long."""
+        id = owner.put(FUNCTION)
+        if seconds is not None:
+            owner.submit(id, (), ())
+            self.all_read()
+            runner = next(p for p in self.peers.values() if p.runs)
+            runner.finish((ev.Value(b"N"),), seconds)
+            self.all_read()
+        return id
+
+    def leave(self, peer: Peer, polite: bool = False) -> list[do.Anything]:
+        if polite:
+            peer.post(ev.Bye())
+        peer.post(ev.Left())
+        del self.peers[peer.number]
+        return self.turn()
+
+    def crash(self, worker: Peer, status: int = -9) -> list[do.Anything]:
+        del self.peers[worker.number]
+        self.post(0, ev.WorkerExited(worker.worker, status))
+        worker.post(ev.Left())
+        return self.turn()
+
+
+@pytest.fixture
+def stage() -> Callable[..., Stage]:
+    def make(workers: int = 1, capacity: int = 1 << 20) -> Stage:
+        return Stage(workers, capacity)
+
+    return make

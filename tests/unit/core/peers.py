@@ -1,0 +1,194 @@
+"""Honest clients of a session, without sockets: what a driver or a worker knows, and answers.
+
+A peer learns only from messages, in order and as late as the test likes. It posts events through
+the callback it is given. Nothing is checked here but what a peer can see.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import ID_BITS
+from workbench.memory.arena import ALIGN, Arena
+
+PAGES = 32
+"""Address space of a peer's arena."""
+
+ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
+
+
+class Peer:
+    """One connected process; ``worker`` is its number, 0 in a driver."""
+
+    def __init__(self, number: int, worker: int, post: Callable[[int, ev.Event], None]) -> None:
+        self.number = number
+        self.worker = worker
+        self.inbox: deque[do.Message] = deque()
+        self.holds: Counter[int] = Counter()
+        self.views: dict[int, list[ev.Value]] = {}  # one entry per view alive
+        self.values: dict[int, ev.Value] = {}
+        self.functions: dict[int, ev.Value] = {}  # loaded ones
+        self.runs: deque[do.Run] = deque()  # the first one runs
+        self.waits = 0
+        self.segment = 0
+        self.arena = Arena(PAGES * ALIGN)
+        self.granted = 0
+        self.asked = 0  # Grow requests without an answer
+        self._post = post
+        self._ids = count((number << ID_BITS) + 1)
+        self._requests = count(1)
+
+    def post(self, event: ev.Event) -> None:
+        self._post(self.number, event)
+
+    def id(self) -> int:
+        return next(self._ids)
+
+    # -- what it may do ---------------------------------------------------------------------------
+
+    @property
+    def held(self) -> list[int]:
+        return sorted(+self.holds)
+
+    @property
+    def readable(self) -> dict[int, ev.Value]:
+        """What it may map now: held objects it was told of, what its running task was given."""
+        known = {id: v for id, v in self.values.items() if self.holds[id]}
+        if self.runs:
+            known.update(zip(self.runs[0].deps, self.runs[0].values, strict=False))
+        known.update(self.functions)
+        return {id: value for id, value in known.items() if not value.failed}
+
+    def extent(self, pages: int) -> tuple[int, int] | None:
+        """Memory for an object as (offset, length), or None and a Grow on its way."""
+        if not self.segment:
+            self.segment = self.id()
+            self.post(ev.Opened(self.segment, self.arena.size))
+        length = pages * ALIGN
+        found = self.arena.allocate(length, warm=True)
+        if found is None and self.arena.footprint + length <= self.granted:
+            found = self.arena.allocate(length, warm=False)
+        if found is None:
+            if self.asked < 2:
+                self.asked += 1
+                self.post(ev.Grow(next(self._requests), length))
+            return None
+        return found.offset, found.length
+
+    def value(self, pages: int, contains: tuple[int, ...] = ()) -> ev.Value | None:
+        """A value with an extent of that size, or inline for 0 pages; None if there's no room."""
+        if not pages:
+            return ev.Value(b"P" * 100, contains=contains)
+        place = self.extent(pages)
+        return None if place is None else ev.Value(b"E", self.segment, *place, contains)
+
+    def put(self, value: ev.Value, name: str = "") -> int:
+        id = self.id()
+        self.holds[id] += 1
+        self.values[id] = value
+        self.post(ev.Sealed(id, value, ABOUT, name))
+        return id
+
+    def submit(
+        self,
+        function: int,
+        deps: tuple[int, ...],
+        contains: tuple[int, ...],
+        returns: int = 1,
+        **options: Any,
+    ) -> range:
+        """Returns the results' ids."""
+        task = self.id()
+        results = range(task, task + returns)
+        for _ in results[1:]:
+            self.id()
+        self.holds.update(results)
+        self.post(ev.Submit(task, function, b"args", deps, contains, returns, **options))
+        return results
+
+    def adopt(self, ids: tuple[int, ...]) -> None:
+        """It read a container: handles appear for what is inside."""
+        new = tuple(id for id in ids if not self.holds[id])
+        if new:
+            self.holds.update(new)
+            self.post(ev.Hold(new))
+
+    def drop(self, id: int) -> None:
+        self.holds[id] -= 1
+        if not self.holds[id]:
+            self.values.pop(id, None)
+        self.post(ev.Drop((id,)))
+
+    def view(self, id: int) -> None:
+        self.views.setdefault(id, []).append(self.readable[id])
+        self.post(ev.View(id))
+
+    def unview(self, id: int) -> None:
+        self.views[id].pop()
+        if not self.views[id]:
+            del self.views[id]
+        self.post(ev.Unview((id,)))
+
+    # -- a worker's life --------------------------------------------------------------------------
+
+    def finish(self, values: tuple[ev.Value, ...], seconds: float) -> None:
+        self.post(ev.Done(self.runs.popleft().task, values, seconds))
+
+    def block(self) -> None:
+        """The running task waits: what is behind it goes back, and the slot is lent."""
+        self.waits += 1
+        self.post(ev.GaveBack(tuple(self._take_back(len(self.runs)))))
+        self.post(ev.Blocked())
+
+    def unblock(self) -> None:
+        self.waits -= 1
+        self.post(ev.Unblocked())
+
+    def _take_back(self, count: int) -> Iterator[int]:
+        taken = [self.runs.pop().task for _ in range(min(count, max(len(self.runs) - 1, 0)))]
+        return reversed(taken)
+
+    # -- what it is told --------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Take in one message and answer it."""
+        match self.inbox.popleft():
+            case do.Ready(object, value):
+                if self.holds[object]:
+                    self.values[object] = value
+            case do.Found(_, object) if object:
+                self.holds[object] += 1
+            case do.Run() as run:
+                if len(run.values) > len(run.deps):
+                    self.functions[run.function] = run.values[-1]
+                assert run.function in self.functions, "told to run what it doesn't have"
+                if self.waits:
+                    self.post(ev.GaveBack((run.task,)))
+                else:
+                    self.runs.append(run)
+            case do.Recall(count):
+                self.post(ev.GaveBack(tuple(self._take_back(count)), asked=True))
+            case do.Forget(objects, unused):
+                for id in objects:
+                    self.values.pop(id, None)
+                    if unused:
+                        assert all(run.function != id for run in self.runs), "it needs that"
+                        del self.functions[id]
+                    self.post(ev.Unview((id,)))
+            case do.Release(extents):
+                for offset, length in extents:
+                    assert self.arena.live[offset] == length
+                    self.arena.free(offset)
+            case do.Trim(nbytes):
+                freed = sum(extent.length for extent in self.arena.cool(nbytes))
+                self.granted -= freed
+                self.post(ev.Trimmed(freed, answer=True))
+            case do.Granted(_, nbytes):
+                self.asked -= 1
+                self.granted += nbytes
+        assert self.arena.footprint <= self.granted

@@ -1,0 +1,417 @@
+"""What a session must do, the naive way: everything is worked out anew after each event.
+
+No counts are kept up to date and no decision is made here. Where the real session may choose
+(which worker, how many at a time), the machine that plays against both checks what it chose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.pool import STILLBORN
+from workbench.core.session import ALONE_AT_START
+
+
+def plain(value: ev.Value | None) -> object:
+    """A value as it is compared: of a refusal of the core's only the code."""
+    if value is not None and value.header.startswith(b"!"):
+        return value.header.split(b"\n")[0]
+    return value
+
+
+@dataclass
+class Object:
+    """One object. ``state`` in the snapshot's words."""
+
+    state: str = "pending"
+    value: ev.Value | None = None
+    holds: Counter[int] = field(default_factory=Counter)  # by client
+    views: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass
+class Job:
+    """One task that isn't done. ``worker``: the number of the one it was sent to."""
+
+    submit: ev.Submit
+    owner: int
+    pins: list[int]
+    worker: int = 0
+    attempts: int = 0
+
+    @property
+    def results(self) -> range:
+        return range(self.submit.task, self.submit.task + self.submit.returns)
+
+
+@dataclass
+class Hand:
+    """One worker process."""
+
+    client: int = 0
+    blocked: int = 0
+    recalled: bool = False
+    sent: list[int] = field(default_factory=list)
+
+
+def lessen(counts: Counter[int], client: int) -> None:
+    """One fewer, if there is any; no zeros stay."""
+    counts.subtract([client])
+    if counts[client] <= 0:
+        del counts[client]
+
+
+class Spec:
+    """The state a session must be in, and the messages it owes (``due``)."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.exit_at: float | None = None
+        self.clients: dict[int, ev.Hello] = {}
+        self.polite: set[int] = set()
+        self.objects: dict[int, Object] = {}
+        self.watchers: set[tuple[int, int]] = set()
+        self.names: dict[str, int] = {}
+        self.jobs: dict[int, Job] = {}
+        self.hands: dict[int, Hand] = {}  # by worker number
+        self.caches: set[tuple[int, int]] = set()  # (client, function)
+        self.stillborn = 0
+        self.requests: list[tuple[int, ev.Grow]] = []
+        self.trimming: set[int] = set()
+        self.failing: list[tuple[Job, ev.Value | str]] = []
+        self.owners: dict[int, int] = {}  # segment → client that writes it
+        self.sealed: dict[tuple[int, int], int] = {}  # (segment, offset) → length, not released
+        self.due: Counter[tuple[int, object]] = Counter()  # (client, what it must be told)
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def pinned_by_task(self, id: int) -> int:
+        return sum(job.pins.count(id) for job in self.jobs.values())
+
+    def parents(self, id: int) -> int:
+        ready = [o.value for o in self.objects.values() if o.state == "ready"]
+        return sum(v.contains.count(id) for v in ready if v is not None)
+
+    def alive(self, id: int) -> bool:
+        return bool(
+            self.objects[id].holds
+            or id in self.names.values()
+            or self.pinned_by_task(id)
+            or self.parents(id)
+        )
+
+    def needed(self) -> dict[tuple[int, int], int]:
+        """The extents somebody may still read."""
+        return {
+            (o.value.segment, o.value.offset): o.value.length
+            for id, o in self.objects.items()
+            if o.value is not None and o.value.segment
+            if o.state == "ready" or o.views or self.pinned_by_task(id)
+        }
+
+    def queued(self) -> list[int]:
+        """Tasks that could run now."""
+        return [
+            id for id, job in self.jobs.items()
+            if not job.worker and not any(map(self.pending, self.waits(job)))
+        ]  # fmt: skip
+
+    def waits(self, job: Job) -> tuple[int, ...]:
+        return (job.submit.function, *job.submit.deps)
+
+    def pending(self, id: int) -> bool:
+        return id in self.objects and self.objects[id].state == "pending"
+
+    def working(self) -> int:
+        return sum(1 for hand in self.hands.values() if not hand.blocked)
+
+    def idle(self) -> list[Hand]:
+        return [
+            hand for hand in self.hands.values()
+            if hand.client in self.clients and not hand.sent and not hand.blocked
+        ]  # fmt: skip
+
+    def hand_of(self, client: int) -> Hand:
+        return next(hand for hand in self.hands.values() if hand.client == client)
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def apply(self, client: int, event: ev.Event) -> None:
+        """One event, up to all its consequences for objects and tasks."""
+        match event:
+            case ev.Hello():
+                self.clients[client] = event
+                self.owe(client, "Welcome")
+                if event.worker:
+                    self.hands[event.worker].client = client
+                    self.stillborn = 0
+                else:
+                    self.exit_at = None
+            case ev.Bye():
+                self.polite.add(client)
+            case ev.Left():
+                self.left(client)
+            case ev.Opened(segment, _):
+                self.owners[segment] = client
+            case ev.Sealed(object, value, _, name):
+                self.objects[object] = Object()
+                self.objects[object].holds[client] += 1
+                self.seal(object, value)
+                if name:
+                    self.names[name] = object
+            case ev.Want(objects):
+                for id in objects:
+                    self.want(client, id)
+            case ev.Hold(objects):
+                for id in objects:
+                    if id in self.objects:
+                        self.objects[id].holds[client] += 1
+            case ev.Drop(objects):
+                for id in objects:
+                    if id in self.objects:
+                        lessen(self.objects[id].holds, client)
+            case ev.View(object):
+                if object in self.objects:
+                    self.objects[object].views[client] += 1
+            case ev.Unview(objects):
+                for id in objects:
+                    if id in self.objects:
+                        lessen(self.objects[id].views, client)
+            case ev.Free(objects):
+                for id in objects:
+                    self.free(id)
+            case ev.Find(_, name):
+                found = self.names.get(name, 0)
+                if found:
+                    self.objects[found].holds[client] += 1
+                self.owe(client, ("Found", found))
+            case ev.Bind(name, object):
+                if object == 0:
+                    self.names.pop(name, None)
+                elif object in self.objects and self.objects[object].state != "freed":
+                    self.names[name] = object
+            case ev.Grow():
+                self.requests.append((client, event))
+            case ev.Submit():
+                self.submit(client, event)
+            case ev.Done(task, values, _):
+                self.hand_of(client).sent.remove(task)
+                job = self.jobs.pop(task)
+                for id, value in zip(job.results, values, strict=True):
+                    self.seal(id, value)
+            case ev.GaveBack(tasks, asked):
+                hand = self.hand_of(client)
+                hand.recalled = hand.recalled and not asked
+                self.take_back(hand, list(tasks))
+            case ev.Blocked() | ev.Unblocked():
+                self.hand_of(client).blocked += 1 if isinstance(event, ev.Blocked) else -1
+            case ev.WorkerExited(worker, _):
+                self.exited(self.hands.pop(worker))
+            case ev.Ask():
+                self.owe(client, ("Answer", event.request))
+            case ev.Trimmed(_, answer):
+                assert answer
+                self.trimming.remove(client)
+            case ev.WorkerForked() | ev.Tick():
+                pass
+            case _:
+                raise NotImplementedError(event)
+        self.settle()
+
+    def end_of_batch(self) -> None:
+        """What is decided once: nothing can run, and nothing ever will."""
+        if self.stillborn >= STILLBORN and not self.working():
+            for id in self.queued():
+                if id in self.jobs:
+                    self.fail(self.jobs[id], "crashed")
+        self.settle()
+
+    def started(self) -> None:
+        self.exit_at = self.now + ALONE_AT_START
+
+    def over(self) -> bool:
+        return self.exit_at is not None and self.now >= self.exit_at
+
+    def owe(self, client: int, what: object) -> None:
+        if client in self.clients:
+            self.due[client, what] += 1
+
+    def settle(self) -> None:
+        """Free what nothing keeps; forget what nobody can ask for; tell who caches it."""
+        while True:
+            dying = [
+                id for id, o in self.objects.items() if o.state != "freed" and not self.alive(id)
+            ]
+            if not dying:
+                break
+            for id in dying:
+                self.objects[id].state = "freed"
+        for id, object in list(self.objects.items()):
+            if object.state == "freed" and not self.pinned_by_task(id):
+                for cache in [c for c in self.caches if c[1] == id]:
+                    self.caches.remove(cache)
+                    object.views[cache[0]] += 1
+                    self.owe(cache[0], ("Forget", id, "unused"))
+                if not object.views:
+                    object.value = None
+                    if not self.alive(id):
+                        del self.objects[id]
+        self.watchers = {w for w in self.watchers if self.pending(w[1])}
+
+    def tell(self, client: int, id: int) -> None:
+        object = self.objects.get(id)
+        if object is None:
+            self.owe(client, ("Ready", id, b"!unknown"))
+        elif object.state == "freed":
+            self.owe(client, ("Ready", id, b"!freed"))
+        else:
+            self.owe(client, ("Ready", id, plain(object.value)))
+
+    def want(self, client: int, id: int) -> None:
+        if self.pending(id):
+            self.watchers.add((client, id))
+        else:
+            self.tell(client, id)
+
+    def tell_watchers(self, id: int) -> None:
+        for watcher in [w for w in self.watchers if w[1] == id]:
+            self.watchers.remove(watcher)
+            self.tell(*watcher)
+
+    def seal(self, id: int, value: ev.Value) -> None:
+        if value.segment:
+            self.sealed[value.segment, value.offset] = value.length
+        if not self.pending(id):
+            return
+        self.objects[id].state = "ready"
+        self.objects[id].value = value
+        for child in value.contains:
+            self.objects.setdefault(child, Object("freed"))
+        self.tell_watchers(id)
+        if value.failed:
+            self.fail_waiting(id, value)
+
+    def fail_waiting(self, id: int, why: ev.Value | str) -> None:
+        for job in list(self.jobs.values()):
+            if id in self.waits(job) and job.submit.task in self.jobs:
+                self.fail(job, why)
+
+    def fail(self, job: Job, why: ev.Value | str) -> None:
+        """All its results are ``why``: a failed value, or the code of a refusal.
+
+        In order of distance: whoever waits for those results fails after them.
+        """
+        self.failing.append((job, why))
+        if len(self.failing) > 1:
+            return
+        while self.failing:
+            job, why = self.failing[0]
+            if self.jobs.pop(job.submit.task, None):
+                self.settle()
+                for id in job.results:
+                    self.seal(id, why if isinstance(why, ev.Value) else ev.refusal(why, ""))
+            del self.failing[0]
+
+    def free(self, id: int) -> None:
+        object = self.objects.get(id)
+        if object is None or object.state == "freed":
+            return
+        for holder in object.holds:
+            self.owe(holder, ("Forget", id, ""))
+            if object.state == "ready":
+                object.views[holder] += 1
+        self.names = {name: o for name, o in self.names.items() if o != id}
+        was, object.state = object.state, "freed"
+        self.tell_watchers(id)
+        if was == "pending":
+            self.fail_waiting(id, "freed")
+        self.settle()
+
+    def submit(self, client: int, event: ev.Submit) -> None:
+        job = Job(event, client, [])
+        why: ev.Value | str = ""
+        for id in self.waits(job):
+            object = self.objects.get(id)
+            if object is None or object.state == "freed":
+                if not isinstance(why, str) or not why:
+                    why = "unknown" if object is None else "freed"
+            elif object.value is not None and object.value.failed and not why:
+                why = object.value
+        job.pins = [id for id in (*self.waits(job), *event.contains) if id in self.objects]
+        for id in job.results:
+            self.objects[id] = Object(holds=Counter([client]))
+            self.watchers.add((client, id))
+        self.jobs[event.task] = job
+        if why:
+            self.fail(job, why)
+
+    def exited(self, hand: Hand) -> None:
+        if not hand.client:
+            self.stillborn += 1
+        sent = list(hand.sent)
+        for id in sent[:1]:
+            job = self.jobs[id]
+            job.attempts += 1
+            if job.attempts > job.submit.retries:
+                hand.sent.remove(id)
+                self.fail(job, "crashed")
+                self.settle()
+        self.take_back(hand, list(hand.sent))
+
+    def take_back(self, hand: Hand, tasks: list[int]) -> None:
+        for id in tasks:
+            hand.sent.remove(id)
+            self.jobs[id].worker = 0
+        self.abandon(tasks)
+
+    def abandon(self, tasks: list[int]) -> None:
+        """What hasn't begun, whose submitter has left and whose results nobody wants."""
+        for id in reversed(tasks):
+            job = self.jobs[id]
+            wanted = job.owner in self.clients or any(map(self.pending, job.results))
+            if not job.worker and not wanted:
+                del self.jobs[id]
+                self.settle()
+
+    def left(self, client: int) -> None:
+        hello = self.clients.pop(client)
+        for object in self.objects.values():
+            object.holds.pop(client, 0)
+            object.views.pop(client, 0)
+        self.caches = {c for c in self.caches if c[0] != client}
+        self.watchers = {w for w in self.watchers if w[0] != client}
+        for hand in self.hands.values():
+            hand.blocked += hand.client == client  # as long as its process lives
+        self.trimming.discard(client)
+        self.requests = [r for r in self.requests if r[0] != client]
+        self.owners = {s: c for s, c in self.owners.items() if c != client}
+        self.settle()
+        self.abandon(list(self.jobs))
+        if not hello.worker and all(h.worker for h in self.clients.values()):
+            self.exit_at = self.now + (0.0 if client in self.polite else hello.linger)
+
+    # -- what the session decided -----------------------------------------------------------------
+
+    def ran(self, client: int, run: do.Run) -> None:
+        """It sent a task to a worker: one that could run, to one with a slot, with all it needs?"""
+        hand = self.hand_of(client)
+        assert not hand.blocked, "a task for a worker that waits"
+        assert run.task in self.queued(), "not one that could run"
+        job = self.jobs[run.task]
+        values = [self.objects[id].value for id in job.submit.deps]
+        if (client, run.function) not in self.caches:
+            values.append(self.objects[run.function].value)
+            self.caches.add((client, run.function))
+        assert list(run.values) == values
+        assert run.function == job.submit.function
+        assert run.deps == job.submit.deps
+        job.worker = next(n for n, h in self.hands.items() if h is hand)
+        hand.sent.append(run.task)
+
+    def returned(self, segment: int, offset: int, length: int) -> list[int]:
+        """These bytes are nobody's any more; returns the lengths of the extents among them."""
+        gone = [p for p in self.sealed if p[0] == segment and offset <= p[1] < offset + length]
+        return [self.sealed.pop(place) for place in gone]

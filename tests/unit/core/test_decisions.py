@@ -1,0 +1,510 @@
+"""The decisions worth a name, one story each. What must hold always is the machine's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import ABOUT, Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.pool import MOST, SPARE_SECONDS, STILLBORN
+from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
+from workbench.core.session import ALONE_AT_START, ID_BITS
+from workbench.memory.arena import ALIGN
+
+T = TypeVar("T")
+
+Make = Callable[..., Stage]
+
+NONE = ev.Value(b"N")
+
+
+def runs(peer: Peer) -> list[int]:
+    """Tasks the peer has been sent and hasn't read."""
+    return [m.task for m in peer.inbox if isinstance(m, do.Run)]
+
+
+def told(peer: Peer) -> dict[int, bytes]:
+    """What the peer is told of objects: by id, the header up to its first newline."""
+    return {m.object: m.value.header.split(b"\n")[0] for m in peer.inbox if isinstance(m, do.Ready)}
+
+
+def of(kind: type[T], out: list[do.Anything]) -> list[T]:
+    return [i for i in out if isinstance(i, kind)]
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def test_short_tasks_are_sent_ahead_of_time(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver, seconds=BATCH_SECONDS / 8)
+    tasks = [driver.submit(f, (), ())[0] for _ in range(50)]
+    s.turn()
+    assert runs(worker) == tasks[:8]
+
+
+def test_a_batch_has_an_end_however_short_its_tasks(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver, seconds=0.0)
+    for _ in range(2 * BATCH_TASKS):
+        driver.submit(f, (), ())
+    s.turn()
+    assert len(runs(worker)) == BATCH_TASKS
+
+
+def test_an_unknown_function_is_not_queued_behind_others(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    short, unknown = s.function(driver, seconds=0.0), s.function(driver)
+    first, *_ = [driver.submit(f, (), ())[0] for f in (short, unknown, short)]
+    s.turn()
+    assert runs(worker) == [first]
+
+
+def test_nothing_is_queued_behind_an_unknown_function(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    short, unknown = s.function(driver, seconds=0.0), s.function(driver)
+    first, *_ = [driver.submit(f, (), ())[0] for f in (unknown, short)]
+    s.turn()
+    assert runs(worker) == [first]
+
+
+def test_what_was_sent_too_early_is_recalled_for_whoever_has_time(stage: Make) -> None:
+    s = stage(workers=2)
+    driver, busy = s.driver(), s.worker()
+    f = s.function(driver, seconds=BATCH_SECONDS / 8)
+    tasks = [driver.submit(f, (), ())[0] for _ in range(8)]
+    s.all_read()
+    late = s.worker()
+    assert list(busy.inbox) == [do.Recall(4)]
+    busy.read()
+    s.turn()
+    assert runs(late)[0] == tasks[4]
+    assert sorted([*runs(late), *runs(busy)]) == tasks[4:]
+
+
+def test_a_task_that_nobody_waits_for_goes_with_its_submitter(stage: Make) -> None:
+    s = stage(workers=1)
+    leaver, other, worker = s.driver(), s.driver(), s.worker()
+    f = s.function(leaver)
+    running, _, shared = (leaver.submit(f, (), ())[0] for _ in range(3))
+    s.all_read()
+    other.adopt((shared,))
+    other.post(ev.Want((shared,)))
+    s.turn()
+    s.leave(leaver)
+    assert set(s.session.schedule.tasks) == {running, shared}
+    for _ in range(2):
+        worker.finish((NONE,), 1.0)
+        s.all_read()
+    assert other.values[shared] == NONE
+
+
+# -- workers --------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver)
+    driver.submit(f, (), ())
+    s.all_read()
+    worker.block()
+    assert not of(do.Fork, s.turn()), "there is nothing to run in the slot"
+    driver.submit(f, (), ())
+    assert len(of(do.Fork, s.turn())) == 1
+    helper = s.worker()
+    assert len(runs(helper)) == 1
+    s.all_read()
+    helper.finish((NONE,), 1.0)
+    worker.unblock()
+    s.turn()
+    assert s.session.deadline() == s.now + SPARE_SECONDS
+    assert not s.turn(SPARE_SECONDS / 2)
+    assert of(do.Hangup, s.turn(SPARE_SECONDS / 2)) == [
+        do.Hangup(helper.number, "not needed any more")
+    ]
+    assert s.leave(helper) == [do.Kill(helper.worker)]
+    assert s.session.deadline() is None
+
+
+def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    f = s.function(driver)
+    for _ in range(MOST + 2):
+        driver.submit(f, (), ())
+        s.turn()
+        if not s.unborn:
+            break
+        worker = s.worker()
+        worker.read()
+        worker.block()
+    assert len(s.session.schedule.workers) == MOST
+
+
+def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    f = s.function(driver)
+    before = driver.submit(f, (), ())[0]
+    after = driver.submit(f, (before,), ())[0]
+    for _ in range(STILLBORN):
+        s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
+        s.turn()
+    assert not s.unborn
+    later = driver.submit(f, (), ())[0]
+    s.turn()
+    assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
+
+
+def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
+    s = stage(workers=2)
+    driver, worker = s.driver(), s.worker()
+    for _ in range(STILLBORN):
+        s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
+        s.turn()
+    task = driver.submit(s.function(driver), (), ())[0]
+    s.turn()
+    assert runs(worker) == [task]
+
+
+def test_only_the_running_task_is_charged_with_a_crash(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver, seconds=0.0)
+    fragile = driver.submit(f, (), (), retries=0, name="fragile")[0]
+    behind = driver.submit(f, (), (), retries=0)[0]
+    s.all_read()
+    assert len(worker.runs) == 2
+    s.crash(worker)
+    message = driver.inbox[-1]
+    assert isinstance(message, do.Ready)
+    assert message.object == fragile
+    text = message.value.header.decode()
+    assert text.startswith("!crashed\n")
+    assert "SIGKILL" in text
+    assert "while it ran `fragile`" in text
+    assert runs(s.worker()) == [behind]
+
+
+def test_a_task_is_run_again_as_often_as_it_may(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    task = driver.submit(s.function(driver), (), (), retries=2)[0]
+    for _ in range(3):
+        assert not told(driver)
+        worker = s.worker()
+        assert runs(worker) == [task]
+        s.crash(worker)
+    assert told(driver) == {task: b"!crashed"}
+
+
+def test_a_function_is_sent_once_and_its_bytes_wait_until_the_worker_lets_go(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    driver.granted = 4 * ALIGN
+    driver.post(ev.Grow(1, 4 * ALIGN))
+    value = driver.value(1)
+    assert value is not None
+    s.all_read()
+    f = driver.put(value)
+    for first in (True, False):
+        driver.submit(f, (), ())
+        s.turn()
+        run = worker.inbox[-1]
+        assert isinstance(run, do.Run)
+        assert run.values == ((value,) if first else ())
+        s.all_read()
+        worker.view(f) if first else None
+        worker.finish((NONE,), 1.0)
+        s.all_read()
+    driver.drop(f)
+    s.turn()
+    assert list(worker.inbox) == [do.Forget((f,), unused=True)]
+    worker.read()
+    assert not of(do.Send, s.turn()), "an array of the function lives"
+    worker.unview(f)
+    assert s.turn() == [do.Send(driver.number, do.Release(((value.offset, value.length),)))]
+
+
+# -- long chains ----------------------------------------------------------------------------------
+
+
+def test_ten_thousand_tasks_that_wait_for_each_other_fail_together(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver)
+    chain = [driver.submit(f, (), ())[0]]
+    for _ in range(10_000):
+        chain.append(driver.submit(f, (chain[-1],), ())[0])
+    s.all_read()
+    worker.finish((ev.Value(b"boom", failed=True),), 1.0)
+    s.turn()
+    assert told(driver) == dict.fromkeys(chain, b"boom")
+
+
+def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) -> None:
+    s = stage()
+    driver = s.driver()
+    outer = driver.put(NONE)
+    for _ in range(10_000):
+        inner, outer = outer, driver.put(ev.Value(b"P", contains=(outer,)))
+        driver.drop(inner)
+    s.turn()
+    assert len(s.session.catalog) == 10_001
+    driver.drop(outer)
+    s.turn()
+    assert not len(s.session.catalog)
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def grants(peer: Peer) -> list[tuple[int, int]]:
+    return [(m.request, m.granted) for m in peer.inbox if isinstance(m, do.Granted)]
+
+
+def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
+    s = stage(capacity=10 * ALIGN)
+    keeper, large, small = s.driver(), s.driver(), s.driver()
+    for peer in (keeper, large, small):
+        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
+    keeper.post(ev.Grow(1, 6 * ALIGN))
+    s.all_read()
+    large.post(ev.Grow(1, 8 * ALIGN))
+    small.post(ev.Grow(1, 2 * ALIGN))
+    s.turn()
+    assert list(keeper.inbox) == [do.Trim(4 * ALIGN)]
+    assert not large.inbox
+    assert not small.inbox, "there was room, but somebody else's turn"
+    keeper.post(ev.Trimmed(4 * ALIGN, answer=True))
+    s.turn()
+    assert grants(large) == [(1, 8 * ALIGN)]
+    assert list(keeper.inbox)[1:] == [do.Trim(2 * ALIGN)]
+    keeper.post(ev.Trimmed(2 * ALIGN, answer=True))
+    s.turn()
+    assert grants(small) == [(1, 2 * ALIGN)]
+
+
+def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
+    s = stage(capacity=10 * ALIGN)
+    driver, other = s.driver(), s.driver()
+    driver.post(ev.Opened(segment := driver.id(), 20 * ALIGN))
+    driver.post(ev.Grow(1, 9 * ALIGN))
+    s.turn()
+    offset = 0
+    for pages, kind, name in [(1, "small", ""), (6, "large", ""), (2, "medium", "m")]:
+        value = ev.Value(b"E", segment, offset, pages * ALIGN)
+        driver.post(ev.Sealed(driver.id(), value, ev.About(kind, 0, 0, 0, 0.0, 0.0), name))
+        offset += pages * ALIGN
+    other.post(ev.Opened(other.id(), 20 * ALIGN))
+    other.post(ev.Grow(7, 2 * ALIGN))
+    s.turn()
+    answer = other.inbox[-1]
+    assert isinstance(answer, do.Granted)
+    assert (answer.request, answer.granted) == (7, 0)
+    head, *rows = answer.text.splitlines()
+    assert "36.9 kB of 41 kB" in head
+    assert [row.split()[2] for row in rows] == ["large", "medium", "small"]
+    assert "named 'm', refs in 1 process(es)" in rows[1]
+
+
+def test_inline_objects_count_too(stage: Make) -> None:
+    s = stage(capacity=2 * ALIGN)
+    driver = s.driver()
+    driver.post(ev.Opened(driver.id(), 4 * ALIGN))
+    driver.put(ev.Value(bytes(2 * ALIGN)))
+    driver.post(ev.Grow(1, ALIGN))
+    s.turn()
+    assert grants(driver) == [(1, 0)]
+
+
+def test_the_last_extent_of_one_who_left_takes_the_segment_along(stage: Make) -> None:
+    s = stage(capacity=10 * ALIGN)
+    maker, reader = s.driver(), s.driver()
+    maker.post(ev.Opened(segment := maker.id(), 4 * ALIGN))
+    maker.post(ev.Grow(1, 4 * ALIGN))
+    s.turn()
+    id = maker.put(ev.Value(b"E", segment, ALIGN, ALIGN))
+    reader.adopt((id,))
+    reader.post(ev.Want((id,)))
+    s.turn()
+    assert do.Shared(segment, 4 * ALIGN) in reader.inbox
+    assert s.leave(maker) == [do.Punch(segment, ((0, ALIGN), (2 * ALIGN, 2 * ALIGN)))]
+    reader.drop(id)
+    assert s.turn() == [do.Discard(segment)]
+
+
+# -- a session's life -----------------------------------------------------------------------------
+
+
+def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
+    s = stage()
+    assert s.session.deadline() == ALONE_AT_START
+    assert not of(do.Exit, s.turn(ALONE_AT_START - 1))
+    assert of(do.Exit, s.turn(1))
+
+
+@pytest.mark.parametrize(("polite", "seconds"), [(True, 0.0), (False, 60.0)])
+def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
+    stage: Make, polite: bool, seconds: float
+) -> None:
+    s = stage()
+    first, last = s.driver(linger=1.0), s.driver(linger=60.0)
+    last.put(NONE, "kept")
+    last.put(NONE)
+    s.leave(first)
+    assert s.session.deadline() is None
+    s.leave(last, polite)
+    assert list(s.session.catalog.names) == ["kept"]
+    assert len(s.session.catalog) == 1
+    assert s.session.deadline() == s.now + seconds
+    assert of(do.Exit, s.turn(seconds))
+
+
+def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
+    s = stage()
+    before = s.driver(linger=60.0)
+    id = before.put(NONE, "kept")
+    s.leave(before)
+    s.turn(59)
+    after = s.driver()
+    after.post(ev.Find(1, "kept"))
+    after.post(ev.Find(2, "other"))
+    s.turn(100)
+    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0, ("kept",))]
+
+
+def test_output_goes_to_whoever_submitted_the_task(stage: Make) -> None:
+    s = stage()
+    driver, _, worker = s.driver(), s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), origin=7)[0]
+    worker.post(ev.Output(task, "stdout", b"hello"))
+    worker.post(ev.Output(task + 1, "stdout", b"of no task"))
+    out = s.turn()
+    sent = [i for i in of(do.Send, out) if isinstance(i.message, ev.Output)]
+    assert sent == [do.Send(driver.number, ev.Output(task, "stdout", b"hello", 7))]
+
+
+def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    driver.submit(s.function(driver), (), ())
+    s.all_read()
+    inner = worker.submit(s.function(worker), (), (), origin=7)[0]
+    worker.block()
+    s.turn()
+    helper = s.worker()
+    assert runs(helper) == [inner]
+    helper.post(ev.Output(inner, "stdout", b"deep"))
+    assert s.turn() == [do.Send(driver.number, ev.Output(inner, "stdout", b"deep", 7))]
+
+
+# -- peers that misbehave -------------------------------------------------------------------------
+
+MINE, THEIRS = 1 << ID_BITS, 2 << ID_BITS
+SEGMENT = MINE + 1
+"""An arena of four pages, of which the first holds `MINE` + 2; the grant is used up by then."""
+
+
+def placed(offset: int, length: int = ALIGN, segment: int = SEGMENT) -> ev.Value:
+    return ev.Value(b"E", segment, offset, length)
+
+
+def sealed(id: int, value: ev.Value) -> ev.Sealed:
+    return ev.Sealed(id, value, ABOUT)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(ev.Hello(1, 1), id="hello twice"),
+        pytest.param(ev.Tick(), id="the loop's own event"),
+        pytest.param(sealed(THEIRS + 9, NONE), id="another's id"),
+        pytest.param(sealed(MINE + 2, NONE), id="an object sealed twice"),
+        pytest.param(sealed(MINE + 9, placed(0)), id="an extent that is taken"),
+        pytest.param(sealed(MINE + 9, placed(ALIGN)), id="more than was granted"),
+        pytest.param(sealed(MINE + 9, placed(3 * ALIGN, 2 * ALIGN)), id="past the end"),
+        pytest.param(sealed(MINE + 9, placed(ALIGN, 0)), id="an empty extent"),
+        pytest.param(sealed(MINE + 9, placed(0, 1, THEIRS + 1)), id="another's arena"),
+        pytest.param(sealed(MINE + 9, placed(0, 1, MINE + 5)), id="no arena"),
+        pytest.param(ev.Opened(THEIRS + 9, ALIGN), id="another's segment"),
+        pytest.param(ev.Submit(THEIRS + 9, MINE + 2, b""), id="another's task"),
+        pytest.param(ev.Submit(THEIRS - 1, MINE + 2, b"", returns=2), id="another's result"),
+        pytest.param(ev.Submit(MINE + 2, MINE + 2, b""), id="a result that exists"),
+        pytest.param(ev.Done(MINE + 9, (NONE,), 0.0), id="done with what it was not given"),
+    ],
+)
+def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
+    s = stage(capacity=3 * ALIGN)
+    rogue, honest = s.driver(), s.driver()
+    assert (rogue.number, honest.number) == (MINE >> ID_BITS, THEIRS >> ID_BITS)
+    honest.post(ev.Opened(honest.id(), 4 * ALIGN))
+    honest.post(ev.Grow(1, ALIGN))
+    honest.put(NONE)
+    rogue.post(ev.Opened(SEGMENT, 4 * ALIGN))
+    rogue.post(ev.Grow(1, ALIGN))
+    s.turn()
+    rogue.post(sealed(MINE + 2, placed(0)))
+    s.turn()
+    rogue.post(event)
+    assert [i.client for i in of(do.Hangup, s.turn())] == [rogue.number]
+    assert of(do.Discard, s.leave(rogue)) == [do.Discard(SEGMENT)]
+    assert len(s.session.catalog) == 1
+    assert list(s.session.budget.arenas) == [THEIRS + 1]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((NONE,), id="too few"),
+        pytest.param((placed(0), placed(0, segment=MINE + 1)), id="another's arena"),
+        pytest.param((placed(0), placed(0)), id="one extent twice"),
+        pytest.param(
+            (ev.Value(b"E", SEGMENT, 0, ALIGN, failed=True), NONE), id="a failure's extent"
+        ),
+    ],
+)
+def test_a_worker_that_breaks_the_rules_does_not_take_the_task_along(
+    stage: Make, values: tuple[ev.Value, ...]
+) -> None:
+    s = stage()
+    worker, driver = s.worker(), s.driver()
+    worker.post(ev.Opened(SEGMENT, 4 * ALIGN))
+    worker.post(ev.Grow(1, 4 * ALIGN))
+    task = driver.submit(s.function(driver), (), (), returns=2, retries=1)[0]
+    s.turn()
+    worker.post(ev.Done(task, values, 0.0))
+    assert [i.client for i in of(do.Hangup, s.turn())] == [worker.number]
+    s.crash(worker)
+    assert not told(driver)
+    assert runs(s.worker()) == [task]
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (ev.Want((1,)), "Want before Hello"),
+        (ev.Hello(1, prefix=1), "prefix taken"),
+        (ev.Hello(1, prefix=9, worker=77), "no such worker"),
+    ],
+)
+def test_a_stranger_is_hung_up(stage: Make, hello: ev.Event, reason: str) -> None:
+    s = stage()
+    s.driver()
+    s.post(5, hello)
+    (hangup,) = s.turn()
+    assert isinstance(hangup, do.Hangup)
+    assert hangup.client == 5
+    assert reason in hangup.reason
+    s.post(5, ev.Left())
+    assert not s.turn()

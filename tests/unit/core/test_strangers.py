@@ -1,0 +1,105 @@
+"""Any events from anybody, in any order: the session may hang up, and must stay sound.
+
+What the wire's decoder refuses (negative sizes and the like) doesn't come this far.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.core.peers import ABOUT
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import ID_BITS, Session
+
+CLIENTS = (1, 2, 3)
+IDS = [c << ID_BITS | n for c in (1, 2, 3) for n in range(4)]
+
+ids = st.sampled_from(IDS)
+some = st.lists(ids, max_size=3).map(tuple)
+small = st.integers(0, 3)
+
+
+def value_of(id: int) -> st.SearchStrategy[ev.Value]:
+    """It contains only lower ids: what contains itself lives for ever, and may."""
+    return st.builds(
+        ev.Value,
+        header=st.sampled_from([b"P", b"!freed\n", b"P" * 3]),
+        segment=st.sampled_from([0, *IDS]),
+        offset=small,
+        length=small,
+        contains=st.lists(st.sampled_from([0, *[i for i in IDS if i < id]]), max_size=2).map(tuple),
+        failed=st.booleans(),
+    )
+
+
+def sealed(id: int) -> st.SearchStrategy[ev.Sealed]:
+    name = st.sampled_from(["", "a"])
+    return st.builds(ev.Sealed, st.just(id), value_of(id), st.just(ABOUT), name)
+
+
+def done(id: int) -> st.SearchStrategy[ev.Done]:
+    values = st.lists(value_of(id), max_size=2).map(tuple)
+    return st.builds(ev.Done, st.just(id), values, st.just(0.0))
+
+
+events = st.one_of(
+    st.builds(
+        ev.Hello,
+        st.just(1),
+        prefix=st.sampled_from(CLIENTS),
+        worker=small,
+        linger=st.sampled_from([0.0, 9.0]),
+    ),
+    st.builds(ev.Bye),
+    st.builds(ev.Left),
+    st.builds(ev.Opened, ids, small),
+    ids.flatmap(sealed),
+    st.builds(ev.Want, some),
+    st.builds(ev.Hold, some),
+    st.builds(ev.Drop, some),
+    st.builds(ev.View, ids),
+    st.builds(ev.Unview, some),
+    st.builds(ev.Free, some),
+    st.builds(ev.Find, small, st.sampled_from("ab")),
+    st.builds(ev.Bind, st.sampled_from("ab"), st.sampled_from([0, *IDS])),
+    st.builds(ev.Grow, small, small),
+    st.builds(ev.Trimmed, small, st.booleans()),
+    st.builds(ev.Submit, ids, ids, st.just(b""), some, some, small, st.just("f"), small, small),
+    ids.flatmap(done),
+    st.builds(ev.Output, ids, st.just("stdout"), st.just(b"")),
+    st.builds(ev.GaveBack, some, st.booleans()),
+    st.builds(ev.Blocked),
+    st.builds(ev.Unblocked),
+    st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot"])),
+)
+
+HELLOS = [ev.Hello(1, 1), ev.Hello(1, 2), ev.Hello(1, 3, worker=1)]
+
+
+@settings(max_examples=5 * settings().max_examples)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from(CLIENTS), events), max_size=5), min_size=1, max_size=20
+    )
+)
+def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, ev.Event]]]) -> None:
+    session = Session("test", 1, 8)
+    session.handle([(0, ev.Tick())], 0.0)
+    session.handle(list(zip(CLIENTS, HELLOS, strict=True)), 0.0)
+    for now, batch in enumerate(batches):
+        while batch:
+            out = session.handle(batch, float(now))
+            session.check()
+            batch = [(i.client, ev.Left()) for i in out if isinstance(i, do.Hangup)]
+            batch += [(0, ev.WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
+    for name in list(session.catalog.names):
+        session.catalog.bind(name, None)
+    session.handle([(client, ev.Left()) for client in CLIENTS], 99.0)
+    for worker in range(1, 99):
+        session.handle([(0, ev.WorkerExited(worker, 1))], 99.0)
+    session.check()
+    assert not len(session.catalog)
+    assert not session.budget.arenas
+    assert not session.schedule.tasks
