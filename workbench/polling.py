@@ -7,8 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-BRISK = 0.0002
-"""Seconds. A wait that is likely to be shorter than this is spent looking."""
+LOOK = 0.0003
+"""Seconds of looking, at most, before a sleep."""
+
+BRISK = 0.0006
+"""Seconds. After a wait shorter than this, looking is worth it. Longer than a task takes to and
+fro when everybody sleeps in between: else nobody who has once slept would begin to look again."""
 
 
 class BriskPoll:
@@ -16,7 +20,7 @@ class BriskPoll:
 
     Being woken costs 20 to 50 µs on a virtual machine, and the caches are cold then: several
     times what handling a small message costs. So after a wait shorter than `BRISK` the next one
-    begins by looking for that long, yielding the processor each time. Whoever waits for
+    begins by looking for `LOOK`, yielding the processor each time. Whoever waits for
     something slow pays for it once; who has only one processor, never.
 
     Parameters
@@ -39,7 +43,7 @@ class BriskPoll:
         clock, yield_ = time.perf_counter, os.sched_yield
         started = clock()
         if self._brisk and not self._alone:
-            while clock() - started < BRISK:
+            while clock() - started < LOOK:
                 yield_()
                 ready = poll(0)
                 if ready:

@@ -157,6 +157,7 @@ def test_a_new_nursery_takes_over(session: Engine, gate: Gate, processes: Proces
         assert visitor.pid not in first
         visitor.let_on(word)
     assert sorted(wb.get(refs)) == ["one", "two"]
+    assert eventually(lambda: first.isdisjoint(p.pid for p in processes.all()))
     assert wb.get(kept) == "kept"
 
 

@@ -122,7 +122,10 @@ def test_at_any_place_of_any_call(session: Engine) -> None:
         "put small": lambda: wb.put({"a": 1}),
         "put large": lambda: wb.put(ARRAY),
         "get": lambda: wb.get(held),
-        "find and get": lambda: wb.get(wb.get(session.find("container"))),
+        "find and get": lambda: (
+            found.append(session.find("container")),
+            wb.get(wb.get(found[-1])),
+        ),
         "adopt": lambda: pickle.loads(pickled),
         "submit and get": lambda: wb.get(one.remote(held, [held])),
         "submit large": lambda: wb.get(one.remote(ARRAY)),
@@ -132,8 +135,13 @@ def test_at_any_place_of_any_call(session: Engine) -> None:
         "free": lambda: wb.free(wb.put(ARRAY)),
     }
 
+    found: list[Any] = []
+
     def in_order(thorough: bool) -> None:
         assert wb.get(one.remote(), timeout=60) == 1
+        for ref in found:
+            assert len(wb.get(ref, timeout=60)) == 2
+        found.clear()
         if thorough:
             assert one.remote().future().result(60) == 1  # read by the connection's own thread
             assert (wb.get(wb.put(ARRAY)) == ARRAY).all()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -166,7 +168,18 @@ def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes)
     assert wb.get(wb.put(array(60))).size == 60 * MB
 
 
-def test_threads_that_get_the_same_object_count_as_they_should(session: Engine) -> None:
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as Python lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_threads_that_get_the_same_object_count_as_they_should(
+    session: Engine, restless: None
+) -> None:
     barrier = threading.Barrier(4)
     problems: list[BaseException] = []
 

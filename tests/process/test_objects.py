@@ -390,6 +390,30 @@ def test_two_drivers_share_names(script: Callable[..., Script]) -> None:
     wb.shutdown()
 
 
+def test_what_an_idle_driver_drops_is_gone_for_all(script: Callable[..., Script]) -> None:
+    idle = script("""
+        import numpy as np
+        engine = wb.init(session="shared", workers=1)
+        ref = wb.put(np.ones(100_000))
+        shown = wb.get(ref)
+        say(wb.snapshot().live > 0)
+        hear()
+        del ref
+        hear()
+        del shown
+        signal.pause()
+    """)
+    assert idle.line() == "True"
+    session = wb.init(session="shared")
+    [held] = session.snapshot().objects
+    assert held.holders == held.viewers
+    idle.tell()
+    assert eventually(lambda: not session.snapshot().objects[0].holders)
+    idle.tell()
+    assert eventually(lambda: not session.snapshot().objects)
+    wb.shutdown()
+
+
 # -- without blocking -----------------------------------------------------------------------------
 
 

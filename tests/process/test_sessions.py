@@ -22,7 +22,7 @@ from workbench.errors import SessionError
 def test_again_and_again(runtime: str) -> None:
     for i in range(15):
         assert not wb.is_initialized()
-        session = wb.init(workers=1, session="again" if i % 2 else None)
+        session = wb.init(workers=1, session="again" if i % 2 else None, linger="1h")
         assert not session.joined
         if i % 3:
             assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"

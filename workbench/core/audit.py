@@ -69,6 +69,7 @@ def _check_clients(session: Session) -> None:
     for entry in session.catalog.entries():
         assert {*entry.holds, *entry.viewers, *entry.watchers} <= connected
     assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
+    assert {request.client for request in session.budget._queue} <= connected
     assert session.schedule.by_client.keys() <= connected
     for caching in session._functions.values():
         assert caching <= connected

@@ -211,7 +211,6 @@ class Session:
                 self._out.append(do.Punch(arena.segment, gaps))
             else:
                 self._close_arena(arena.segment)
-        self._releases.pop(client.number, None)
         if client.worker:
             worker = self.schedule.by_client.pop(client.number, None)
             if worker is not None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,8 +81,10 @@ class ServerProcess:
         """Wait for its end. If others still use the session it goes on, as it should."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
-        # Popen warns when it is collected while its child runs: this one may well do so.
-        self._process.returncode = self._process.returncode or 0
+        with warnings.catch_warnings():
+            # If it runs on, Popen warns now, and reaps it when it starts another child.
+            warnings.simplefilter("ignore", ResourceWarning)
+            del self._process
 
 
 def connect(config: Config) -> LocalEngine:

@@ -136,6 +136,23 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
     assert s.session.deadline() is None
 
 
+def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver)
+    running, queued = (driver.submit(f, (), (), retries=1)[0] for _ in range(2))
+    s.turn()
+    assert s.leave(worker) == [do.Kill(worker.worker), do.Fork(worker.worker + 1)]
+    other = s.worker()
+    assert runs(other) == [queued]
+    s.post(0, ev.WorkerExited(worker.worker, -9))
+    assert not s.turn(), "there is one worker, as there shall be"
+    s.all_read()
+    other.finish((NONE,), 1.0)
+    s.turn()
+    assert runs(other) == [running]
+
+
 def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
     s = stage(workers=1)
     driver = s.driver()
@@ -236,6 +253,41 @@ def test_a_function_is_sent_once_and_its_bytes_wait_until_the_worker_lets_go(sta
     assert s.turn() == [do.Send(driver.number, do.Release(((value.offset, value.length),)))]
 
 
+def test_a_task_given_back_twice_is_run_once(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), ())[0]
+    s.turn()
+    worker.post(ev.GaveBack((task, task)))
+    s.turn()
+    assert runs(worker) == [task, task], "sent, given back, and sent again"
+
+
+def test_who_wants_an_object_twice_is_told_once(stage: Make) -> None:
+    s = stage()
+    driver, other, worker = s.driver(), s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), ())[0]
+    other.adopt((task,))
+    for _ in range(2):
+        other.post(ev.Want((task,)))
+    s.all_read()
+    worker.finish((NONE,), 1.0)
+    s.turn()
+    assert list(other.inbox) == [do.Ready(task, NONE)]
+
+
+def test_an_object_nobody_made_yet_can_be_dropped_by_who_claims_to_see_it(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), ())[0]
+    driver.post(ev.View(task))
+    driver.drop(task)
+    s.all_read()
+    worker.finish((NONE,), 1.0)
+    s.turn()
+    assert not driver.inbox
+
+
 # -- long chains ----------------------------------------------------------------------------------
 
 
@@ -286,6 +338,8 @@ def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
     assert list(keeper.inbox) == [do.Trim(4 * ALIGN)]
     assert not large.inbox
     assert not small.inbox, "there was room, but somebody else's turn"
+    s.post(0, ev.Tick())
+    assert not s.turn(1), "an answer is due"
     keeper.post(ev.Trimmed(4 * ALIGN, answer=True))
     s.turn()
     assert grants(large) == [(1, 8 * ALIGN)]
@@ -293,6 +347,24 @@ def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
     keeper.post(ev.Trimmed(2 * ALIGN, answer=True))
     s.turn()
     assert grants(small) == [(1, 2 * ALIGN)]
+
+
+@pytest.mark.parametrize("leaves", ["keeper", "asker"])
+def test_who_leaves_while_memory_is_on_its_way_holds_nobody_up(stage: Make, leaves: str) -> None:
+    s = stage(capacity=10 * ALIGN)
+    keeper, asker, third = s.driver(), s.driver(), s.driver()
+    for peer in (keeper, asker, third):
+        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
+    keeper.post(ev.Grow(1, 6 * ALIGN))
+    asker.post(ev.Grow(1, 8 * ALIGN))
+    third.post(ev.Grow(1, 2 * ALIGN))
+    s.turn()
+    assert keeper.inbox[-1] == do.Trim(4 * ALIGN)
+    s.leave({"keeper": keeper, "asker": asker}[leaves])
+    if leaves == "asker":
+        keeper.post(ev.Trimmed(0, answer=True))
+        s.turn()
+    assert grants(third) == [(1, 2 * ALIGN)]
 
 
 def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
@@ -334,13 +406,15 @@ def test_the_last_extent_of_one_who_left_takes_the_segment_along(stage: Make) ->
     maker.post(ev.Opened(segment := maker.id(), 4 * ALIGN))
     maker.post(ev.Grow(1, 4 * ALIGN))
     s.turn()
-    id = maker.put(ev.Value(b"E", segment, ALIGN, ALIGN))
-    reader.adopt((id,))
-    reader.post(ev.Want((id,)))
+    first, last = (maker.put(ev.Value(b"E", segment, n * ALIGN, ALIGN)) for n in (1, 3))
+    reader.adopt((first, last))
+    reader.post(ev.Want((first, last)))
     s.turn()
     assert do.Shared(segment, 4 * ALIGN) in reader.inbox
-    assert s.leave(maker) == [do.Punch(segment, ((0, ALIGN), (2 * ALIGN, 2 * ALIGN)))]
-    reader.drop(id)
+    assert s.leave(maker) == [do.Punch(segment, ((0, ALIGN), (2 * ALIGN, ALIGN)))]
+    reader.drop(first)
+    assert s.turn() == [do.Punch(segment, ((ALIGN, ALIGN),))]
+    reader.drop(last)
     assert s.turn() == [do.Discard(segment)]
 
 
@@ -413,7 +487,7 @@ def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> Non
 
 MINE, THEIRS = 1 << ID_BITS, 2 << ID_BITS
 SEGMENT = MINE + 1
-"""An arena of four pages, of which the first holds `MINE` + 2; the grant is used up by then."""
+"""An arena of four pages, of which the first holds `MINE` + 2; one more page is granted."""
 
 
 def placed(offset: int, length: int = ALIGN, segment: int = SEGMENT) -> ev.Value:
@@ -432,8 +506,8 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(sealed(THEIRS + 9, NONE), id="another's id"),
         pytest.param(sealed(MINE + 2, NONE), id="an object sealed twice"),
         pytest.param(sealed(MINE + 9, placed(0)), id="an extent that is taken"),
-        pytest.param(sealed(MINE + 9, placed(ALIGN)), id="more than was granted"),
-        pytest.param(sealed(MINE + 9, placed(3 * ALIGN, 2 * ALIGN)), id="past the end"),
+        pytest.param(sealed(MINE + 9, placed(ALIGN, ALIGN + 1)), id="more than was granted"),
+        pytest.param(sealed(MINE + 9, placed(4 * ALIGN - 1, 2)), id="past the end"),
         pytest.param(sealed(MINE + 9, placed(ALIGN, 0)), id="an empty extent"),
         pytest.param(sealed(MINE + 9, placed(0, 1, THEIRS + 1)), id="another's arena"),
         pytest.param(sealed(MINE + 9, placed(0, 1, MINE + 5)), id="no arena"),
@@ -445,14 +519,14 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
     ],
 )
 def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
-    s = stage(capacity=3 * ALIGN)
+    s = stage(capacity=4 * ALIGN)
     rogue, honest = s.driver(), s.driver()
     assert (rogue.number, honest.number) == (MINE >> ID_BITS, THEIRS >> ID_BITS)
     honest.post(ev.Opened(honest.id(), 4 * ALIGN))
     honest.post(ev.Grow(1, ALIGN))
     honest.put(NONE)
     rogue.post(ev.Opened(SEGMENT, 4 * ALIGN))
-    rogue.post(ev.Grow(1, ALIGN))
+    rogue.post(ev.Grow(1, 2 * ALIGN))
     s.turn()
     rogue.post(sealed(MINE + 2, placed(0)))
     s.turn()
