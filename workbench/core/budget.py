@@ -33,7 +33,7 @@ class Request:
     client: int
     request: int
     nbytes: int
-    asked: set[int] = field(default_factory=set)  # who has been asked to trim for it: once each
+    spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
 
 
 class Budget:
@@ -52,7 +52,7 @@ class Budget:
         self.arenas: dict[int, Arena] = {}  # by segment
         self._inline_bytes = inline_bytes
         self._queue: deque[Request] = deque()
-        self._trimming: set[int] = set()  # clients whose Trimmed answer is due
+        self._trimming: dict[int, int] = {}  # client whose Trimmed is due → bytes asked of it
 
     @property
     def granted(self) -> int:
@@ -116,7 +116,7 @@ class Budget:
 
     def orphan(self, client: int) -> Iterator[tuple[Arena, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arenas and the gaps between live extents to punch."""
-        self._trimming.discard(client)
+        self._trimming.pop(client, None)
         self._queue = deque(r for r in self._queue if r.client != client)
         for arena in self.arenas.values():
             if arena.owner == client:
@@ -139,8 +139,8 @@ class Budget:
         arena = self.of(client)
         if arena is not None:
             arena.granted = max(arena.live, arena.granted - nbytes)
-        if answer:
-            self._trimming.discard(client)
+        if answer and nbytes < self._trimming.pop(client, 0) and self._queue:
+            self._queue[0].spent.add(client)
 
     def settle(self) -> Iterator[tuple[str, int, int, int]]:
         """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by) or
@@ -162,7 +162,7 @@ class Budget:
             donors = [
                 a for a in self.arenas.values()
                 if a.owner not in (None, head.client) and a.granted > a.live
-                and a.owner not in head.asked
+                and a.owner not in head.spent
             ]  # fmt: skip
             if arena is None or sum(a.granted - a.live for a in donors) < short:
                 self._queue.popleft()
@@ -171,8 +171,7 @@ class Budget:
             for donor in donors:
                 assert donor.owner is not None
                 take = min(short, donor.granted - donor.live)
-                self._trimming.add(donor.owner)
-                head.asked.add(donor.owner)
+                self._trimming[donor.owner] = take
                 yield "trim", donor.owner, 0, take
                 short -= take
                 if short <= 0:
@@ -190,7 +189,7 @@ class Budget:
                 assert arena.granted == arena.live, "memory nobody will use again"
                 assert arena.extents, "an empty arena without an owner"
         assert sum(a.granted for a in self.arenas.values()) <= self.capacity
-        assert self._trimming <= {a.owner for a in self.arenas.values()}
+        assert self._trimming.keys() <= {a.owner for a in self.arenas.values()}
         if self._queue:
             assert self._trimming, "somebody waits for memory, and nobody was asked for it"
 
