@@ -349,6 +349,25 @@ def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
     assert grants(small) == [(1, 2 * ALIGN)]
 
 
+def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
+    """Small objects come unasked, so what would have been enough may not be any more."""
+    s = stage(capacity=10 * ALIGN)
+    keeper, asker = s.driver(), s.driver()
+    for peer in (keeper, asker):
+        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
+    keeper.post(ev.Grow(1, 10 * ALIGN))
+    s.all_read()
+    asker.post(ev.Grow(1, 2 * ALIGN))
+    s.turn()
+    keeper.put(ev.Value(b"P" * 100))
+    keeper.post(ev.Trimmed(2 * ALIGN, answer=True))
+    s.turn()
+    assert list(keeper.inbox) == [do.Trim(2 * ALIGN), do.Trim(100)]
+    keeper.post(ev.Trimmed(ALIGN, answer=True))
+    s.turn()
+    assert grants(asker) == [(1, 2 * ALIGN)]
+
+
 @pytest.mark.parametrize("leaves", ["keeper", "asker"])
 def test_who_leaves_while_memory_is_on_its_way_holds_nobody_up(stage: Make, leaves: str) -> None:
     s = stage(capacity=10 * ALIGN)
