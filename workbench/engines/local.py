@@ -72,11 +72,6 @@ class ServerProcess:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    @property
-    def pid(self) -> int:
-        """Its pid."""
-        return self._process.pid
-
     def reap(self, timeout: float) -> None:
         """Wait for its end. If others still use the session it goes on, as it should."""
         with contextlib.suppress(subprocess.TimeoutExpired):
