@@ -110,9 +110,8 @@ def everywhere(operation: Callable[[], object], afterwards: Callable[[bool], Non
 ARRAY = np.arange(100_000)
 
 
-def test_at_any_place_of_any_call(session: Engine) -> None:
-    """Each call is interrupted at every place where CPython would hear it. Then all is in order:
-    every thread can still read and write, and what the call had taken has been given back."""
+def interrupt_every_call(session: Engine) -> None:
+    """Whatever it makes is gone when it returns, but for the object named ``container``."""
     one = wb.remote(lambda *args: 1)
     wb.put([wb.put(1), wb.put(ARRAY)], name="container")
     held = wb.put(ARRAY)
@@ -149,7 +148,12 @@ def test_at_any_place_of_any_call(session: Engine) -> None:
     for name, operation in operations.items():
         operation()
         assert everywhere(operation, in_order) > 20, name
-    operations = operation = held = one = None  # type: ignore[assignment]
+
+
+def test_at_any_place_of_any_call(session: Engine) -> None:
+    """Each call is interrupted at every place where CPython would hear it. Then all is in order:
+    every thread can still read and write, and what the call had taken has been given back."""
+    interrupt_every_call(session)
     session.unname("container")
     assert eventually(lambda: not session.snapshot().objects)
     wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost

@@ -14,16 +14,17 @@ from workbench.engines.base import Engine
 
 
 def test_ten_thousand_tasks_at_once(session: Engine) -> None:
-    square = wb.remote(lambda i: i * i)
-    refs = [square.remote(i) for i in range(10_000)]
-    ready, rest = wb.wait(refs, num_returns=5_000)
-    assert (len(ready), len(rest)) == (5_000, 5_000)
-    assert wb.get(refs) == [i * i for i in range(10_000)]
-    add = wb.remote(lambda *numbers: sum(numbers))
-    total = add.remote(*[add.remote(*refs[i : i + 100]) for i in range(0, 10_000, 100)])
-    assert wb.get(total) == sum(i * i for i in range(10_000))
-    del refs, ready, rest, total, square
-    add = None  # type: ignore[assignment]
+    def all_of_them() -> None:
+        square = wb.remote(lambda i: i * i)
+        refs = [square.remote(i) for i in range(10_000)]
+        ready, rest = wb.wait(refs, num_returns=5_000)
+        assert (len(ready), len(rest)) == (5_000, 5_000)
+        assert wb.get(refs) == [i * i for i in range(10_000)]
+        add = wb.remote(lambda *numbers: sum(numbers))
+        total = add.remote(*[add.remote(*refs[i : i + 100]) for i in range(0, 10_000, 100)])
+        assert wb.get(total) == sum(i * i for i in range(10_000))
+
+    all_of_them()
     assert eventually(lambda: not session.snapshot().objects)
 
 
@@ -41,8 +42,8 @@ def test_many_refs_of_another_process(session: Engine) -> None:
     assert eventually(lambda: not session.snapshot().objects)
 
 
-def test_three_threads_at_once(session: Engine) -> None:
-    """Each in turn reads for the others, and follows the one that reads."""
+def three_threads() -> list[BaseException]:
+    """Run them to their end; returns what went wrong in any."""
     add = wb.remote(lambda a, b: a + b)
     problems: list[BaseException] = []
 
@@ -63,8 +64,12 @@ def test_three_threads_at_once(session: Engine) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not problems
-    add = None
+    return problems
+
+
+def test_three_threads_at_once(session: Engine) -> None:
+    """Each in turn reads for the others, and follows the one that reads."""
+    assert not three_threads()
     assert eventually(lambda: not session.snapshot().objects)
 
 

@@ -111,12 +111,12 @@ def test_room_that_nobody_uses_goes_to_who_needs_it(session: Engine) -> None:
 
 
 def test_all_of_it_comes_back(session: Engine, processes: Processes) -> None:
-    @wb.remote(num_returns=2)
-    def works(a: Any, b: Any) -> Any:
-        kept = wb.put([a[:1000], array(0.5)])
-        return a + b, [kept, array(1)]
-
     def everything() -> None:
+        @wb.remote(num_returns=2)
+        def works(a: Any, b: Any) -> Any:
+            kept = wb.put([a[:1000], array(0.5)])
+            return a + b, [kept, array(1)]
+
         for i in range(20):
             first, second = works.remote(array(1, i), wb.put(array(1, 1)))
             assert wb.get(first)[0] == i + 1
@@ -125,7 +125,6 @@ def test_all_of_it_comes_back(session: Engine, processes: Processes) -> None:
             assert one.size == MB
 
     everything()
-    works = None  # noqa: F811 - its refs go
     assert eventually(lambda: not session.snapshot().objects)
     snapshot = session.snapshot()
     assert snapshot.live == 0
