@@ -5,6 +5,7 @@ RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip --disable-pip-version-check
 LAB := $(VENV)/.installed-lab
 TEST := $(VENV)/.installed-test
+TORCH := $(VENV)/.installed-torch
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
@@ -28,7 +29,7 @@ test: $(TEST) ## Check style and types, run all tests but the slow ones
 	@$(RUN) mypy
 	@$(RUN) pytest -m 'not slow' $(ARGS)
 
-slow: $(TEST) ## Run the slow tests
+slow: $(TORCH) ## Run the slow tests; installs torch (5 GB) for them
 	@$(RUN) pytest -m slow --timeout 0 $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
@@ -60,6 +61,11 @@ $(TEST): pyproject.toml $(VENV)/pyvenv.cfg
 	@echo 'Installing Workbench and what its tests need into $(VENV).'
 	@$(PIP) install --quiet --editable '.[test]'
 	@touch $(LAB) $@
+
+$(TORCH): $(TEST)
+	@echo 'Installing torch into $(VENV), which is large.'
+	@$(PIP) install --quiet --editable '.[test,torch]'
+	@touch $@
 
 # The first Python that is new enough and can make environments: some distributions ship one that
 # can't. Asking it is the only way to know; pyenv, for one, has commands that only say no.

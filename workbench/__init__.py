@@ -11,11 +11,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench.api import (
+        deregister_serializer,
+        explain_cost,
         free,
         get,
         init,
+        inspect_serializability,
         is_initialized,
         put,
+        register_serializer,
         remote,
         shutdown,
         snapshot,
@@ -28,7 +32,11 @@ _HOME = {
     "Config": "workbench.config",
     "ObjectRef": "workbench.ref",
     **dict.fromkeys(
-        ["free", "get", "init", "is_initialized", "put", "remote", "shutdown", "snapshot", "wait"],
+        [
+            "deregister_serializer", "explain_cost", "free", "get", "init",
+            "inspect_serializability", "is_initialized", "put", "register_serializer", "remote",
+            "shutdown", "snapshot", "wait",
+        ],
         "workbench.api",
     ),
 }
@@ -36,11 +44,15 @@ _HOME = {
 __all__ = [
     "Config",
     "ObjectRef",
+    "deregister_serializer",
+    "explain_cost",
     "free",
     "get",
     "init",
+    "inspect_serializability",
     "is_initialized",
     "put",
+    "register_serializer",
     "remote",
     "shutdown",
     "snapshot",

@@ -8,15 +8,19 @@ from __future__ import annotations
 import atexit
 import functools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import config as config_module
-from workbench import current
+from workbench import current, readonly
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Engine, Exported, TaskOptions
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.serialization.costs import Cost
+    from workbench.serialization.inspection import Inspection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,6 +79,7 @@ def init(
         engine = local.connect(config_module.load(given))
         current.set(engine)
         atexit.register(_leave)
+        readonly.install()
         return engine
 
 
@@ -85,6 +90,7 @@ def shutdown() -> None:
     if engine is not None:
         engine.close()
     atexit.unregister(_leave)
+    readonly.uninstall()
 
 
 def _leave() -> None:
@@ -200,6 +206,100 @@ def wait(
 def free(refs: ObjectRef | Sequence[ObjectRef]) -> None:
     """Free objects now, whoever holds refs to them. Arrays that show one stay valid."""
     engine().free([refs] if isinstance(refs, ObjectRef) else list(refs))
+
+
+def register_serializer(
+    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+) -> None:
+    """Say how instances of a class are to be stored.
+
+    Registered once, in the notebook, it reaches all workers of the session, those still to come
+    too, before any task submitted after it. (Ray's registry is one per process.) The deserializer
+    travels with each object. Plain pickle and cloudpickle in the same process are not changed.
+
+    Parameters
+    ----------
+    cls : type
+        Exactly this class, not its subclasses. Registering again replaces at once.
+    serializer : callable(instance) → data
+        The data can be anything that can be stored; arrays in it are stored without a pickle.
+    deserializer : callable(data) → instance
+
+    Raises
+    ------
+    TypeError
+        If ``cls`` is not a class, or one that pickle takes apart by itself (``list``).
+    SerializationError
+        If one of the functions can't be sent to the workers.
+
+    Examples
+    --------
+    >>> register_serializer(
+    ...     Database, serializer=lambda db: db.path, deserializer=Database
+    ... )  # doctest: +SKIP
+    """
+    engine().register(cls, serializer, deserializer)
+
+
+def deregister_serializer(cls: type) -> None:
+    """Undo `register_serializer`. Nothing happens if the class has none."""
+    current_engine = current.get()
+    if current_engine is not None:
+        current_engine.deregister(cls)
+
+
+def inspect_serializability(value: Any, name: str = "") -> Inspection:
+    """Find all that keeps a value from being serialized: where it is, why, what to do about it.
+
+    Nothing is stored, and no session is needed.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+    name : str
+        What the paths begin with. Default: the value's own name, or its type's.
+
+    Returns
+    -------
+    (ok, failures)
+        ``failures`` are frozen records with ``path``, ``type``, ``why`` and ``advice``, all of
+        them and not just the first. Printed, it is a text; shown in a notebook, a table.
+    """
+    from workbench.serialization.inspection import inspect
+
+    return inspect(value, _reducers(), name)
+
+
+def explain_cost(value: Any, name: str = "") -> Cost:
+    """Where serializing a value spends its bytes and its time, and what would be cheaper.
+
+    The value is really pickled, and what is advised was really tried. Nothing is stored, and no
+    session is needed.
+
+    Parameters
+    ----------
+    value : object
+        Anything that can be serialized. An ObjectRef means the object it refers to.
+    name : str
+        What the paths begin with. Default: its type's name.
+
+    Raises
+    ------
+    SerializationError
+        If something in it can't be serialized.
+    """
+    from workbench.serialization.costs import explain
+
+    if isinstance(value, ObjectRef):
+        value = get(value)
+    return explain(value, _reducers(), name)
+
+
+def _reducers() -> Mapping[type, Callable[[Any], Any]]:
+    found = current.get()
+    # A ref is always storable; `__reduce__` would take it for one that leaves the session.
+    return {ObjectRef: lambda ref: (str, (ref.hex(),))} if found is None else found.reducers()
 
 
 def snapshot() -> Snapshot:

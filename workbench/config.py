@@ -44,6 +44,9 @@ class Config:
         Bytes the store may hold.
     linger : float
         Seconds the session outlives its last driver, unless it says goodbye.
+    pickle_debug : bool
+        Serialize with a pickler in Python, some thirty times slower, which shows the stack of
+        objects when something breaks midway.
     cpus : int
         Processors this process may use.
     """
@@ -52,6 +55,7 @@ class Config:
     workers: int = 1
     memory: int = 1 << 30
     linger: float = 0.0
+    pickle_debug: bool = False
     cpus: int = 1
 
     @property
@@ -132,11 +136,19 @@ def _session(value: Any) -> str:
     return str(value)
 
 
+def _switch(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("0", "1", "true", "false", "yes", "no", "on", "off"):
+        raise ValueError("1 or 0")
+    return text in ("1", "true", "yes", "on")
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "workers": _workers,
     "memory": _bytes,
     "linger": _seconds,
     "session": _session,
+    "pickle_debug": _switch,
 }
 
 

@@ -13,8 +13,8 @@ class WorkbenchError(Exception):
     """Base of everything Workbench raises itself."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of our own stack: the paragraph alone."""
-        return [f"{type(self).__name__}: {self}"]
+        """What IPython shows instead of our own stack: the paragraph and its notes."""
+        return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
 
 
 class ConfigError(WorkbenchError, ValueError):
@@ -45,7 +45,20 @@ class NotDefinedError(WorkbenchError, NameError):
 
 
 class SerializationError(WorkbenchError, TypeError):
-    """An object could not be turned into bytes, or bytes could not be turned into an object."""
+    """An object could not be turned into bytes, or bytes could not be turned into an object.
+
+    Attributes
+    ----------
+    failures : tuple of `workbench.serialization.inspection.Failure`
+        The parts that can't be serialized, as `inspect_serializability` finds them.
+    """
+
+    failures: tuple[Any, ...] = ()
+
+    def __init__(self, message: str = "", failures: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        if failures:
+            self.failures = tuple(failures)
 
 
 class StoreFullError(WorkbenchError, MemoryError):

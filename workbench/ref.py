@@ -60,6 +60,8 @@ class ObjectRef:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """For pickles that aren't the store's: nobody can know who will have them."""
+        self._engine.escaped(self)
         return restore, (self.id, self.session)
 
     def __repr__(self) -> str:

@@ -26,6 +26,11 @@ def human_seconds(s: float) -> str:
     return f"{s:.3g} s"
 
 
+def human_count(n: int) -> str:
+    """1234567 → '1 234 567'."""
+    return f"{n:,}".replace(",", " ")
+
+
 def parse_bytes(text: str) -> int:
     """'8GB' → 8000000000, '512MiB' → 536870912, '1e9' and '1000' as they are.
 

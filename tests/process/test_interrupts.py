@@ -148,6 +148,7 @@ def interrupt_every_call(session: Engine) -> None:
     for name, operation in operations.items():
         operation()
         assert everywhere(operation, in_order) > 20, name
+    wb.free(held)  # else its pickled ref keeps it
 
 
 def test_at_any_place_of_any_call(session: Engine) -> None:

@@ -55,7 +55,7 @@ def test_a_full_store_lists_what_fills_it(session: Engine) -> None:
     assert "20 MB ndarray uint8 (20000000,) named 'named', refs in 1 process(es)" not in rows
     assert "20 MB ndarray uint8 (20000000,) named 'named'" in rows
     assert "16 MB dict (1) refs in 1 process(es)" in rows
-    freed = next(row for row in rows if row.startswith("10 MB result"))
+    freed = next(row for row in rows if row.startswith("10 MB ndarray"))
     assert "already freed" in freed
     assert "arrays that show it in 1 process(es)" in freed
     assert "del" in rows[-1]

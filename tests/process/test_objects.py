@@ -310,10 +310,10 @@ def test_free_of_what_is_still_to_be_made(session: Engine, gate: Gate) -> None:
 
 def test_a_ref_to_what_is_gone(session: Engine) -> None:
     ref = wb.put(1)
-    escaped = pickle.dumps(ref)
+    gone = ref.id
     del ref
     session.snapshot()
-    stale = pickle.loads(escaped)
+    stale = session.adopt(gone)
     with pytest.raises(UnknownObjectError, match="no such object"):
         wb.get(stale)
     with pytest.raises(UnknownObjectError):

@@ -21,14 +21,17 @@ OURS = [
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_ours_survive_pickling_and_show_one_paragraph(kind: type[WorkbenchError]) -> None:
+def test_ours_survive_pickling_and_show_their_notes(kind: type[WorkbenchError]) -> None:
     error = kind("What happened. What to do.")
     error.add_note("a note")
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert str(again) == "What happened. What to do."
     assert again.__notes__ == ["a note"]
-    assert again._render_traceback_() == [f"{kind.__name__}: What happened. What to do."]
+    assert again._render_traceback_() == [
+        f"{kind.__name__}: What happened. What to do.",
+        "a note",
+    ]
 
 
 class NeedsArgumentsError(Exception):

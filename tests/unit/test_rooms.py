@@ -21,12 +21,15 @@ NEUTRAL = {"errors", "units", "config", "ref", "current", "polling"}
 PURE = {"errors", "units"}
 """The neutral ones without a clock, a file or a thread."""
 
+LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
+"""What may be imported inside a function, once an object of its has come."""
+
 # room: (our rooms it may import, other packages it may import)
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE, {"numpy"}),
-    "serialization": (PURE, {"numpy", "cloudpickle"}),
+    "serialization": (PURE, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
         NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base"},
         {"numpy"},
@@ -38,7 +41,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
-        | {"server.settings", "api"},
+        | {"server.settings", "api", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
     ),
     "engines": (
@@ -46,11 +49,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec"},
     ),
     "ipython": (
-        NEUTRAL | {"api", "engines.base", "core.events", "core.snapshot", "worker.cells"},
+        NEUTRAL
+        | {"api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
+        | {"readonly", "serialization"},
         {"IPython"},
     ),
     # top-level modules
-    "api": (NEUTRAL | {"core.snapshot", "engines"}, set()),
+    "api": (NEUTRAL | {"core.snapshot", "engines", "readonly", "serialization"}, set()),
+    "readonly": ({"current", "engines.base"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE, {"platformdirs"}),
@@ -63,7 +69,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
 
 def edges(file: Path) -> Iterator[tuple[int, str]]:
     """(line, absolute name) of all that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    yield from edges_of(ast.parse(file.read_text()), file)
+
+
+def edges_of(tree: ast.AST, file: Path | str = "") -> Iterator[tuple[int, str]]:
+    """The same for a part of it."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -105,6 +116,14 @@ def test_a_file_imports_only_what_its_room_may(file: Path) -> None:
 
 def test_the_table_names_only_rooms_that_exist() -> None:
     assert set(ROOMS) == {room_of(file) for file in FILES}
+
+
+def test_libraries_are_imported_only_once_an_object_of_theirs_has_come() -> None:
+    for file in FILES:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {name.partition(".")[0] for _, name in edges_of(node)}
+                assert not LIBRARIES & names, f"{file}:{node.lineno}"
 
 
 def test_the_core_has_no_clock_no_socket_no_thread() -> None:

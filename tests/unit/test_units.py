@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.units import human_bytes, human_seconds, parse_bytes
+from workbench.units import human_bytes, human_count, human_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,13 @@ def test_bytes(n: float, text: str) -> None:
 )  # fmt: skip
 def test_seconds(s: float, text: str) -> None:
     assert human_seconds(s) == text
+
+
+@pytest.mark.parametrize(
+    ("n", "text"), [(0, "0"), (999, "999"), (1000, "1 000"), (1234567, "1 234 567")]
+)
+def test_counts(n: int, text: str) -> None:
+    assert human_count(n) == text
 
 
 @given(st.integers(1, 10**15))

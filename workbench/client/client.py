@@ -10,47 +10,42 @@ import os
 import secrets
 import socket
 import sys
-import threading
-import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 from workbench.client.connection import Connection
-from workbench.client.failures import refusal_error
+from workbench.client.exports import Export
 from workbench.client.handles import Handles, HandleWatch
+from workbench.client.marshal import Encoded, Marshal, Parts
+from workbench.client.objects import Objects, chunks
 from workbench.client.shield import shield
+from workbench.client.sites import call_site, name_of
 from workbench.client.store import Claims, LocalStore
-from workbench.client.tasks import SLOTTED, pack_arguments
+from workbench.client.tasks import SLOTTED, argument_names, pack_arguments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Exported, OutputSink, TaskOptions
+from workbench.engines.base import Exported, OutputSink, Shown, TaskOptions
 from workbench.errors import (
     ForeignRefError,
     GetTimeoutError,
     SerializationError,
     SessionError,
 )
-from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch
-from workbench.ref import ObjectRef, restore
+from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.registry import check
 from workbench.units import human_bytes
 from workbench.wire.streams import Parcel
 
-INLINE = 16 << 10
-"""Objects up to this many bytes travel inside messages and never touch a segment."""
-
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
-
-CHUNK = 10_000
-"""Most ids in one message."""
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
@@ -77,6 +72,8 @@ class Client:
         Seconds the session shall outlive its last driver.
     threads : int
         Threads for large copies.
+    debug : bool
+        See `Marshal`.
     """
 
     def __init__(
@@ -88,6 +85,7 @@ class Client:
         linger: float = 0.0,
         label: str = "",
         threads: int = 1,
+        debug: bool = False,
     ) -> None:
         self.session = session
         self.workers = 0
@@ -95,20 +93,13 @@ class Client:
         self.output: OutputSink | None = None
         self.joined = True
         self.origin: Callable[[], int] = int
-        self.task = 0  # in a worker: the running task's id; 0 between tasks
+        self.running: do.Run | None = None  # in a worker: its task
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
         self.on_forget: Callable[[int], None] | None = None
         self.on_end: Callable[[str], None] | None = None
         self.blocking: Callable[[], AbstractContextManager[None]] = nullcontext
-        # Guards what is alive here (values, handles, views, futures) where two threads, or a
-        # thread and the reading one, decide on it. Never held while anything is waited for.
-        self._lock = threading.RLock()
-        self._values: dict[int, ev.Value] = {}
-        self._expected: set[int] = set()  # Ready will come without (another) Want
-        self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
         self._answers: dict[int, Any] = {}
-        self._reducers: dict[type, Any] = {}
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
         self._requests = itertools.count(1)
@@ -121,8 +112,11 @@ class Client:
             lambda: next(self._ids),
             threads,
         )
+        side = "on the worker" if worker else "in this process"
+        self.marshal = Marshal(self._store, self._known_capacity, self._check_ref, side, debug)
+        self.objects = Objects(self.connection, self._handles, self._store, self.marshal)
         self._handlers: dict[type, Callable[[Any], None]] = {
-            do.Ready: self._ready,
+            do.Ready: self.objects.ready,
             do.Run: self._run,
             do.Release: self._store.released,
             do.Trim: self._store.trim,
@@ -131,6 +125,7 @@ class Client:
             do.Found: self._found,
             do.Granted: self._granted,
             do.Answer: self._answered,
+            do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
             ev.Output: self._show,
         }
@@ -156,70 +151,22 @@ class Client:
                 "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
                 "on as it is, or put a list of refs."
             )
-        started = time.perf_counter()
+        ref, _, about = self._put(value, name, lambda: {name or name_of(value): value})
+        return ref, about
+
+    def _put(self, value: Any, name: str, parts: Parts) -> tuple[ObjectRef, Encoded, ev.About]:
         claims: Claims = []
         try:
-            stored, serialized = self.encode(value, claims)
-            copied = time.perf_counter() - started - serialized.seconds
-            about = ev.About(
-                codec.describe(value), serialized.inband, serialized.outband, serialized.buffers,
-                serialized.seconds, copied,
-            )  # fmt: skip
-            return self._seal(stored, about, claims, name), about
+            encoded = self.marshal.encode(value, claims, parts)
+            about = encoded.about(codec.describe(value), call_site(self._task_name()))
+            return self._seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
             self._store.give_back(claims)
             raise
 
-    def encode(self, value: Any, claims: Claims) -> tuple[ev.Value, codec.Serialized]:
-        """Serialize a value and bring its bytes where they can be read: inline or in our arena.
-
-        An extent taken for it is added to ``claims``. Until the server knows of it, that list is
-        all that does: whoever gives up passes it to `unclaim`.
-        """
-        inside: list[int] = []
-        serialized = codec.serialize(
-            value, {**self._reducers, ObjectRef: partial(self._reduce_ref, inside)}
-        )
-        contains = tuple(inside)
-        if serialized.inband + serialized.outband <= INLINE:
-            return ev.Value(serialized.inline(), contains=contains), serialized
-        self.wait_welcome()
-        return self._store.write(serialized, contains, self.capacity, claims), serialized
-
     def unclaim(self, claims: Claims) -> None:
         """Give back extents that no object will lie in."""
         self._store.give_back(claims)
-
-    def inline(self, value: Any) -> bytes:
-        """A value's inline header, whatever its size."""
-        reducers = {**self._reducers, ObjectRef: partial(self._reduce_ref, [])}
-        return codec.serialize(value, reducers).inline()
-
-    def read(self, id: int, value: ev.Value) -> Any:
-        """Build an object from where it is said to be."""
-        if not value.segment:
-            return codec.deserialize_inline(value.header)
-        with self._lock, shield():
-            extent = self._open(id, value)
-        return codec.deserialize(value.header, extent)
-
-    def _open(self, id: int, value: ev.Value) -> Bytes:
-        """The object's bytes. Holds ``_lock``, shielded: the server must hear of each view."""
-        extent, new = self._store.open(id, value)
-        if new:
-            self.connection.post(ev.View(id))
-        return extent
-
-    def _seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
-        id = next(self._ids)
-        with shield():
-            ref = self._handles.new(id)
-            self._values[id] = stored
-            self.connection.send(ev.Sealed(id, stored, about, name))
-            claims.clear()  # the server's business now
-        if name:
-            self.connection.flush()  # whoever we tell of the name will find it
-        return ref
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
         """See `Engine.get`.
@@ -233,54 +180,26 @@ class Client:
         WorkbenchError
             Whatever else keeps the object from being there.
         """
-        values = self._values
+        values = self.objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):
             self._check_refs(refs)
-            self._request(ids)
-            missing = iter(ids)
-            waiting = next(missing, None)
-
-            def done() -> bool:
-                nonlocal waiting
-                while waiting is not None and waiting in values:
-                    waiting = next(missing, None)
-                return waiting is None
-
-            if not self._wait(done, timeout):
+            self.objects.request(ids)
+            if not self._wait(self.objects.are_known(ids), timeout):
                 left = sum(id not in values for id in ids)
                 raise GetTimeoutError(
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
-        return [self._load(id, copy) for id in ids]
-
-    def _load(self, id: int, copy: bool) -> Any:
-        value = self._values[id]
-        if value.segment:
-            with self._lock, shield():
-                value = self._values[id]  # Forget may have come: then these bytes are not ours
-                extent = None if value.failed else self._open(id, value)
-            if extent is not None:
-                return codec.deserialize(value.header, extent.copy() if copy else extent)
-        if value.failed:
-            raise self._failure(value)
-        return codec.deserialize_inline(value.header, copy)
-
-    def _failure(self, value: ev.Value) -> BaseException:
-        if value.header[:1] == b"!":
-            return refusal_error(value.header)
-        error = codec.deserialize_inline(value.header)
-        assert isinstance(error, BaseException)
-        return error
+        return [self.objects.load(id, copy) for id in ids]
 
     def wait(
         self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef], list[ObjectRef]]:
         """See `Engine.wait`."""
         self._check_refs(refs)
-        values = self._values
-        self._request([ref.id for ref in refs])
+        values = self.objects.values
+        self.objects.request(ref.id for ref in refs)
         pending = [ref.id for ref in refs if ref.id not in values]
         enough = len(refs) - num_returns
 
@@ -297,35 +216,48 @@ class Client:
     def future(self, ref: ObjectRef) -> Future[Any]:
         """See `Engine.future`."""
         self._check_refs([ref])
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        with self._lock:
-            self._futures.setdefault(ref.id, (ref, []))[1].append(future)
-        if ref.id in self._values:
-            with shield():
-                self._resolve(ref.id)
-        else:
-            self._request([ref.id])
-            self.connection.flush()
-        if self.connection.ended is not None:  # perhaps just now, before it could see the future
-            self._fail_futures(self.connection.ended)
-        return future
+        return self.objects.future(ref)
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """See `Engine.free`."""
         self._check_refs(refs)
-        for chunk in _chunks([ref.id for ref in refs]):
+        for chunk in chunks([ref.id for ref in refs]):
             self.connection.send(ev.Free(chunk))
-            for id in chunk:
-                self._values[id] = ev.refusal("freed", "You freed it. Put it again if you need it.")
+            self.objects.freed(chunk)
 
-    def _request(self, ids: Iterable[int]) -> None:
-        """Have Ready sent for what is neither known nor expected."""
-        expected, values = self._expected, self._values
-        ids = [id for id in ids if id not in values and id not in expected]
-        for chunk in _chunks(ids):
-            self.connection.post(ev.Want(chunk))
-            expected.update(chunk)  # after it: what is expected must have been asked for
+    def adopt(self, id: int) -> ObjectRef:
+        """See `Engine.adopt`."""
+        with self.objects.lock, shield():
+            ref = self._handles.find(id)
+            if ref is None:
+                self.connection.post(ev.Hold((id,)))
+                ref = self._handles.new(id)
+            return ref
+
+    def state(self, ref: ObjectRef) -> str:
+        """See `Engine.state`."""
+        return self.objects.state(ref.id)
+
+    def shown(self, array: Any) -> Shown | None:
+        """See `Engine.shown`."""
+        id = self.objects.shown(array, self.running)
+        if not id:
+            return None if id is None else Shown(0, (), "")
+        record = next((r for r in self.snapshot().objects if r.id == id), None)
+        if record is None:
+            return Shown(id, (), "")
+        return Shown(id, record.names, record.about.type if record.about else "a task's result")
+
+    def _seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
+        id = next(self._ids)
+        with shield():
+            ref = self._handles.new(id)
+            self.objects.values[id] = stored
+            self.connection.send(ev.Sealed(id, stored, about, name))
+            claims.clear()  # the server's business now
+        if name:
+            self.connection.flush()  # whoever we tell of the name will find it
+        return ref
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():
@@ -335,6 +267,33 @@ class Client:
             return done()
         with self.blocking():
             return self.connection.wait_for(done, timeout)
+
+    # -- custom serializers, and refs that leave -------------------------------------------------
+
+    def register(
+        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+    ) -> None:
+        """See `Engine.register`."""
+        self._check_open()
+        custom = check(cls, serializer, deserializer)
+        payload = self.marshal.inline((cls, serializer, deserializer))
+        number = self.marshal.registry.add(custom, self._ids.__next__)
+        self.connection.send(ev.Register(number, payload))
+
+    def deregister(self, cls: type) -> None:
+        """See `Engine.deregister`."""
+        number = self.marshal.registry.remove(cls)
+        if number is not None:
+            self.connection.send(ev.Register(number, b""))
+
+    def reducers(self) -> Mapping[type, Reducer]:
+        """See `Engine.reducers`."""
+        return self.marshal.reducers([])
+
+    def escaped(self, ref: ObjectRef) -> None:
+        """See `Engine.escaped`."""
+        if self.connection.ended is None:
+            self.connection.post(ev.Escape(ref.id, call_site(self._task_name())))
 
     # -- names --------------------------------------------------------------------------------
 
@@ -352,15 +311,6 @@ class Client:
         self.connection.send(ev.Bind(name, 0))
         self.connection.flush()
 
-    def adopt(self, id: int) -> ObjectRef:
-        """See `Engine.adopt`."""
-        with self._lock, shield():
-            ref = self._handles.find(id)
-            if ref is None:
-                self.connection.post(ev.Hold((id,)))
-                ref = self._handles.new(id)
-            return ref
-
     # -- tasks --------------------------------------------------------------------------------
 
     def submit(
@@ -373,26 +323,38 @@ class Client:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
-        handle = function.handle
-        if handle is None or handle[0] is not self:
-            ref, _ = self.put(function.function)
-            function.handle = handle = (self, ref)
+        export = self._exported(function)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         returns = options.num_returns
         ids = [next(self._ids)] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
         del ids[returns:]
-        self._expected.update(ids)
+        self.objects.expect(ids)
         refs = [self._handles.new(id) for id in ids]
         self.connection.send(
             ev.Submit(
-                task, handle[1].id, payload, deps, contains, returns,
+                task, export.ref.id, payload, deps, contains, returns,
                 options.name or function.name, self.origin(), options.max_retries,
             )
         )  # fmt: skip
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return refs
+
+    def _exported(self, function: Exported) -> Export:
+        """The function as it is stored; stored again if what it refers to is no longer the same."""
+        handle = function.handle
+        if handle is not None and handle[0] is self and handle[1].is_current():
+            return handle[1]  # type: ignore[no-any-return]
+        ref, encoded, _ = self._put(
+            function.function, "", lambda: {function.name: function.function}
+        )
+        export = Export(ref, encoded.serialized.globals_read)
+        function.handle = self, export
+        return export
+
+    def _task_name(self) -> str:
+        return "" if self.running is None else self.running.name
 
     def _consecutive_ids(self, count: int) -> list[int]:
         """Fresh ids for one task's results. Another thread may take ids in between: try again."""
@@ -408,13 +370,11 @@ class Client:
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []
         try:
-            stored, serialized = self.encode(packed, claims)
+            encoded = self.marshal.encode(packed, claims, lambda: argument_names(args, kwargs))
+            stored = encoded.stored
             if not stored.segment:
                 return stored.header, deps, stored.contains, None
-            about = ev.About(
-                "arguments", serialized.inband, serialized.outband, serialized.buffers,
-                serialized.seconds, 0.0,
-            )  # fmt: skip
+            about = encoded.about("arguments", call_site(self._task_name()))
             ref = self._seal(stored, about, claims)
         except BaseException:
             self._store.give_back(claims)
@@ -426,12 +386,13 @@ class Client:
 
         What is shown while no task runs goes nowhere a person would look for it: it is dropped.
         """
-        if not self.task:
+        run = self.running
+        if run is None:
             return
         if len(data) > MOST_SHOWN:
             size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
             kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
-        self.connection.post(ev.Output(self.task, kind, data))
+        self.connection.post(ev.Output(run.task, kind, data))
 
     # -- the session --------------------------------------------------------------------------
 
@@ -440,21 +401,14 @@ class Client:
         """See `Engine.ended`."""
         return self.connection.ended
 
+    def _known_capacity(self) -> int:
+        self.wait_welcome()
+        return self.capacity
+
     def wait_welcome(self) -> None:
         """Read until the server has told us the session's name and size."""
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
-
-    def state(self, ref: ObjectRef) -> str:
-        """See `Engine.state`."""
-        value = self._values.get(ref.id)
-        if value is None:
-            if self.connection.ended is not None:
-                return "session over"
-            return "pending" if ref.id in self._expected else "in the store"
-        if value.failed:
-            return "failed"
-        return "ready"
 
     def snapshot(self) -> Snapshot:
         """See `Engine.snapshot`."""
@@ -474,7 +428,7 @@ class Client:
         self._ended("The session was shut down.")
         self._store.close()
         self._handles.close()
-        self._values.clear()
+        self.objects.close()
 
     def _ask(self, question: Callable[[int], Any]) -> Any:
         """Send a question, read until its answer."""
@@ -498,16 +452,17 @@ class Client:
 
     def _check_refs(self, refs: Sequence[ObjectRef]) -> None:
         for ref in refs:
-            if not isinstance(ref, ObjectRef):
-                raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
-            if ref._engine is not self:
-                if ref.session == self.session:
-                    continue
-                raise ForeignRefError(
-                    f"{ref.hex()} belongs to session {ref.session!r}, and this is "
-                    f"{self.session!r}. A ref is good only inside its own session."
-                )
+            self._check_ref(ref)
         self._check_open()
+
+    def _check_ref(self, ref: ObjectRef) -> None:
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
+        if ref._engine is not self and ref.session != self.session:
+            raise ForeignRefError(
+                f"{ref.hex()} belongs to session {ref.session!r}, and this is "
+                f"{self.session!r}. A ref is good only inside its own session."
+            )
 
     # -- what is sent -----------------------------------------------------------------------------
 
@@ -528,18 +483,17 @@ class Client:
             if drops:
                 messages.append(ev.Drop(tuple(drops)))
                 drops.clear()
+            loaded = self.marshal.report(self._is_of_interest)
+            if loaded is not None:
+                messages.append(loaded)
 
         for message in queued:
             if type(message) is HandleWatch:
                 drops.extend([message.id] * message.grants)
-                with self._lock:
-                    if self._handles.buried(message):
-                        self._values.pop(message.id, None)
-                        self._expected.discard(message.id)
+                self.objects.buried(message)
             elif type(message) is Watch:
                 unviews.append(message.id)
-                with self._lock:
-                    self._store.buried(message)
+                self.objects.buried(message)
             else:
                 if type(message) is ev.Ask or type(message) is ev.Grow:
                     bury()  # the answer is to know of it
@@ -548,10 +502,9 @@ class Client:
         bury()  # together, after the rest: a drop may come late
         return _texts_joined(messages) if shows else messages
 
-    def _reduce_ref(self, inside: list[int], ref: ObjectRef) -> tuple[Any, ...]:
-        self._check_refs([ref])
-        inside.append(ref.id)
-        return restore, (ref.id, self.session)
+    def _is_of_interest(self, id: int) -> bool:
+        """Whether what loading it cost is worth a message: not what was put, read and dropped."""
+        return id in self.objects.values or id >> ID_BITS != self._hello.prefix
 
     # -- what the server says: the reading thread -------------------------------------------------
 
@@ -561,31 +514,12 @@ class Client:
         else:
             self._handlers[type(message)](message)
 
-    def _ready(self, message: do.Ready) -> None:
-        id = message.object
-        self._expected.discard(id)
-        with self._lock:
-            if self._handles.alive(id):
-                self._values[id] = message.value
-        if id in self._futures:
-            self._resolve(id)
-
-    def _resolve(self, id: int) -> None:
-        with self._lock:
-            ref, futures = self._futures.pop(id, (None, []))
-        for future in futures:
-            try:
-                future.set_result(self._load(id, copy=False))
-            except BaseException as error:
-                future.set_exception(error)
-        del ref
-
     def _answered(self, message: Any) -> None:
         self._answer(message.request, message)
 
     def _found(self, message: do.Found) -> None:
         # It carries a hold, so there is a handle for it even if nobody waits any more.
-        with self._lock:
+        with self.objects.lock:
             ref = self._handles.grant(message.object) if message.object else None
         self._answer(message.request, ref)
 
@@ -608,11 +542,7 @@ class Client:
 
     def _forget(self, message: do.Forget) -> None:
         for id in message.objects:
-            with self._lock:
-                if self._handles.alive(id):
-                    text = "It was freed while this ref was still held. Put it again if need be."
-                    self._values[id] = ev.refusal("freed", text)
-                self.connection.post(ev.Unview((id,)))
+            self.objects.forget(id)
             if message.unused and self.on_forget is not None:
                 self.on_forget(id)
 
@@ -625,22 +555,9 @@ class Client:
 
     def _ended(self, reason: str) -> None:
         """The connection is gone, or we leave: nothing pending will ever come."""
-        self._fail_futures(reason)
+        self.objects.end(reason)
         if self.on_end is not None:
             self.on_end(reason)
-
-    def _fail_futures(self, reason: str) -> None:
-        while self._futures:
-            try:
-                _, (_, futures) = self._futures.popitem()
-            except KeyError:
-                break
-            for future in futures:
-                future.set_exception(SessionError(reason))
-
-
-def _chunks(ids: list[int]) -> Iterable[tuple[int, ...]]:
-    return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
 
 
 def _texts_joined(messages: list[Any]) -> list[Any]:

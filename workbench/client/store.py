@@ -87,6 +87,10 @@ class LocalStore:
         """The object's bytes, read-only, and whether this is a new view."""
         return self._views.open(id, value.segment, value.offset, value.length)
 
+    def shown_by(self, array: Any) -> int | None:
+        """The object in a segment whose bytes an array shows."""
+        return self._views.shown_by(array)
+
     # -- writing ------------------------------------------------------------------------------
 
     def write(

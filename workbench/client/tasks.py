@@ -33,13 +33,22 @@ def pack_arguments(
     return packed, refs
 
 
+def argument_names(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person calls the arguments: for errors."""
+    return {**{f"argument {i}": value for i, value in enumerate(args, 1)}, **kwargs}
+
+
+def slot_names(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[int, str]:
+    """The same for the arguments that came as refs, by the number of their slot."""
+    named = argument_names(*packed)
+    return {value.number: name for name, value in named.items() if type(value) is Slot}
+
+
 def fill_slots(
     packed: tuple[tuple[Any, ...], dict[str, Any]], values: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with each slot's value in its place."""
     args, kwargs = packed
-    if not values:
-        return args, kwargs
 
     def fill(value: Any) -> Any:
         return values[value.number] if type(value) is Slot else value

@@ -1,8 +1,9 @@
 """The objects of a session and the pins that hold them. Decides when an object dies; no budget.
 
 Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task that needs it,
-an object that contains it. A ``view`` doesn't keep it alive, but its bytes stay in place until
-the last view is gone. No alive pin → freed at once.
+an object that contains it, a ref that was pickled outside the store (``escaped``). A ``view``
+doesn't keep it alive, but its bytes stay in place until the last view is gone. No alive pin →
+freed at once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from workbench.core.schedule import Task
 
 
+MOST_SITES = 20
+"""Places remembered at which refs to one object escaped."""
+
+
 class State(Enum):
     """An object's life. There is no way back."""
 
@@ -31,8 +36,10 @@ class Entry:
 
     __slots__ = (
         "about",
+        "escapes",
         "holds",
         "id",
+        "load_seconds",
         "names",
         "parents",
         "state",
@@ -48,10 +55,12 @@ class Entry:
         self.state = State.PENDING
         self.value: Value | None = None
         self.about: About | None = None
+        self.load_seconds = 0.0  # of its first reading; 0 until there was one
         self.holds: dict[int, int] = {}  # client → number of holds
         self.names: tuple[str, ...] = ()
         self.tasks = 0  # pins by tasks that aren't done
         self.parents = 0  # objects that contain it
+        self.escapes: tuple[str, ...] = ()  # where refs to it were pickled outside the store
         self.viewers: dict[int, int] = {}  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
         self.waiting: tuple[Task, ...] = ()  # those that start when it is ready
@@ -59,7 +68,7 @@ class Entry:
     @property
     def alive(self) -> bool:
         """Whether any pin keeps it."""
-        return bool(self.holds or self.names or self.tasks or self.parents)
+        return bool(self.holds or self.names or self.tasks or self.parents or self.escapes)
 
 
 class Catalog:
@@ -169,6 +178,16 @@ class Catalog:
         entry.tasks -= 1
         self.settle(entry)
 
+    def escape(self, entry: Entry, site: str) -> None:
+        """A ref to it is in bytes nobody can watch: it stays until it is freed."""
+        known = site in entry.escapes or len(entry.escapes) == MOST_SITES
+        if entry.state is not State.FREED and not known:
+            entry.escapes += (site,)
+
+    def loaded(self, entry: Entry, seconds: float) -> None:
+        """It was read, in that time. The first reading counts."""
+        entry.load_seconds = entry.load_seconds or seconds
+
     def bind(self, name: str, entry: Entry | None) -> None:
         """``name`` means this object from now on (None: means nothing)."""
         old = self.named(name)
@@ -201,7 +220,7 @@ class Catalog:
         """
         for name in entry.names:
             del self._names[name]
-        entry.names = ()
+        entry.names = entry.escapes = ()
         if entry.state is State.READY:
             for client in entry.holds:
                 self.view(entry, client)
@@ -255,6 +274,7 @@ class Catalog:
             assert entry.tasks >= 0
             if entry.state is State.FREED:
                 assert not entry.names, "a name of nothing"
+                assert not entry.escapes
                 assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
             else:
                 assert entry.alive

@@ -45,7 +45,10 @@ def refusal(code: str, text: str) -> Value:
 
 
 class About(Event):
-    """What a put cost and what it stored. Sizes in bytes, times in seconds."""
+    """What a put cost and what it stored. Sizes in bytes, times in seconds.
+
+    ``site`` is where it stands in a person's code.
+    """
 
     type: str
     inband: int
@@ -187,11 +190,15 @@ class Submit(Event, tag=15):
 
 
 class Done(Event, tag=16):
-    """The task ended; one value per result. ``seconds`` is how long the function ran."""
+    """The task ended; one value per result. ``seconds`` is how long the function ran.
+
+    ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
+    """
 
     task: int
     values: tuple[Value, ...]
     seconds: Seconds
+    abouts: tuple[About | None, ...] = ()
 
 
 class Output(Event, tag=17):
@@ -226,9 +233,34 @@ class Ask(Event, tag=21):
     what: str = "sync"
 
 
+class Register(Event, tag=22):
+    """All workers shall use this custom serializer; an empty payload takes it back.
+
+    ``serializer`` is the sender's own number for it, ``payload`` is opaque.
+    """
+
+    serializer: int
+    payload: bytes
+
+
+class Escape(Event, tag=23):
+    """A ref to the object was pickled outside the store at ``site``; whoever has it may come."""
+
+    object: int
+    site: str
+
+
+class Loaded(Event, tag=24):
+    """How long the sender's first reading of each object took."""
+
+    objects: tuple[int, ...]
+    seconds: tuple[Seconds, ...]
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
+    | Register | Escape | Loaded
 )  # fmt: skip
 """What a client may send."""
 

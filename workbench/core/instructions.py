@@ -104,9 +104,16 @@ class Answer(Instruction, tag=11):
     snapshot: Snapshot | None = None
 
 
+class Registered(Instruction, tag=12):
+    """Use this custom serializer from now on; an empty payload takes it back. See Register."""
+
+    serializer: int
+    payload: bytes
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Output
+    | Answer | Registered | Output
 )  # fmt: skip
 """What the server may send. Output is forwarded as it came."""
 

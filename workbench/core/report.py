@@ -66,6 +66,8 @@ def _object(entry: Entry) -> ObjectRecord:
         viewers=tuple(entry.viewers),
         tasks=entry.tasks,
         parents=entry.parents,
+        escapes=entry.escapes,
+        load_seconds=entry.load_seconds,
     )
 
 
@@ -90,6 +92,8 @@ def _why(entry: Entry) -> str:
         reasons.append(f"needed by {entry.tasks} task(s)")
     if entry.parents:
         reasons.append(f"inside {entry.parents} object(s)")
+    if entry.escapes:
+        reasons.append(f"a ref pickled at {entry.escapes[0]}")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
     if entry.state is State.FREED:

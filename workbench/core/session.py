@@ -70,6 +70,7 @@ class Session:
         self._releases: dict[int, list[tuple[int, int]]] = {}
         self._failing: deque[tuple[Task, ev.Value]] = deque()
         self._functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
+        self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
         self._handlers: dict[type, Callable[[Client, Any], None]] = {
             ev.Bye: self._bye,
             ev.Opened: self._opened,
@@ -91,6 +92,9 @@ class Session:
             ev.Blocked: self._blocked,
             ev.Unblocked: self._unblocked,
             ev.Ask: self._ask,
+            ev.Register: self._register,
+            ev.Escape: self._escape,
+            ev.Loaded: self._loaded,
             ev.Left: self._left,
         }
 
@@ -195,6 +199,9 @@ class Session:
         self._prefixes.add(hello.prefix)
         self.clients[number] = Client(number, hello)
         self._send(number, do.Welcome(self.name, self.pool.target, self.budget.capacity))
+        if hello.worker:
+            for serializer, payload in self._serializers.items():
+                self._send(number, do.Registered(serializer, payload))
         return None
 
     def _bye(self, client: Client, event: ev.Bye) -> None:
@@ -331,6 +338,17 @@ class Session:
                 self._tell(watcher, entry)
             for task in waiting:
                 self._fail(task, ev.refusal("freed", "An argument of the task was freed."))
+
+    def _escape(self, client: Client, event: ev.Escape) -> None:
+        entry = self.catalog.get(event.object)
+        if entry is not None:
+            self.catalog.escape(entry, event.site)
+
+    def _loaded(self, client: Client, event: ev.Loaded) -> None:
+        for id, seconds in zip(event.objects, event.seconds, strict=False):
+            entry = self.catalog.get(id)
+            if entry is not None:
+                self.catalog.loaded(entry, seconds)
 
     def _find(self, client: Client, event: ev.Find) -> None:
         entry = self.catalog.named(event.name)
@@ -475,20 +493,23 @@ class Session:
         task = worker.sent.get(event.task) if worker is not None else None
         if worker is None or task is None or len(event.values) != task.submit.returns:
             return self._hang_up(client.number, "done with a task it was not given")
+        abouts = event.abouts or (None,) * len(event.values)
+        if len(abouts) != len(event.values):
+            return self._hang_up(client.number, "results it says too little of")
         if not self.budget.admits(client.number, event.values):
             return self._hang_up(client.number, "an extent that is not its own")
         self.schedule.finish(task, event.seconds)
         if not worker.sent:
             worker.since = self._now
-        for id, value in zip(task.results, event.values, strict=True):
-            self._result(id, value)
+        for id, value, about in zip(task.results, event.values, abouts, strict=True):
+            self._result(id, value, about)
         self._unpin(task)
         return None
 
-    def _result(self, id: int, value: ev.Value) -> None:
+    def _result(self, id: int, value: ev.Value, about: ev.About | None = None) -> None:
         entry = self.catalog.get(id)
         if entry is not None and entry.state is State.PENDING:
-            self._seal(entry, value)
+            self._seal(entry, value, about)
         elif value.segment:  # nobody waits for it any more
             self.budget.seal(value.segment, value.offset, value.length)
             self._release(value)
@@ -576,6 +597,17 @@ class Session:
                 self._fail(tasks.pop(0), ev.refusal("crashed", text))
         self.schedule.give_back(tasks)
         self._abandon(tasks)
+
+    def _register(self, client: Client, event: ev.Register) -> None:
+        """Workers learn of it before any task that is submitted after it."""
+        if not self._owns(client, event.serializer):
+            return
+        self._serializers.pop(event.serializer, None)
+        if event.payload:
+            self._serializers[event.serializer] = event.payload
+        for number in self.schedule.by_client:
+            if number != client.number:
+                self._send(number, do.Registered(event.serializer, event.payload))
 
     # -- questions ----------------------------------------------------------------------------
 

@@ -12,7 +12,11 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectRecord(Record):
-    """One object. ``size`` in bytes; ``where``: inline, memory or pending; pins by reason."""
+    """One object. ``size`` in bytes; ``where``: inline, memory or pending; pins by reason.
+
+    ``escapes`` are the places where refs to it were pickled outside the store;
+    ``load_seconds`` is what its first reading took, 0 until there was one.
+    """
 
     id: int
     state: str
@@ -24,6 +28,8 @@ class ObjectRecord(Record):
     viewers: tuple[int, ...]
     tasks: int
     parents: int
+    escapes: tuple[str, ...] = ()
+    load_seconds: float = 0.0
 
 
 class WorkerRecord(Record):

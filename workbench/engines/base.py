@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About
 from workbench.core.snapshot import Snapshot
@@ -41,6 +41,17 @@ class Exported:
         self.function = function
         self.name = name
         self.handle: tuple[Engine, Any] | None = None
+
+
+class Shown(NamedTuple):
+    """The object whose bytes an array shows.
+
+    ``id`` is 0 for an argument that came by value; ``about`` says in a few words what it is.
+    """
+
+    id: int
+    names: tuple[str, ...]
+    about: str
 
 
 class Engine(Protocol):
@@ -90,6 +101,28 @@ class Engine(Protocol):
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """Drop the objects, whatever pins them."""
+        ...
+
+    def register(
+        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+    ) -> None:
+        """Serialize instances of exactly this class so, here and in all workers."""
+        ...
+
+    def deregister(self, cls: type) -> None:
+        """Don't any more. Nothing happens if it wasn't registered."""
+        ...
+
+    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
+        """The reducers this process uses before pickle's own, by exact type."""
+        ...
+
+    def escaped(self, ref: ObjectRef) -> None:
+        """The ref is being pickled outside the store: its object stays until it is freed."""
+        ...
+
+    def shown(self, array: Any) -> Shown | None:
+        """The object whose bytes an array (or memoryview) shows; None if they are its own."""
         ...
 
     def find(self, name: str) -> ObjectRef | None:

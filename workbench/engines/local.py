@@ -42,7 +42,10 @@ class LocalEngine(Client):
         self._process = process
         self._linger = config.linger
         label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
-        super().__init__(sock, session, linger=config.linger, label=label, threads=config.cpus)
+        super().__init__(
+            sock, session, linger=config.linger, label=label, threads=config.cpus,
+            debug=config.pickle_debug,
+        )  # fmt: skip
         if process is not None:  # what its Welcome will say
             self.joined = False
             self.workers, self.capacity = config.workers, config.memory
@@ -130,6 +133,7 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             workers=config.workers,
             capacity=config.memory,
             threads=config.threads,
+            pickle_debug=config.pickle_debug,
             path=tuple(p or os.getcwd() for p in sys.path),
         )
         process = subprocess.Popen(

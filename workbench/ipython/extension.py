@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import wait
 from typing import Any
 
-from workbench import api, current
+from workbench import api, current, readonly
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
 from workbench.ipython.magics import BarePut, WorkbenchMagics
@@ -31,11 +31,14 @@ class Extension:
         self._shell.ast_transformers.append(self._bare_put)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
+        self._before = self._shell.custom_exceptions, self._shell.CustomTB
+        self._shell.set_custom_exc(readonly.KINDS, self._show_error)
         current.watch(self._meet)
 
     def detach(self) -> None:
         """Leave the shell as it was."""
         current.watch(None)
+        self._shell.custom_exceptions, self._shell.CustomTB = self._before
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
         self._shell.ast_transformers.remove(self._bare_put)
@@ -49,6 +52,16 @@ class Extension:
         """Whoever starts the session, its output comes to the cells of this shell."""
         engine.output = self._router.sink
         engine.origin = self._router.origin
+
+    def _show_error(
+        self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
+    ) -> Any:
+        """A cell's error of a kind that a write to a stored array may be."""
+        readonly.explain(error)
+        others, show = self._before
+        if isinstance(error, others):
+            return show(kind, error, tb, tb_offset=tb_offset)
+        return shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
 
     def _cell_ended(self, result: Any = None) -> None:
         self._magics.bindings.prune(self._shell.user_ns)

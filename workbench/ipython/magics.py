@@ -8,7 +8,7 @@ import difflib
 import re
 import sys
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -22,6 +22,10 @@ from workbench.ipython.cells import analyse
 from workbench.ipython.output import Router
 from workbench.ipython.status import put_line, started_line, status_text
 from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.serialization.costs import Cost
+    from workbench.serialization.inspection import Inspection
 
 BODY = 2
 """The line of a cell on which the body of a cell magic begins."""
@@ -92,6 +96,37 @@ class WorkbenchMagics(Magics):
             self.shell.user_ns[target] = value
             if not args.copy:
                 self.bindings.note(target, value, ref)
+
+    # -- %inspect and %cost -------------------------------------------------------------------
+
+    @magic_arguments()
+    @argument("what", nargs="+", help="a variable, or an expression")
+    @line_magic
+    def inspect(self, line: str) -> Inspection:
+        """Find all that keeps a value from being stored or sent: where, why, what to do."""
+        return api.inspect_serializability(*self._examined(self.inspect, line))
+
+    @magic_arguments()
+    @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
+    @line_magic
+    def cost(self, line: str) -> Cost:
+        """Show where storing a value spends its bytes and its time, and what would be cheaper."""
+        return api.explain_cost(*self._examined(self.cost, line))
+
+    def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
+        """The value a line names, and what to call it."""
+        expression = as_written(line, parse(magic, line).what)
+        if not expression.isidentifier():
+            return self.shell.ev(expression), expression
+        value = self.shell.user_ns.get(expression, self)
+        if value is self:
+            ref = api.engine().find(expression) if api.is_initialized() else None
+            if ref is None:
+                raise self._missing([expression], "the notebook or the store", self.shell.user_ns)
+            value = api.get(ref)
+        return value, expression
+
+    # -- helpers of %put and %get -----------------------------------------------------------------
 
     def _variable(self, name: str) -> Any:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from dataclasses import dataclass
 
 PAGE = mmap.PAGESIZE
@@ -65,9 +66,45 @@ def create(size: int) -> Descriptors:
     return create_memfd(size) if hasattr(os, "memfd_create") else create_file(size)
 
 
-def map_readonly(fd: int, size: int) -> mmap.mmap:
+class ReadOnly(mmap.mmap):
+    """A whole segment, mapped read-only, which can be mapped once more for private changes."""
+
+    fd: int
+
+    def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
+        """A range of it whose pages are copied as soon as, and only if, they are written.
+
+        Parameters
+        ----------
+        offset, length
+            In bytes.
+        keeps : object
+            Lives as long as the new mapping: whatever keeps these bytes from being reused.
+
+        Returns
+        -------
+        (mapping, start)
+            The range begins at ``start`` of the mapping: mappings begin with a page.
+        """
+        start = offset % PAGE
+        mapping = _Private(
+            self.fd, start + length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
+            offset=offset - start,
+        )  # fmt: skip
+        mapping.keeps = keeps
+        return mapping, start
+
+
+class _Private(mmap.mmap):
+    keeps: object
+
+
+def map_readonly(fd: int, size: int) -> ReadOnly:
     """The whole segment, read-only. The mapping ends with the last array made from it."""
-    return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+    mapping = ReadOnly(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+    mapping.fd = os.dup(fd)
+    weakref.finalize(mapping, os.close, mapping.fd)
+    return mapping
 
 
 def map_writable(fd: int, size: int) -> mmap.mmap:

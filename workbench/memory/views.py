@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,13 @@ class Watch(weakref.ref[Any]):
         self, target: Any, callback: Callback, id: int, alarm: Callback | None = None
     ) -> None:
         super().__init__(target, callback)  # type: ignore[call-arg]
+
+
+def bases(array: Any) -> Iterator[Any]:
+    """An array or memoryview, what it shows, what that shows, and so on."""
+    while array is not None:
+        yield array
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
 
 
 class Views:
@@ -101,6 +108,14 @@ class Views:
         """Whether a view of the object lives."""
         watch = self._live.get(id)
         return watch is not None and watch() is not None
+
+    def shown_by(self, array: Any) -> int | None:
+        """The object whose bytes an array, or a slice of a slice of one, shows."""
+        owners = {id(watch()): number for number, watch in list(self._live.items())}
+        for base in bases(array):
+            if type(base) is np.ndarray and id(base) in owners:
+                return owners[id(base)]
+        return None
 
     def close(self) -> None:
         """Let go of everything. A mapping with living views goes when they do."""

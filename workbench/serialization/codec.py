@@ -5,91 +5,157 @@ A header is opaque to everyone else. Its first byte says what follows:
 ====  ======================================================================================
 N     ``None``
 P     a pickle, all in band
-B     a pickled pair: a pickle stream and its out-of-band buffers (small, inline)
-A     a pickled ``(dtype, shape, order)``, then a plain array's bytes (small, inline)
-E     a pickled list of lengths: an extent with a pickle stream after its buffers
-F     a pickled ``(dtype, shape, order)``: an extent that is a plain array
+E     a pickled list of lengths: those of the buffers, then the pickle stream's
+F     a pickled ``(dtype, shape, order)``: the bytes are a plain array's
+e, f  as E and F, and the bytes themselves follow: an inline object
 !     not ours: a refusal of the core's, ``!code\\ntext``
 ====  ======================================================================================
 
-In an extent each buffer begins at a multiple of 64 bytes, the pickle stream comes last.
+The bytes lie in an extent: each buffer begins at a multiple of 64, the pickle stream comes last.
+Inline they follow the header, each at a multiple of 16.
 """
 
 from __future__ import annotations
 
-import io
 import pickle
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import SerializationError, WorkbenchError
-from workbench.serialization.pickler import Pickler, Reducer
+from workbench.errors import ForeignRefError, SerializationError, StoreFullError, WorkbenchError
+from workbench.serialization.arrays import Array, Reducer, out_of_band
+from workbench.serialization.debugging import DebugPickler
+from workbench.serialization.failures import cannot_pickle, cannot_rebuild
+from workbench.serialization.pickler import GlobalsRead, Pickler
+from workbench.units import human_bytes
 
 BUFFER_ALIGN = 64
 """A cache line, and the widest vector register: what numpy's own allocator aims at."""
 
-Array = npt.NDArray[Any]
+INLINE_ALIGN = 16
+"""What malloc gives, so that arrays in a message's bytes are aligned for any number."""
+
+LARGE_PIECE = 1 << 20
+"""Bytes of a piece of the stream from which it is stored as it is, instead of joined."""
 
 _NONE = b"N"
+_LENGTH = struct.Struct("<I")
+
+
+class Where(NamedTuple):
+    """What an object is called, and where it is being read, should that fail."""
+
+    name: str = "object"
+    side: str = "in this process"
+
+
+_SOMEWHERE = Where()
 
 
 @dataclass(slots=True)
 class Serialized:
     """A value taken apart; the buffers still belong to the value.
 
-    ``size`` is what the buffers and the stream need in an extent, ``inband`` and ``outband``
-    the bytes of each kind.
+    Attributes
+    ----------
+    type : str
+        The value's, as a person calls it.
+    array : bytes
+        Of a plain array: dtype, shape and order, pickled. Else empty.
+    buffers : list of array
+        What went out of band, of any strides.
+    stream : list of bytes-like
+        The pickle, in pieces; empty for a plain array.
+    seconds : float
+        How long it took.
+    globals_read : list of GlobalsRead
+        Of the functions in it that were pickled by value.
     """
 
     type: str
-    kind: bytes
-    meta: bytes
-    parts: list[Array] = field(default_factory=list)
+    array: bytes = b""
+    buffers: list[Array] = field(default_factory=list)
+    stream: list[Any] = field(default_factory=list)
     seconds: float = 0.0
     inband: int = 0
     outband: int = 0
+    globals_read: list[GlobalsRead] = field(default_factory=list)
 
     @property
     def size(self) -> int:
         """Bytes of an extent that holds it."""
-        return sum(_aligned(p.nbytes) for p in self.parts)
-
-    @property
-    def buffers(self) -> int:
-        """How many buffers went out of band."""
-        return len(self.parts) - (self.kind == b"E")
-
-    def inline(self) -> bytes:
-        """Everything in one header."""
-        if self.kind == b"F":
-            return b"A" + pickle.dumps((self.meta, self.parts[0].tobytes()), 5)
-        if self.kind != b"E":
-            return self.kind + self.meta
-        *buffers, stream = self.parts
-        if not buffers:
-            return b"P" + stream.tobytes()
-        return b"B" + pickle.dumps((stream.tobytes(), [b.tobytes() for b in buffers]), 5)
+        return sum(_aligned(b.nbytes) for b in self.buffers) + sum(map(len, self.stream))
 
     def header(self) -> bytes:
         """What a reader of the extent needs besides the extent."""
-        return self.kind + self.meta
+        if self.array:
+            return b"F" + self.array
+        return b"E" + pickle.dumps([*(b.nbytes for b in self.buffers), self.inband], 5)
 
-    def layout(self) -> list[tuple[int, Array]]:
-        """Where in the extent each part goes."""
-        places = []
-        offset = 0
-        for part in self.parts:
-            places.append((offset, part))
-            offset += _aligned(part.nbytes)
-        return places
+    def inline(self) -> bytes:
+        """Everything in one header."""
+        if not self.buffers:
+            return b"".join([b"P", *self.stream]) if self.stream else _NONE
+        header = self.header()
+        pieces = [header[:1].lower(), _LENGTH.pack(len(header) - 1), header[1:]]
+        end = len(header) + _LENGTH.size
+        for offset, part in self.layout(INLINE_ALIGN, _aligned(end, INLINE_ALIGN)):
+            pieces += [bytes(offset - end), part.tobytes()]
+            end = offset + part.nbytes
+        return b"".join(pieces)
+
+    def layout(self, align: int = BUFFER_ALIGN, offset: int = 0) -> Iterator[tuple[int, Array]]:
+        """Where in the extent each part goes: (offset in bytes, array of any strides)."""
+        for buffer in self.buffers:
+            yield offset, buffer
+            offset += _aligned(buffer.nbytes, align)
+        small: list[Any] = []  # neighbours, to be joined
+        for piece in [*self.stream, b""]:
+            if piece and len(piece) < LARGE_PIECE:
+                small.append(piece)
+                continue
+            for run in (b"".join(small), piece):
+                if run:
+                    yield offset, np.frombuffer(run, np.uint8)
+                    offset += len(run)
+            small.clear()
 
 
-def serialize(value: Any, reducers: Mapping[type, Reducer]) -> Serialized:
+class _Sink:
+    """Where the pickler writes: pieces, not joined. Ends a pickle that has no end.
+
+    A Python method, so that Ctrl-C is heard whenever a frame is full, whatever is pickled.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.pieces: list[Any] = []
+        self._left = limit
+
+    def write(self, data: Any) -> None:
+        self.pieces.append(data)
+        self._left -= len(data)
+        if self._left < 0:
+            raise StoreFullError(
+                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces)))}, which is "
+                "more than the whole store holds. Start a larger one (`%workbench start --memory "
+                "…`, `init(memory=…)`), unless something in the object has no end."
+            )
+
+
+def serialize(
+    value: Any,
+    reducers: Mapping[type, Reducer],
+    *,
+    parts: Callable[[], Mapping[str, Any]] | None = None,
+    limit: int = 1 << 62,
+    trace: bool = False,
+) -> Serialized:
     """Take a value apart without copying its buffers.
 
     Parameters
@@ -97,43 +163,64 @@ def serialize(value: Any, reducers: Mapping[type, Reducer]) -> Serialized:
     value : object
         Anything pickle protocol 5 or cloudpickle can take.
     reducers : mapping of type → reducer
-        Custom reducers, asked before cloudpickle's.
+        Custom reducers, asked before all others.
+    parts : callable() → mapping of name → value, optional
+        Asked when it fails: what to look through, and what each is called. Default: the value,
+        by its type.
+    limit : int
+        Bytes of pickle after which to give up.
+    trace : bool
+        Use the pickler in Python, which shows the stack of objects when something breaks.
 
     Raises
     ------
     SerializationError
-        If something inside can't be pickled; the message says what.
+        If something inside can't be pickled; the message says what and where.
+    StoreFullError
+        If the pickle passes the limit.
     """
     if value is None:
-        return Serialized("NoneType", _NONE, b"")
+        return Serialized("NoneType")
     started = time.perf_counter()
+    name = type_name(type(value))
     if type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers:
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         meta = pickle.dumps((value.dtype, value.shape, order), 5)
         flat = value.T if order == "F" else value
         seconds = time.perf_counter() - started
-        return Serialized("ndarray", b"F", meta, [flat], seconds, len(meta), value.nbytes)
+        return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
-    file = io.BytesIO()
+    sink = _Sink(limit)
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        buffers.append(out_of_band(buffer))
+
     try:
-        Pickler(file, reducers, lambda b: buffers.append(_as_bytes(b))).dump(value)
-    except (WorkbenchError, MemoryError):  # ours say more already: a ref of another session
+        if trace:
+            pickler: Any = DebugPickler(sink, reducers, keep, name)
+            pickler.trace(value)
+        else:
+            pickler = Pickler(sink, reducers, keep)
+            pickler.dump(value)
+    except (StoreFullError, MemoryError):
         raise
     except Exception as error:
-        raise SerializationError(_failure(value, error)) from error
-    stream = np.frombuffer(file.getbuffer(), np.uint8)
-    lengths = pickle.dumps([b.nbytes for b in (*buffers, stream)], 5)
-    outband = sum(b.nbytes for b in buffers)
+        if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
+            raise  # says more already: a ref of another session
+        named = {name: value} if parts is None else parts()
+        raise cannot_pickle(error, named, reducers) from error
     seconds = time.perf_counter() - started
+    inband = sum(map(len, sink.pieces))
+    outband = sum(b.nbytes for b in buffers)
     return Serialized(
-        type_name(type(value)), b"E", lengths, [*buffers, stream], seconds, stream.nbytes, outband
+        name, b"", buffers, sink.pieces, seconds, inband, outband, pickler.globals_read
     )
 
 
-def deserialize_inline(header: bytes, copy: bool = False) -> Any:
+def deserialize_inline(header: bytes, copy: bool = False, where: Where = _SOMEWHERE) -> Any:
     """Build the value of an inline object.
 
-    Arrays in it are read-only, as they are from an extent; with ``copy`` they are private.
+    Arrays in it show the header's own bytes, read-only; with ``copy`` they are private.
 
     Raises
     ------
@@ -143,58 +230,83 @@ def deserialize_inline(header: bytes, copy: bool = False) -> Any:
     kind = header[:1]
     if kind == _NONE:
         return None
+    if kind == b"P":
+        return _load(memoryview(header)[1:], (), where)
+    if kind not in (b"e", b"f"):
+        raise SerializationError(_UNKNOWN.format(kind))
     try:
-        if kind == b"P":
-            return pickle.loads(memoryview(header)[1:])
-        if kind == b"B":
-            stream, buffers = pickle.loads(memoryview(header)[1:])
-            if copy:
-                buffers = [bytearray(b) for b in buffers]
-            return pickle.loads(stream, buffers=buffers)
-        if kind == b"A":
-            meta, data = pickle.loads(memoryview(header)[1:])
-            return _array(meta, bytearray(data) if copy else data)
-    except Exception as error:
-        raise SerializationError(_unfailure(error)) from error
-    raise SerializationError(f"An object has a format this version doesn't know: {kind!r}.")
+        end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
+    except struct.error:
+        raise SerializationError(_UNKNOWN.format(kind)) from None
+    data = np.frombuffer(bytearray(header) if copy else header, np.uint8)
+    outside = kind.upper() + header[1 + _LENGTH.size : end]
+    return deserialize(outside, data[_aligned(end, INLINE_ALIGN) :], where, INLINE_ALIGN)
 
 
-def deserialize(header: bytes, extent: npt.NDArray[np.uint8]) -> Any:
+def deserialize(
+    header: bytes,
+    extent: npt.NDArray[np.uint8],
+    where: Where = _SOMEWHERE,
+    align: int = BUFFER_ALIGN,
+) -> Any:
     """Build the value of an object in an extent. Its buffers are the extent's own bytes.
+
+    Parameters
+    ----------
+    header, extent
+        What `Serialized.header` gave, and the bytes laid out as `Serialized.layout` said.
+    where : Where
+        For the error.
 
     Raises
     ------
     SerializationError
-        If it can't be rebuilt in this process.
+        If it can't be rebuilt in this process; the message says what in it, and why.
     """
     kind = header[:1]
+    meta = memoryview(header)[1:]
+    if kind == b"F":
+        dtype, shape, order = _load(meta, (), where)
+        try:
+            return np.ndarray(shape, dtype, extent, order=order)
+        except (TypeError, ValueError) as error:
+            raise cannot_rebuild(error, b"", (), *where) from error
+    if kind != b"E":
+        raise SerializationError(_UNKNOWN.format(kind))
+    offset = 0
+    parts = []
+    *lengths, streamed = _load(meta, (), where)
+    for length in lengths:
+        parts.append(extent[offset : offset + length])
+        offset += _aligned(length, align)
+    return _load(extent.data[offset : offset + streamed], parts, where)
+
+
+def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
     try:
-        if kind == b"F":
-            return _array(header[1:], extent)
-        if kind == b"E":
-            offset = 0
-            parts = []
-            for length in pickle.loads(memoryview(header)[1:]):
-                parts.append(extent[offset : offset + length])
-                offset += _aligned(length)
-            return pickle.loads(parts.pop(), buffers=parts)  # type: ignore[arg-type]
+        return pickle.loads(stream, buffers=buffers)
+    except (StoreFullError, ForeignRefError):
+        raise
     except Exception as error:
-        raise SerializationError(_unfailure(error)) from error
-    raise SerializationError(f"An object has a format this version doesn't know: {kind!r}.")
+        raise cannot_rebuild(error, stream, buffers, *where) from error
 
 
 def describe(value: Any) -> str:
     """One short line for people: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
-    name = type_name(type(value))
+    kind = type(value)
+    name = type_name(kind)
+    if kind in _SIZED:
+        return f"{name} ({len(value)})"
+    if kind is FunctionType or isinstance(value, type):
+        return f"{name} {value.__qualname__}"
     dtype = getattr(value, "dtype", None)
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     shape = getattr(value, "shape", None)
-    if type(shape) is tuple:
-        return f"{name} {shape}"
-    if type(value) in (list, tuple, dict, set, frozenset, str, bytes, bytearray):
-        return f"{name} ({len(value)})"
-    return name
+    return f"{name} {shape}" if type(shape) is tuple else name
+
+
+_SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def type_name(cls: type) -> str:
@@ -202,32 +314,8 @@ def type_name(cls: type) -> str:
     return cls.__qualname__
 
 
-def _array(meta: bytes, data: Any) -> Array:
-    dtype, shape, order = pickle.loads(meta)
-    return np.ndarray(shape, dtype, data, order=order)
+def _aligned(nbytes: int, align: int = BUFFER_ALIGN) -> int:
+    return -(-nbytes // align) * align
 
 
-def _as_bytes(buffer: pickle.PickleBuffer) -> Array:
-    try:
-        return np.frombuffer(buffer.raw(), np.uint8)
-    except BufferError:  # not contiguous: pickle made it in band before it asked us
-        return np.frombuffer(memoryview(buffer).tobytes(), np.uint8)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // BUFFER_ALIGN) * BUFFER_ALIGN
-
-
-def _failure(value: Any, error: Exception) -> str:
-    return (
-        f"The {type_name(type(value))} can't be serialized: {type(error).__name__}: {error}. "
-        "Locks, connections, open files and generators live in one process only: leave them out "
-        "(`__getstate__`), or create them inside the task that uses them."
-    )
-
-
-def _unfailure(error: Exception) -> str:
-    return (
-        f"A stored object can't be rebuilt in this process: {type(error).__name__}: {error}. "
-        "Usually its class comes from a module that can't be imported here."
-    )
+_UNKNOWN = "An object has a format this version doesn't know: {!r}."

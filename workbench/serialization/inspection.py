@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import io
 import socket
-import sys
 import threading
 import types
 import weakref
@@ -13,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from workbench.serialization.pickler import Reducer
-from workbench.serialization.tracing import Place, TracingPickler, path_text, short
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.pickler import Pickler
+from workbench.serialization.places import Place, path_text
+from workbench.serialization.tracing import TracingPickler
+from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
-
-MOST_ROWS = 1_000_000
-"""Rows of a table that are searched for the cell that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,33 @@ class Failure:
         return f"{self.path} ({self.type}): {self.why}\n    {self.advice}"
 
 
-class Inspection(NamedTuple):
-    """The answer of `inspect`: ``ok, failures = ...``."""
-
+class _Answer(NamedTuple):
     ok: bool
     failures: tuple[Failure, ...]
+
+
+class Inspection(_Answer):
+    """The answer of `inspect`: ``ok, failures = ...``.
+
+    Attributes
+    ----------
+    only_first : int
+        How many objects were looked at, if there are more; 0: it was all of them.
+    """
+
+    only_first = 0
 
     def __str__(self) -> str:
         if self.ok:
             return "It can be serialized."
         count = len(self.failures)
-        head = f"{count} part{'s' if count > 1 else ''} can't be serialized:"
+        head = f"{count} part{'s' if count > 1 else ''} can't be serialized{self._limit()}:"
         return "\n".join([head, *(f"  {failure}" for failure in self.failures)])
+
+    def _limit(self) -> str:
+        if not self.only_first:
+            return ""
+        return f" (looked at the first {human_count(self.only_first)} objects)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -75,8 +89,8 @@ class Inspection(NamedTuple):
             for f in self.failures
         )
         return (
-            "<table><thead><tr><th>can't be serialized</th><th>type</th><th>why, and what to do"
-            f"</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><thead><tr><th>can't be serialized{self._limit()}</th><th>type</th>"
+            f"<th>why, and what to do</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 
@@ -84,7 +98,9 @@ class _EnoughError(Exception):
     """Too many objects to go on."""
 
 
-def inspect(value: Any, reducers: Mapping[type, Reducer], name: str = "") -> Inspection:
+def inspect(
+    value: Any, reducers: Mapping[type, Reducer], name: str = "", *, most: int = MOST_OBJECTS
+) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
     Parameters
@@ -95,37 +111,67 @@ def inspect(value: Any, reducers: Mapping[type, Reducer], name: str = "") -> Ins
         As for `codec.serialize`.
     name : str
         What the paths begin with; default the value's own name, or its type's.
+    most : int
+        Objects looked at; numbers and short texts are not counted.
     """
-    failures: list[Failure] = []
-    looked = 0
+    root = name or name_of(value)
+    inspector = _Inspector(reducers, root, most)
+    ended_early = False
+    try:
+        inspector.trace(value)
+    except _EnoughError:
+        ended_early = True
+        if not inspector.failures:
+            inspector.failures += _failure_anywhere(value, reducers, root, most)
+    except RecursionError as error:
+        depth = "It is nested too deeply, perhaps a long linked list. Store it as a flat list."
+        inspector.failures.append(Failure(root, type_of(value), _first_line(error), depth))
+    found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
+    if ended_early:
+        found.only_first = most
+    return found
 
-    def failed(path: list[Place], error: Exception) -> bool:
-        nonlocal looked
+
+def name_of(value: Any) -> str:
+    """What a value is called if nobody says: ``train``, ``DataFrame``."""
+    name = getattr(value, "__name__", "")
+    return name if name and isinstance(name, str) else type(value).__name__
+
+
+class _Inspector(TracingPickler):
+    """Goes on without what fails, and writes it down."""
+
+    def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
+        super().__init__(reducers, root, self._failed, _Nowhere(), _ignore)
+        self.failures: list[Failure] = []
+        self._left = most
+
+    def save_here(self, obj: Any) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _EnoughError
+        super().save_here(obj)
+
+    def _failed(self, path: list[Place], error: Exception) -> bool:
         if isinstance(error, _EnoughError):
             return False
         part = path[-1].object
-        failures.append(
-            Failure(_located(path), type_of(part), _first_line(error), advice_for(part))
+        self.failures.append(
+            Failure(path_text(path), type_of(part), _first_line(error), advice_for(part))
         )
         return True
 
-    class Inspector(TracingPickler):
-        def save_here(self, obj: Any) -> None:
-            nonlocal looked
-            looked += 1
-            if looked > MOST_OBJECTS:
-                raise _EnoughError
-            super().save_here(obj)
 
-    root = name or getattr(value, "__name__", "") or type(value).__name__
+def _failure_anywhere(
+    value: Any, reducers: Mapping[type, Reducer], root: str, most: int
+) -> list[Failure]:
+    """What the fast pickler says of all of it, when not all of it was looked at."""
     try:
-        Inspector(reducers, root, failed, file=_Nowhere(), buffer_callback=_ignore).trace(value)
-    except _EnoughError:
-        pass
-    except RecursionError as error:
-        depth = "It is nested too deeply, perhaps a long linked list. Store it as a flat list."
-        failures.append(Failure(root, type_of(value), _first_line(error), depth))
-    return Inspection(not failures, tuple(dict.fromkeys(failures)))
+        Pickler(_Nowhere(), reducers, _ignore).dump(value)
+    except Exception as error:
+        where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
+        return [Failure(root, type_of(value), _first_line(error), where)]
+    return []
 
 
 class _Nowhere(io.RawIOBase):
@@ -192,28 +238,3 @@ def advice_for(value: Any) -> str:
         "Leave it out in its owner's `__getstate__`, or say how to store it: "
         f"`register_serializer({type(value).__name__}, serializer=..., deserializer=...)`."
     )
-
-
-def _located(path: list[Place]) -> str:
-    """The path; through a pandas object by column and row rather than by its inner blocks."""
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is not None:
-        for i, place in enumerate(path):
-            if isinstance(place.object, pandas.DataFrame | pandas.Series):
-                for j in range(i + 1, len(path)):
-                    cell = _cell_of(place.object, path[j].object)
-                    if cell:
-                        return path_text(path[: i + 1]) + cell + path_text(path[j + 1 :])
-    return path_text(path)
-
-
-def _cell_of(table: Any, value: Any) -> str:
-    """Where in a table this very object is."""
-    columns = table.items() if table.ndim == 2 else [(None, table)]
-    for name, column in columns:
-        if column.dtype == object:
-            for row, cell in zip(column.index, column.array[:MOST_ROWS], strict=False):
-                if cell is value:
-                    where = f" row {short(row)}"
-                    return where if name is None else f" column {short(name)}{where}"
-    return ""

@@ -1,21 +1,21 @@
 """A pickler in Python that knows where it is: the path from the root to what it saves. Slow.
 
-For finding out, not for storing: what it writes is what `pickler.Pickler` would write, and is
-thrown away by those who use it.
+It writes, opcode for opcode, what `pickler.Pickler` would write; only frames may differ.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import pickle
 import sys
-import types
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import Any, ClassVar
 
-from workbench.serialization.pickler import Pickler, Reducer
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.pickler import Pickler
+from workbench.serialization.places import Place
 
 MOST_DEPTH = 2_000
 """Objects in objects that are followed: deeper than the C pickler goes with Python's default."""
@@ -23,118 +23,49 @@ MOST_DEPTH = 2_000
 FRAMES_A_LEVEL = 10
 """Python frames that one level takes, at most."""
 
-_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
-_PLAIN = _ATOMS | {tuple, list, dict, set, frozenset, bytearray, pickle.PickleBuffer}
+BATCH = 1000
+"""Items between two marks, as in the C pickler."""
+
+SHORT = 256
+"""Up to this length a text is a leaf like a number."""
+
+_ASKS_NOBODY = frozenset(
+    {type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset, bytearray}
+    | {pickle.PickleBuffer}
+)
 """Types that the C pickler handles before it asks for a reducer."""
 
-
-class Place:
-    """One object on the path.
-
-    Attributes
-    ----------
-    object : object
-        What is being saved.
-    label : str
-        How its parent calls it: ``.lock``, ``[2]``; empty if it is part of the parent itself.
-    role : str
-        ``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``.
-    """
-
-    __slots__ = ("_children", "_key", "_mode", "_parts", "label", "object", "owner", "role")
-
-    def __init__(self, object: Any, label: str, role: str, owner: Any) -> None:
-        self.object = object
-        self.label = label
-        self.role = role
-        self.owner = owner
-        self._children = 0
-        self._mode = ""  # "items" or "pairs" while those are saved
-        self._key: Any = None
-        self._parts: dict[int, str] = {}
-
-    def reduced_to(self, args: Any, state: Any) -> None:
-        """These two are parts of the object, not things in it."""
-        self._parts = {id(args): "arguments", id(state): "state"}
-
-    @contextlib.contextmanager
-    def saving(self, mode: str) -> Iterator[None]:
-        """While its items or pairs are saved."""
-        self._mode, self._children = mode, 0
-        yield
-        self._mode = ""
-
-    def step(self, child: Any) -> tuple[str, str, Any]:
-        """Label, role and owner of the child that is saved next."""
-        n, self._children = self._children, self._children + 1
-        if self._mode == "items":
-            return f"[{n}]", "value", None
-        if self._mode == "pairs":
-            if n % 2 == 0:
-                self._key = child
-                return f" key {short(child)}", "value", None
-            return self._entry(self._key)
-        if self.role == "arguments":
-            return _argument(self.owner, n), "value", None
-        if self.role == "closure":
-            names = self.owner.__code__.co_freevars
-            return f" → closure variable {names[n]!r}", "value", None
-        if self.role == "state":
-            return self._part_of_state(n, child)
-        part = self._parts.get(id(child))
-        if part is not None:
-            return "", part, self.object
-        if type(self.object) is tuple:
-            return f"[{n}]", "value", None
-        if isinstance(self.object, set | frozenset):
-            return f"{{{short(child)}}}", "value", None
-        return "", "value", None
-
-    def _entry(self, key: Any) -> tuple[str, str, Any]:
-        """The value under a key of a dict, or of what an object keeps in one."""
-        if self.role == "globals":
-            return f" → global {key!r}", "value", None
-        if self.role == "state":
-            if isinstance(self.owner, types.FunctionType) and key == "__closure__":
-                return "", "closure", self.owner
-            if isinstance(self.owner, types.FunctionType) and key == "__globals__":
-                return "", "globals", self.owner
-            return f".{key}", "value", None
-        return f"[{short(key)}]", "value", None
-
-    def _part_of_state(self, n: int, child: Any) -> tuple[str, str, Any]:
-        if isinstance(self.owner, functools.partial):
-            return (".func", ".args", ".keywords", ".__dict__")[n], "value", None
-        if child is None or isinstance(child, dict):  # (attributes, slots)
-            return "", "state", self.owner
-        if type(self.owner).__name__ == "ndarray" and isinstance(child, list):
-            return "", "value", None  # its objects, in C order
-        return f".__getstate__()[{n}]", "value", None
+_LEAVES = frozenset({type(None), bool, int, float, str, bytes})
+_SIZED_LEAVES = frozenset({str, bytes})
+"""Those that the pickler remembers."""
 
 
-def _argument(owner: Any, n: int) -> str:
-    """What the n-th argument of an object's reduction is to the object."""
-    match owner:
-        case types.CellType():
-            return ""
-        case types.MethodType():
-            return (".__func__", ".__self__")[n]
-        case functools.partial():
-            return ".func"
-        case BaseException():
-            return f".args[{n}]"
-        case type():
-            return ("", "", " base ", "", "", "")[n] if n < 6 else ""
-    return f".__reduce__()[1][{n}]"
+def _leaf(value: Any) -> Any:
+    """Its type if it is a leaf that always can be saved, else None."""
+    kind = type(value)
+    if kind in _LEAVES and (kind not in _SIZED_LEAVES or len(value) <= SHORT):
+        return kind
+    return None
 
 
-def short(value: Any, most: int = 30) -> str:
-    """A repr that fits into a path; never raises, whatever the object does."""
+def _leaf_pair(pair: tuple[Any, Any]) -> Any:
+    key, value = _leaf(pair[0]), _leaf(pair[1])
+    return (key, value) if key and value else None
+
+
+def _no_kind(pair: tuple[Any, Any]) -> None:
+    return None
+
+
+@contextlib.contextmanager
+def room_for_depth() -> Iterator[None]:
+    """Python may recurse deeper meanwhile."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)
     try:
-        text = repr(value)
-    except Exception:
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= most else text[: most - 1] + "…"
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class TracingPickler(pickle._Pickler):
@@ -150,19 +81,28 @@ class TracingPickler(pickle._Pickler):
         Called when an object itself (not something in it) can't be saved. True: go on
         without it.
     file, buffer_callback
-        As for ``pickle.Pickler``.
+        As for `pickler.Pickler`.
     """
+
+    framer: Any  # what is known of pickle's class, but not to mypy
+    memo: dict[int, tuple[int, Any]]
+    write: Callable[[bytes], Any]
+    get: Callable[[int], bytes]
+    memoize: Callable[[Any], None]
+    dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
         self,
         reducers: Mapping[type, Reducer],
         root: str,
-        on_failure: Callable[[list[Place], Exception], bool] = lambda path, error: False,
+        on_failure: Callable[[list[Place], Exception], bool] | None = None,
         file: Any = None,
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
     ) -> None:
-        super().__init__(file or io.BytesIO(), 5, buffer_callback=buffer_callback)
-        self._cloud = Pickler(io.BytesIO(), reducers)  # only asked for its reducers
+        file = io.BytesIO() if file is None else file
+        super().__init__(file, 5, buffer_callback=buffer_callback)
+        # Only asked for its reducers, which depend on where the buffers go.
+        self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.dispatch_table = self._cloud.dispatch_table
         self._root = root
         self._on_failure = on_failure
@@ -170,34 +110,35 @@ class TracingPickler(pickle._Pickler):
 
     def trace(self, value: Any) -> None:
         """Dump, with room for deep structures."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)
-        try:
+        with room_for_depth():
             self.dump(value)
-        finally:
-            sys.setrecursionlimit(limit)
 
     def reducer_override(self, obj: Any) -> Any:
         """The same answers as the C pickler gets."""
-        if type(obj) in _PLAIN:
+        if type(obj) in _ASKS_NOBODY:
             return NotImplemented
         return self._cloud.reducer_override(obj)
+
+    # -- one object ---------------------------------------------------------------------------
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         """Save one object, with its place on the path meanwhile."""
         if self.path:
-            label, role, owner = self.path[-1].step(obj)
+            if _leaf(obj):
+                self.save_leaves([obj])
+                return
+            place = self.path[-1].step(obj)
         else:
-            label, role, owner = self._root, "value", None
+            place = Place(obj, self._root)
         if len(self.path) > MOST_DEPTH:
             raise RecursionError(f"It is nested more than {MOST_DEPTH} objects deep.")
-        self.path.append(Place(obj, label, role, owner))
+        self.path.append(place)
         try:
             self.save_here(obj)
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
-            if not self._on_failure(self.path, error):
+            if self._on_failure is None or not self._on_failure(self.path, error):
                 raise
             super().save(None)  # type: ignore[misc] # in its place
         finally:
@@ -211,21 +152,106 @@ class TracingPickler(pickle._Pickler):
         self, func: Any, args: Any, state: Any = None, *rest: Any, obj: Any = None, **named: Any
     ) -> None:
         """As ever; and its parts are known."""
-        place = self.path[-1]
-        if getattr(func, "__name__", "") == "__newobj__" and isinstance(args, tuple):
-            args = (args[0], *args[1:])
-        place.reduced_to(args, state)
+        self.path[-1].reduced_to(args, state)
         super().save_reduce(func, args, state, *rest, obj=obj, **named)  # type: ignore[misc]
 
-    def _batch_appends(self, *args: Any) -> None:
+    # -- leaves: never fail, so that most of them need no place --------------------------------
+
+    def save_leaves(self, run: Sequence[Any]) -> None:
+        """Save neighbours of one type. For subclasses that measure."""
+        self.path[-1].pass_by(run)
+        self.write_leaves(run)
+
+    def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
+        """Save entries of a large dict; all keys have one type, all values too."""
+        for pair in run:
+            self.write_leaves(pair[:1])
+            self.write_leaves(pair[1:])
+
+    def write_leaves(self, run: Sequence[Any]) -> None:
+        """Write them."""
+        kind = type(run[0])
+        save = self.dispatch[kind]
+        self.framer.commit_frame()
+        if kind not in _SIZED_LEAVES:
+            for leaf in run:
+                save(self, leaf)
+            return
+        for leaf in run:
+            known = self.memo.get(id(leaf))
+            if known is None:
+                save(self, leaf)
+            else:
+                self.write(self.get(known[0]))
+
+    # -- many objects: with the C pickler's marks, which aren't quite those of the Python one ---
+
+    def save_list(self, obj: list[Any]) -> None:
+        """A list."""
+        self.write(pickle.EMPTY_LIST)
+        self.memoize(obj)
+        bare = len(obj) == 1
+        self._save_items(self._batches(obj, pickle.APPENDS, pickle.APPEND if bare else b""))
+
+    def save_dict(self, obj: dict[Any, Any]) -> None:
+        """A dict."""
+        self.write(pickle.EMPTY_DICT)
+        self.memoize(obj)
+        bare = len(obj) == 1
+        batches = self._batches(obj.items(), pickle.SETITEMS, pickle.SETITEM if bare else b"")
+        self._save_pairs(batches)
+        self._close_again(obj, pickle.SETITEMS)
+
+    def save_set(self, obj: set[Any]) -> None:
+        """A set."""
+        self.write(pickle.EMPTY_SET)
+        self.memoize(obj)
+        self._save_items(self._batches(obj, pickle.ADDITEMS))
+        self._close_again(obj, pickle.ADDITEMS)
+
+    dispatch.update({list: save_list, dict: save_dict, set: save_set})
+
+    def _close_again(self, obj: Any, closing: bytes) -> None:
+        """The C pickler notices only after one more mark that a full batch was the last."""
+        if obj and len(obj) % BATCH == 0:
+            self.write(pickle.MARK + closing)
+
+    def _batch_appends(self, items: Iterable[Any]) -> None:
+        """What a reduction gives as list items."""
+        self._save_items(self._batches(items, pickle.APPENDS, pickle.APPEND))
+
+    def _batch_setitems(self, items: Iterable[tuple[Any, Any]]) -> None:
+        """What a reduction gives as dict items."""
+        self._save_pairs(self._batches(items, pickle.SETITEMS, pickle.SETITEM))
+
+    def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
+        """Batches of items, between the marks; ``one`` closes a batch of one, without a mark."""
+        iterator = iter(items)
+        while batch := list(islice(iterator, BATCH)):
+            bare = one and len(batch) == 1
+            if not bare:
+                self.write(pickle.MARK)
+            yield batch
+            self.write(one if bare else many)
+
+    def _save_items(self, batches: Iterable[list[Any]]) -> None:
         with self.path[-1].saving("items"):
-            super()._batch_appends(*args)  # type: ignore[misc]
+            for batch in batches:
+                for kind, run in groupby(batch, _leaf):
+                    if kind:
+                        self.save_leaves(list(run))
+                    else:
+                        for item in run:
+                            self.save(item)
 
-    def _batch_setitems(self, *args: Any) -> None:
-        with self.path[-1].saving("pairs"):
-            super()._batch_setitems(*args)  # type: ignore[misc]
-
-
-def path_text(path: list[Place]) -> str:
-    """``model.callbacks[2].logger.lock``."""
-    return "".join(place.label for place in path)
+    def _save_pairs(self, batches: Iterable[list[tuple[Any, Any]]]) -> None:
+        here = self.path[-1]
+        with here.saving("pairs"):
+            for batch in batches:
+                for leaves, run in groupby(batch, _leaf_pair if here.is_large_dict else _no_kind):
+                    if leaves:
+                        self.save_leaf_pairs(list(run))
+                    else:
+                        for key, value in run:
+                            self.save(key)
+                            self.save(value)

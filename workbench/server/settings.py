@@ -10,7 +10,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     ``listener`` is the inherited descriptor of the listening socket at ``address``; ``files``
     are removed at the end, in this order; ``path`` is the driver's ``sys.path``, so that workers
-    import what the notebook can; ``threads`` is how many threads a worker's libraries may use.
+    import what the notebook can; ``threads`` is how many threads a worker's libraries may use;
+    ``pickle_debug`` has workers pickle slowly and say where something broke.
     """
 
     session: str
@@ -21,3 +22,4 @@ class Settings(msgspec.Struct, frozen=True):
     capacity: int
     threads: int
     path: tuple[str, ...]
+    pickle_debug: bool = False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from workbench.client.store import Claims
-from workbench.client.tasks import SLOTTED, fill_slots
+from workbench.client.tasks import SLOTTED, fill_slots, slot_names
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import WorkbenchError
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
+
+
+Result = tuple[ev.Value, ev.About | None]
+Results = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...]]
+
+_ARGUMENTS = codec.Where("arguments", "on the worker")
 
 
 class Failed:
@@ -117,7 +123,7 @@ class Executor:
     # -- one task: the main thread ----------------------------------------------------------------
 
     def _run(self, run: do.Run) -> None:
-        self._client.task = run.task
+        self._client.running = run
         self._client.origin = lambda: run.origin  # what a nested task prints goes where ours does
         claims: Claims = []
         started = time.perf_counter()
@@ -127,56 +133,78 @@ class Executor:
             started = time.perf_counter()
             result = function(*args, **kwargs)
             seconds = time.perf_counter() - started
-            values = self._results(run, result, claims)
+            values, abouts = self._results(run, result, claims)
         except BaseException as error:
             seconds = time.perf_counter() - started
             self._client.unclaim(claims)
             value = self._encode_error(error, run.name)
-            values = (value,) * run.returns
+            values, abouts = (value,) * run.returns, ()
         finally:
-            self._client.task = 0
+            self._client.running = None
         # Here, where `result` still lives: refs inside it are dropped after this, not before.
-        self._client.connection.post(ev.Done(run.task, values, seconds))
+        self._client.connection.post(ev.Done(run.task, values, seconds, abouts))
 
     def _function(self, run: do.Run) -> Callable[..., Any]:
         function = self._functions.get(run.function)
         if function is None:
-            loaded = self._client.read(run.function, self._sources[run.function])
+            loaded = self._client.objects.read(run.function, self._sources[run.function], run.name)
             self._functions[run.function] = function = loaded
         return function
 
-    def _arguments(self, run: do.Run) -> tuple[Any, Any]:
+    def _arguments(self, run: do.Run) -> Any:
         deps = run.deps
         if not deps and not run.args:
             return (), {}
-        values = [self._client.read(id, value) for id, value in zip(deps, run.values, strict=False)]
-        packed = values.pop(0) if run.args == SLOTTED else codec.deserialize_inline(run.args)
-        return fill_slots(packed, values)
+        read = self._client.objects.read
+        sources = list(zip(deps, run.values, strict=False))
+        if run.args == SLOTTED:
+            packed = read(*sources.pop(0), "arguments")
+        else:
+            packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
+        if not sources:
+            return packed
+        names = slot_names(packed)
+        return fill_slots(packed, [read(*source, names[n]) for n, source in enumerate(sources)])
 
-    def _results(self, run: do.Run, result: Any, claims: Claims) -> tuple[ev.Value, ...]:
+    def _results(self, run: do.Run, result: Any, claims: Claims) -> Results:
         if run.returns == 1 and type(result) is not Failed:
-            return (self._client.encode(result, claims)[0],)
+            return _together([self._encode(result, run.name, claims)])
         if run.returns == 1:
             result = (result,)
         elif run.returns == 0:
-            return ()
+            return (), ()
         if not isinstance(result, tuple | list) or len(result) != run.returns:
             size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
             raise ValueError(
                 f"The task was submitted with num_returns={run.returns} and returned {size}. "
                 "Return a tuple of that length, or change num_returns."
             )
-        return tuple(self._part(part, run.name, claims) for part in result)
+        return _together([self._part(part, run.name, claims) for part in result])
 
-    def _part(self, part: Any, task: str, claims: Claims) -> ev.Value:
+    def _part(self, part: Any, task: str, claims: Claims) -> Result:
         """One of several results. If it can't be sent, that is its own failure alone."""
         try:
             if type(part) is Failed:
                 raise part.error
-            return self._client.encode(part, claims)[0]
+            return self._encode(part, task, claims)
         except WorkbenchError as error:
-            return self._encode_error(error, task)
+            return self._encode_error(error, task), None
+
+    def _encode(self, result: Any, task: str, claims: Claims) -> Result:
+        """The result, and what it cost unless it is small."""
+        encoded = self._client.marshal.encode(
+            result, claims, lambda: {f"the result of {task}": result}
+        )
+        stored = encoded.stored
+        if not stored.segment:
+            return stored, None
+        return stored, encoded.about(codec.describe(result), f"result of {task}")
 
     def _encode_error(self, error: BaseException, task: str) -> ev.Value:
         described = describe_error(error, task)
-        return ev.Value(self._client.inline(described), failed=True)
+        return ev.Value(self._client.marshal.inline(described), failed=True)
+
+
+def _together(results: list[Result]) -> Results:
+    abouts = tuple(about for _, about in results)
+    return tuple(value for value, _ in results), abouts if any(abouts) else ()

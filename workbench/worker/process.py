@@ -42,7 +42,10 @@ def run_worker(number: int, settings: Settings) -> None:
     sys.argv = ["workbench-worker"]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(settings.address)
-    client = Client(sock, settings.session, worker=number, threads=settings.threads)
+    client = Client(
+        sock, settings.session, worker=number, threads=settings.threads,
+        debug=settings.pickle_debug,
+    )  # fmt: skip
     current.set(client)
     executor = Executor(client)
     sys.stdout = Capture("stdout", client)

@@ -9,7 +9,8 @@ import traceback
 from types import TracebackType
 
 import workbench
-from workbench.errors import TaskError, task_error
+from workbench import readonly
+from workbench.errors import TaskError, WorkbenchError, task_error
 from workbench.serialization.pickler import dumps
 
 MOST_FRAMES = 60
@@ -26,6 +27,7 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
     It is an instance of the error's type where that type can travel.
     """
+    readonly.explain(error)
     notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
     kind: type[BaseException] = type(error)
     if isinstance(error, TaskError):  # a task that got another task's failure
@@ -34,7 +36,7 @@ def describe_error(error: BaseException, task: str) -> TaskError:
         notes += ["", f"It came from task {error.task!r}:", *error.remote_traceback()]
         notes += error.remote_notes
     else:
-        text = "".join(traceback.format_exception_only(error)).strip()[:MOST_TEXT]
+        text = _said(error)
         notes += _chain(error)
     described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
     try:
@@ -59,6 +61,14 @@ def frames_of(tb: TracebackType | None) -> Frames:
     return frames
 
 
+def _said(error: BaseException) -> str:
+    """``Type: message``, without the notes. Our own types by their name alone."""
+    said = traceback.TracebackException(type(error), error, None)
+    said.__notes__ = None
+    text = "".join(said.format_exception_only()).strip()
+    return text.removeprefix(f"{WorkbenchError.__module__}.")[:MOST_TEXT]
+
+
 def _chain(error: BaseException) -> list[str]:
     """The exceptions this one was raised from, as text."""
     lines: list[str] = []
@@ -69,7 +79,7 @@ def _chain(error: BaseException) -> list[str]:
             return lines
         seen.add(id(cause))
         how = "Caused by" if error.__cause__ else "While handling"
-        text = "".join(traceback.format_exception_only(cause)).strip()[:MOST_TEXT]
+        text = _said(cause)
         lines += ["", f"{how}: {text}"]
         lines += [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(cause.__traceback__)]
         error = cause

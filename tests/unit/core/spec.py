@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import STILLBORN
 from workbench.core.session import ALONE_AT_START
 
@@ -30,6 +31,8 @@ class Object:
     value: ev.Value | None = None
     holds: Counter[int] = field(default_factory=Counter)  # by client
     views: Counter[int] = field(default_factory=Counter)
+    escapes: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass
@@ -75,6 +78,7 @@ class Spec:
         self.objects: dict[int, Object] = {}
         self.watchers: set[tuple[int, int]] = set()
         self.names: dict[str, int] = {}
+        self.serializers: dict[int, bytes] = {}
         self.jobs: dict[int, Job] = {}
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
@@ -98,6 +102,7 @@ class Spec:
     def alive(self, id: int) -> bool:
         return bool(
             self.objects[id].holds
+            or self.objects[id].escapes
             or id in self.names.values()
             or self.pinned_by_task(id)
             or self.parents(id)
@@ -146,6 +151,8 @@ class Spec:
                 self.clients[client] = event
                 self.owe(client, "Welcome")
                 if event.worker:
+                    for serializer, payload in self.serializers.items():
+                        self.owe(client, ("Registered", serializer, payload))
                     self.hands[event.worker].client = client
                     self.stillborn = 0
                 else:
@@ -193,11 +200,26 @@ class Spec:
                     self.names.pop(name, None)
                 elif object in self.objects and self.objects[object].state != "freed":
                     self.names[name] = object
+            case ev.Escape(object, site):
+                known = self.objects.get(object)
+                if known is not None and known.state != "freed" and site not in known.escapes:
+                    known.escapes = (*known.escapes, site)[:MOST_SITES]
+            case ev.Loaded(objects, seconds):
+                for id, took in zip(objects, seconds, strict=True):
+                    if id in self.objects:
+                        self.objects[id].seconds = self.objects[id].seconds or took
+            case ev.Register(serializer, payload):
+                self.serializers.pop(serializer, None)
+                if payload:
+                    self.serializers[serializer] = payload
+                for hand in self.hands.values():
+                    if hand.client in self.clients and hand.client != client:
+                        self.owe(hand.client, ("Registered", serializer, payload))
             case ev.Grow():
                 self.requests.append((client, event))
             case ev.Submit():
                 self.submit(client, event)
-            case ev.Done(task, values, _):
+            case ev.Done(task, values):
                 self.hand_of(client).sent.remove(task)
                 job = self.jobs.pop(task)
                 for id, value in zip(job.results, values, strict=True):
@@ -324,7 +346,7 @@ class Spec:
             if object.state == "ready":
                 object.views[holder] += 1
         self.names = {name: o for name, o in self.names.items() if o != id}
-        was, object.state = object.state, "freed"
+        was, object.state, object.escapes = object.state, "freed", ()
         self.tell_watchers(id)
         if was == "pending":
             self.fail_waiting(id, "freed")

@@ -17,7 +17,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.pool import SPARE_SECONDS, STILLBORN
 from workbench.core.report import take_snapshot
-from workbench.core.session import Session
+from workbench.core.session import ID_BITS, Session
 from workbench.memory.arena import ALIGN
 
 T = TypeVar("T")
@@ -140,6 +140,8 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Found", object)]
             case do.Answer(request):
                 return [("Answer", request)]
+            case do.Registered(serializer, payload):
+                return [("Registered", serializer, payload)]
             case do.Forget(objects, unused):
                 return [("Forget", id, "unused" * unused) for id in objects]
             case do.Shared(segment, size):
@@ -224,7 +226,10 @@ class SessionMachine(RuleBasedStateMachine):
         """The session says of itself what the spec says."""
         spec, snapshot = self.spec, take_snapshot(self.session)
         assert {
-            o.id: (o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents)
+            o.id: (
+                o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
+                o.escapes, o.load_seconds,
+            )
             for o in snapshot.objects
         } == {
             id: (
@@ -234,9 +239,11 @@ class SessionMachine(RuleBasedStateMachine):
                 {*object.views},
                 spec.pinned_by_task(id),
                 spec.parents(id),
+                object.escapes,
+                object.seconds,
             )
             for id, object in spec.objects.items()
-        }
+        }  # fmt: skip
         assert spec.sealed == spec.needed(), "released too late, or never"
         assert snapshot.queued == sum(not job.worker for job in spec.jobs.values())
         assert snapshot.running == sum(bool(hand.sent) for hand in spec.hands.values())
@@ -327,7 +334,9 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(p.held for p in self.peers.values()))
     @rule(
         n=PICK, o=PICK, name=st.sampled_from("ab"), pace=PACE,
-        what=st.sampled_from(["drop", "want", "free", "bind", "unbind", "find", "ask"]),
+        what=st.sampled_from(
+            ["drop", "want", "free", "bind", "unbind", "find", "ask", "escape", "loaded"]
+        ),
     )  # fmt: skip
     def handles(self, n: int, o: int, name: str, what: str, pace: str) -> None:
         """Somebody does something with an object it holds or has heard of."""
@@ -346,6 +355,10 @@ class SessionMachine(RuleBasedStateMachine):
                 peer.post(ev.Find(1, name))
             case "ask":
                 peer.post(ev.Ask(1, "snapshot"))
+            case "escape":
+                peer.post(ev.Escape(id, f"at {name}"))
+            case "loaded":
+                peer.post(ev.Loaded((id,), (0.5 + (name == "b"),)))
         self.turn(pace)
 
     @precondition(lambda self: any(p.readable for p in self.peers.values()))
@@ -360,6 +373,15 @@ class SessionMachine(RuleBasedStateMachine):
             peer.adopt(value.contains)
             if value.segment:
                 peer.view(id)
+        self.turn(pace)
+
+    @precondition(lambda self: self.peers)
+    @rule(n=PICK, o=PICK, payload=st.sampled_from([b"one", b"two", b""]), pace=PACE)
+    def registers(self, n: int, o: int, payload: bytes, pace: str) -> None:
+        """Somebody has a custom serializer, another one, or none any more."""
+        peer = pick(self.peers.values(), n)
+        own = [s for s in self.spec.serializers if s >> ID_BITS == peer.number]
+        peer.post(ev.Register(pick(own, o) if own and payload != b"one" else peer.id(), payload))
         self.turn(pace)
 
     # -- tasks ------------------------------------------------------------------------------------
@@ -465,6 +487,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.driver_joins(0.0)
         for name in list(self.spec.names):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
+        for id in [id for id, object in self.spec.objects.items() if object.escapes]:
+            pick(self.peers.values(), -1).post(ev.Free((id,)))
         for number in list(self.peers):
             self.hang_up(number)
         self.turn()

@@ -17,20 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
-
-Bytes = npt.NDArray[np.uint8]
-
-
-def extent_of(serialized: codec.Serialized) -> Bytes:
-    """What a store would do: each part at its place in one read-only extent."""
-    extent = np.zeros(max(serialized.size, 1), np.uint8)
-    for offset, part in serialized.layout():
-        assert offset % codec.BUFFER_ALIGN == 0
-        extent[offset : offset + part.nbytes] = np.frombuffer(part.tobytes(), np.uint8)
-    extent.flags.writeable = False
-    return extent
 
 
 def inline(value: Any, copy: bool = False) -> Any:
@@ -39,7 +28,7 @@ def inline(value: Any, copy: bool = False) -> Any:
 
 def stored(value: Any) -> Any:
     serialized = codec.serialize(value, {})
-    if not serialized.parts:  # None has nothing to store
+    if not serialized.size:  # None has nothing to store
         return codec.deserialize_inline(serialized.inline())
     return codec.deserialize(serialized.header(), extent_of(serialized))
 
@@ -213,8 +202,8 @@ def test_buffers_are_the_extents_own_bytes() -> None:
 def test_serializing_copies_no_buffer() -> None:
     array = np.arange(1000.0)
     for value in (array, [array], array.T, array.reshape(10, 100).T):
-        parts = codec.serialize(value, {}).parts
-        assert any(np.shares_memory(part, array) for part in parts)
+        buffers = codec.serialize(value, {}).buffers
+        assert any(np.shares_memory(buffer, array) for buffer in buffers)
 
 
 def test_a_copy_is_private_and_writable() -> None:
@@ -232,12 +221,12 @@ def test_arrays_of_objects_go_through_pickle(travel: Any) -> None:
 
 def test_sizes_are_counted() -> None:
     array = codec.serialize(np.zeros(1000), {})
-    assert (array.outband, array.buffers, array.size) == (8000, 1, 8000)
+    assert (array.outband, len(array.buffers), array.size) == (8000, 1, 8000)
     frame = codec.serialize([np.zeros(1000), b"x" * 10], {})
     assert frame.outband == 8000
-    assert frame.buffers == 1
+    assert len(frame.buffers) == 1
     assert 10 < frame.inband < 300
-    assert frame.size == 8000 + -(-frame.inband // 64) * 64
+    assert frame.size == 8000 + frame.inband
 
 
 FAILING = [
@@ -253,8 +242,9 @@ FAILING = [
 def test_what_cannot_be_taken_apart_says_so(value: Any) -> None:
     with pytest.raises(SerializationError) as caught:
         codec.serialize(value, {})
-    assert f"The {type(value).__qualname__} can't be serialized" in str(caught.value)
+    assert f"{type(value).__qualname__} can't be serialized" in str(caught.value)
     assert caught.value.__cause__ is not None
+    assert caught.value.failures
 
 
 def explode() -> None:
@@ -268,14 +258,14 @@ class Unreadable:
 
 def test_what_cannot_be_rebuilt_says_so() -> None:
     for way in WAYS.values():
-        with pytest.raises(SerializationError, match="can't be imported here"):
+        with pytest.raises(SerializationError, match="ImportError: No module named 'elsewhere'"):
             way([Unreadable(), np.arange(10)])
 
 
 @given(st.binary(max_size=50))
 def test_junk_is_an_error_of_our_own(junk: bytes) -> None:
     """Headers come from processes of the same user; what is broken must still not crash."""
-    if junk[:1] in (b"P", b"B", b"A", b"E", b"F"):
+    if junk[:1] in (b"P", b"e", b"f", b"E", b"F"):
         junk = junk[:1] + b"\x80\x05" + junk[1:] + b"\x00"
     for read in (codec.deserialize_inline, lambda j: codec.deserialize(j, np.zeros(8, np.uint8))):
         if junk[:1] != b"N":

@@ -1,10 +1,8 @@
-"""What fails is found where it is, all of it; and what finds it writes what our pickler does."""
+"""What fails is found where it is, all of it, and said so that a person can act on it."""
 
 from __future__ import annotations
 
 import functools
-import io
-import pickle
 import sqlite3
 import threading
 from typing import Any
@@ -13,38 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_value, closing_over
 from workbench.serialization.inspection import inspect
-from workbench.serialization.pickler import Pickler
-from workbench.serialization.tracing import MOST_DEPTH, TracingPickler
-
-LOCK = threading.Lock()
-
-
-class Holder:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-
-class Slotted:
-    __slots__ = ("fine", "lock")
-
-    def __init__(self) -> None:
-        self.fine, self.lock = 1, threading.Lock()
-
-
-def closing_over(value: Any) -> Any:
-    def inner() -> Any:
-        return value
-
-    return inner
-
-
-def by_value(source: str, **names: Any) -> Any:
-    """A function as notebooks have them: of no module that anybody can import."""
-    namespace = {"__name__": "__main__", **names}
-    exec(source, namespace)
-    return namespace["test"]
-
+from workbench.serialization.tracing import MOST_DEPTH
 
 FOUND = [
     ([1, [LOCK]], "obj[1][0]"),
@@ -52,9 +21,15 @@ FOUND = [
     ({LOCK: 1}, "obj key <unlocked _thread.lock object…"),
     ((1, LOCK), "obj[1]"),
     (Holder(callbacks=[1, Holder(logger=Holder(lock=LOCK))]), "obj.callbacks[1].logger.lock"),
-    (Slotted(), "obj.lock"),
-    (closing_over(LOCK), "obj → closure variable 'value'"),
-    (by_value("def test(): return lock", lock=LOCK), "obj → global 'lock'"),
+    (Slotted(1, LOCK), "obj.b"),
+    (closing_over(LOCK), "closure of obj → value"),
+    (by_value("def test(): return lock", lock=LOCK), "global of obj → lock"),
+    (
+        by_value("def outer(a, b): return lambda: (a, b)\ntest = outer(1, [lock])", lock=LOCK),
+        "closure of obj → b[0]",
+    ),
+    (closing_over(closing_over(Holder(x=LOCK))), "closure of obj → closure of value → value.x"),
+    (Holder(callback=closing_over(Holder(x=LOCK))), "closure of obj.callback → value.x"),
     (functools.partial(print, LOCK), "obj.args[0]"),
     (functools.partial(print, end=LOCK), "obj.keywords['end']"),
     (Holder(lock=LOCK).__init__, "obj.__self__.lock"),
@@ -62,6 +37,13 @@ FOUND = [
     (np.array([1, LOCK], dtype=object), "obj[1]"),
     (pd.DataFrame({"y": [1.0, 2.0], "x": ["a", LOCK]}), "obj column 'x' row 1"),
     (pd.Series(["a", LOCK], index=["p", "q"]), "obj row 'q'"),
+    (np.array([[1, 2], [3, LOCK]], dtype=object), "obj[1, 1]"),
+    (Pair(1, LOCK), "obj[1]"),
+    (pd.DataFrame({"x": ["a"] * 3, "y": ["b", "c", LOCK]}, dtype=object), "obj column 'y' row 2"),
+    (pd.DataFrame({("x", 1): [LOCK]}, index=["p"]), "obj column ('x', 1) row 'p'"),
+    (pd.DataFrame({"x": pd.Categorical([LOCK])}), "obj column 'x'"),
+    (pd.DataFrame({"x": [1]}, index=pd.Index([LOCK], dtype=object)), "obj index[0]"),
+    (pd.Series([LOCK, 1], dtype=object, name="s")[:1], "obj row 0"),
     (Holder(frame=pd.DataFrame({"x": [[1, LOCK]]})), "obj.frame column 'x' row 0[1]"),
 ]
 
@@ -121,24 +103,29 @@ def test_it_can_be_read() -> None:
     assert "<script" not in found._repr_html_()
 
 
-SAME = [
-    1,
-    [1, "a", None],
-    {"k": (1.5, b"x")},
-    Holder(a=[1], b={2}),
-    lambda x: x + 1,
-    np.arange(4.0),
-    pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
-    functools.partial(print, 1),
-]
+def test_a_table_that_pandas_keeps_in_another_way_is_walked_like_any_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = pd.DataFrame({"x": ["a", LOCK]})
+    monkeypatch.setattr(pd.DataFrame, "columns", property(lambda self: 1 / 0))
+    (failure,) = inspect(frame, {}, "obj").failures
+    assert failure.path.startswith("obj._mgr")
 
 
-@pytest.mark.parametrize("value", SAME, ids=lambda v: type(v).__name__)
-def test_it_pickles_as_the_real_one_does(value: Any) -> None:
-    file, buffers = io.BytesIO(), []
-    TracingPickler({}, "value", file=file, buffer_callback=buffers.append).trace(value)
-    real, real_buffers = io.BytesIO(), []
-    Pickler(real, {}, real_buffers.append).dump(value)
-    assert [b.raw().tobytes() for b in buffers] == [b.raw().tobytes() for b in real_buffers]
-    again = pickle.loads(file.getvalue(), buffers=buffers)
-    assert type(again) is type(value)
+def test_a_large_object_is_looked_at_in_part() -> None:
+    many = [[i] for i in range(50)]
+    assert inspect(many, {}, "obj", most=51).only_first == 0
+    assert inspect(many, {}, "obj", most=50).only_first == 50
+    assert inspect(many, {}, "obj", most=50) == (True, ())
+    found = inspect([LOCK, *many, LOCK], {}, "obj", most=50)
+    assert [f.path for f in found.failures] == ["obj[0]"]
+    assert "(looked at the first 50 objects)" in str(found)
+    assert "(looked at the first 50 objects)" in found._repr_html_()
+    (beyond,) = inspect([*many, LOCK], {}, "obj", most=50).failures
+    assert beyond.path == "obj"
+    assert "not among the first 50 objects" in beyond.advice
+
+
+def test_numbers_are_not_counted_as_objects() -> None:
+    value = [*range(5000), *"abc", dict.fromkeys(range(5000), 1.0), LOCK]
+    assert [f.path for f in inspect(value, {}, "obj", most=3).failures] == ["obj[5004]"]

@@ -1,0 +1,158 @@
+"""What a person meets of serialization in a notebook: the notes, the paths, %inspect and %cost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+# -- the read-only lesson --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prepare", "write", "note"),
+    [
+        ("x = np.arange(100_000)\n%put x\n%get x", "x[0] = 1", "`x = x.copy()`"),
+        ("x = np.arange(9)\n%put x\n%get x", "x.sort()", "`x = x.copy()`"),
+        ("x = [np.arange(100_000), 1]\n%put x\n%get x", "x[0][:] = 1", "copy the array before"),
+    ],
+)
+def test_writing_to_what_get_brought(session: Kernel, prepare: str, write: str, note: str) -> None:
+    session.ok(f"import numpy as np\n{prepare}")
+    cell = session.run(write)
+    assert cell.error == "ValueError"
+    assert "read-only" in cell.failure
+    assert "`x` shows the stored object 'x'" in cell.failure
+    assert note in cell.failure
+    assert "`%get x --copy`" in cell.failure
+    session.ok(f"%get x --copy\n{write}")
+
+
+def test_writing_in_a_remote_cell(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.arange(100_000)\n%put x")
+    cell = session.run("%%remote --wait\nx += 1")
+    assert cell.error is not None
+    assert "`x` shows the stored object 'x'" in cell.failure
+    assert cell.failure.count("`%get x --copy`") == 1
+    assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
+
+
+def test_other_errors_and_other_handlers_are_left_alone(session: Kernel) -> None:
+    assert "stored" not in session.run("int('x')").failure
+    session.ok(
+        "import numpy as np\n"
+        "%unload_ext workbench\n"
+        "seen = []\n"
+        "def own(shell, kind, error, tb, tb_offset=None):\n"
+        "    seen.append(str(error)); shell.showtraceback((kind, error, tb), tb_offset)\n"
+        "get_ipython().set_custom_exc((ValueError,), own)\n"
+        "%load_ext workbench"
+    )
+    assert session.run("raise ValueError('theirs')").error == "ValueError"
+    assert session.value("seen") == "['theirs']"
+    session.ok("%unload_ext workbench")
+    assert session.run("raise ValueError('again')").error == "ValueError"
+    assert session.value("seen") == "['theirs', 'again']"
+    session.ok("get_ipython().set_custom_exc((), None)\n%load_ext workbench")
+    session.ok("import workbench as wb")
+
+
+# -- what can't be serialized ----------------------------------------------------------------------
+
+MODEL = """
+import logging, threading
+class Logger:
+    def __init__(self):
+        self.lock = threading.Lock()
+class Callback:
+    def __init__(self):
+        self.logger = Logger()
+class Model:
+    def __init__(self):
+        self.callbacks = [1, 2, Callback()]
+        self.stream = (i for i in range(3))
+model = Model()
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%put model",
+        "wb.put(model)",
+        "wb.remote(print).remote(model=model)",
+        "%%remote\nprint(model)",
+    ],
+)
+def test_what_fails_says_where_without_being_asked(session: Kernel, code: str) -> None:
+    session.ok(MODEL)
+    cell = session.run(code)
+    assert cell.error == "SerializationError"
+    assert "model.callbacks[2].logger.lock (_thread.lock): TypeError" in cell.failure
+    assert "model.stream (generator)" in cell.failure
+    assert "__getstate__" in cell.failure
+    assert "Traceback" not in cell.failure
+
+
+def test_inspect(session: Kernel) -> None:
+    session.ok(MODEL)
+    cell = session.ok("%inspect model")
+    assert "model.callbacks[2].logger.lock (_thread.lock)" in cell.results()[0]
+    assert "<code>model.callbacks[2].logger.lock</code>" in cell.results("text/html")[0]
+    assert "model.stream" in cell.results("text/html")[0]
+    session.ok("ok, failures = %inspect model.callbacks[:2]")
+    assert session.value("(ok, failures)") == "(True, ())"
+    session.ok("lock = threading.Lock()\ndef test():\n    print(lock)")
+    assert "global of test → lock" in session.ok("%inspect test").results()[0]
+    assert "not defined in the notebook or the store" in session.run("%inspect nothing").failure
+
+
+def test_cost(session: Kernel) -> None:
+    session.ok(
+        "import numpy as np, pandas as pd\n"
+        "df = pd.DataFrame({'n': np.arange(200_000.), 'name': pd.Series([f'n{i}' for i in "
+        "range(200_000)], dtype=object)})\n%put df"
+    )
+    cell = session.ok("%cost df")
+    assert "column 'name'" in cell.results()[0]
+    assert "string[pyarrow]" in cell.results()[0]
+    assert "<table" in cell.results("text/html")[0]
+    assert "<script" not in cell.results("text/html")[0]
+    session.ok("del df")
+    assert "column 'name'" in session.ok("%cost df").results()[0]  # from the store
+    assert session.run("%cost").error == "MagicError"
+
+
+# -- classes and functions of cells ----------------------------------------------------------------
+
+
+def test_a_class_defined_again_is_sent_again(session: Kernel) -> None:
+    session.ok("class Model:\n    version = 1")
+    session.ok("@wb.remote\ndef version():\n    return Model.version")
+    assert session.value("wb.get(version.remote())") == "1"
+    session.ok("class Model:\n    version = 2\nmodel = Model()")
+    assert session.value("wb.get(version.remote())") == "2"
+    session.ok("%%remote --wait\nseen = model.version, type(model) is Model")
+    assert session.value("seen") == "(2, True)"
+    session.ok("%put model\n%get model --as again")
+    assert session.value("type(again) is Model") == "True"
+
+
+def test_a_serializer_registered_in_a_cell_is_known_in_remote_cells(session: Kernel) -> None:
+    session.ok(
+        MODEL + "wb.register_serializer(Model, serializer=lambda m: m.callbacks[:2], "
+        "deserializer=lambda data: data)"
+    )
+    session.ok("%%remote --wait\nmade = Model()")
+    assert session.value("made") == "[1, 2]"
+
+
+def test_costs_know_the_cell_they_come_from(session: Kernel) -> None:
+    cell = session.ok("import numpy as np\n\nref = wb.put(np.zeros(10**6), name='a')")
+    site = session.value("[o.about.site for o in wb.snapshot().objects if 'a' in o.names][0]")
+    assert site == f"'Cell In[{cell.number}], line 3'"
+    session.ok("import pickle\nescaped = pickle.dumps(ref)")
+    sites = session.value("[o.escapes for o in wb.snapshot().objects if 'a' in o.names][0]")
+    assert f"Cell In[{cell.number + 2}], line 2" in sites

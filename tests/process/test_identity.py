@@ -1,0 +1,160 @@
+"""What is put comes back equal, with the same objects shared, in the same layout: properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import workbench as wb
+from workbench.engines.base import Engine
+
+# Some values small enough to travel inside messages, some in a segment.
+SIZES = st.sampled_from([0, 1, 7, 3000])
+LAYOUTS = ("plain", "fortran", "strided", "reversed", "transposed", "read-only")
+DTYPES = hnp.scalar_dtypes() | hnp.array_dtypes(allow_subarrays=True)
+
+
+@dataclass
+class Node:
+    left: Any
+    right: Any
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> Any:
+    """Any dtype without objects, any layout."""
+    dtype = draw(DTYPES)
+    n = draw(SIZES)
+    raw = np.resize(np.frombuffer(draw(st.binary(min_size=8, max_size=8)), np.uint8), n * 6)
+    values = np.resize(raw, n * 6 * max(dtype.itemsize, 1)).view(np.uint8)
+    array = np.ndarray((n, 6), dtype.base, values[: n * 6 * dtype.base.itemsize])
+    match draw(st.sampled_from(LAYOUTS)):
+        case "fortran":
+            array = np.asfortranarray(array)
+        case "strided":
+            array = array[::2, 1:4]
+        case "reversed":
+            array = array[::-1]
+        case "transposed":
+            array = array.T
+        case "read-only":
+            array.flags.writeable = False
+    return array
+
+
+def frames(n: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "n": np.arange(n),
+            "x": np.linspace(0, 1, n),
+            "s": pd.Series([f"s{i}" for i in range(n)], dtype=object),
+            "a": pd.Series([f"a{i}" for i in range(n)], dtype="string[pyarrow]"),
+            "c": pd.Categorical(["u", "v", "u"] * (n // 3) + ["u"] * (n % 3)),
+        }
+    )
+
+
+ATOMS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(max_size=20),
+    st.sampled_from([b"large" * 5000, "groß" * 5000]), st.dates(), st.complex_numbers(),
+)  # fmt: skip
+SHARED = st.one_of(
+    arrays(), SIZES.map(frames), SIZES.map(bytearray), st.just([]), st.builds(dict),
+    SIZES.map(lambda n: frames(n)["a"]),
+)  # fmt: skip
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Any:
+    """Containers in containers, in which what can be shared is: some of it is there twice."""
+    leaves = draw(st.lists(SHARED, min_size=1, max_size=4))
+    some = st.sampled_from(leaves) | ATOMS  # an element of a list drawn once: the very object
+    value = draw(
+        st.recursive(
+            some,
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=4),
+                st.tuples(inner, inner),
+                st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4),
+                st.builds(Node, inner, inner),
+            ),
+            max_leaves=8,
+        )
+    )
+    top = [value, *leaves]
+    if draw(st.booleans()):
+        top.append(top)  # contains itself
+    return top
+
+
+def assert_same(a: Any, b: Any, twins: dict[int, Any]) -> None:
+    """Equal, and ``twins`` maps each object of one to its one counterpart in the other."""
+    assert type(a) is type(b)
+    if not isinstance(a, str | bytes | int | float | complex | tuple | None):
+        if id(a) in twins:
+            assert twins[id(a)] is b, "shared there, not here"
+            return
+        assert all(b is not other for other in twins.values()), "shared here, not there"
+        twins[id(a)] = b
+    match a:
+        case np.ndarray():
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            assert a.tobytes() == b.tobytes()
+            assert b.flags.f_contiguous if a.flags.f_contiguous else b.flags.c_contiguous
+        case pd.DataFrame():
+            pd.testing.assert_frame_equal(a, b)
+        case pd.Series():
+            pd.testing.assert_series_equal(a, b)
+        case list() | tuple():
+            assert len(a) == len(b)
+            for one, other in zip(a, b, strict=True):
+                assert_same(one, other, twins)
+        case dict():
+            assert [*a] == [*b]
+            for key in a:
+                assert_same(a[key], b[key], twins)
+        case Node():
+            assert_same(a.left, b.left, twins)
+            assert_same(a.right, b.right, twins)
+        case float() | complex():
+            assert repr(a) == repr(b)
+        case _:
+            assert a == b
+
+
+def test_any_value_comes_back_as_it_was(session: Engine) -> None:
+    @wb.remote
+    def echo(value: Any) -> Any:
+        return value
+
+    @given(graphs(), st.sampled_from(["put", "copy", "task"]))
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    def check(value: Any, way: str) -> None:
+        if way == "task":
+            got = wb.get(echo.remote(wb.put(value)))
+        else:
+            got = wb.get(wb.put(value), copy=way == "copy")
+        assert_same(value, got, {})
+        for one in got:
+            if isinstance(one, np.ndarray) and one.size:
+                assert one.flags.writeable == (way == "copy")
+
+    check()
+
+
+def test_the_examples_of_rays_guide(session: Engine) -> None:
+    many = wb.get(wb.put([np.zeros(42)] * 99))
+    assert all(one is many[0] for one in many)
+    inner = [0]
+    twice = wb.get(wb.put([inner, inner]))
+    assert twice[0] is twice[1]
+    loop: list[Any] = []
+    loop.append(loop)
+    got = wb.get(wb.put(loop))
+    assert got[0] is got

@@ -1,0 +1,666 @@
+"""Serialization through a whole session: custom serializers, refs in values, what fails and where.
+
+The classes are made by each test, as a notebook's cells make them: nobody can import them.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import itertools
+import os
+import pickle
+import re
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.core.snapshot import ObjectRecord
+from workbench.engines.base import Engine
+from workbench.errors import (
+    ForeignRefError,
+    ObjectFreedError,
+    SerializationError,
+    StoreFullError,
+    TaskError,
+)
+
+LARGE = np.arange(100_000.0)
+
+
+def record(ref: wb.ObjectRef) -> ObjectRecord:
+    return next(r for r in wb.snapshot().objects if r.id == ref.id)
+
+
+def held_class() -> Any:
+    """As a cell defines it: with a lock that can't be pickled."""
+
+    class Held:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+            self.lock = threading.Lock()
+
+    return Held
+
+
+# -- custom serializers: the three ways of Ray's guide ---------------------------------------------
+
+
+def test_a_class_that_reduces_itself(session: Engine, tmp_path: Path) -> None:
+    """A database connection is opened again wherever its object comes."""
+
+    class Database:
+        def __init__(self, path: str) -> None:
+            self.path = path
+            self.connection = sqlite3.connect(path)
+
+        def __reduce__(self) -> Any:
+            return Database, (self.path,)
+
+    original = Database(str(tmp_path / "db"))
+    with original.connection:
+        original.connection.execute("create table t as select 42 as answer")
+    original.connection.close()
+
+    @wb.remote
+    def ask(database: Database) -> Any:
+        try:
+            return database.connection.execute("select answer from t").fetchone()
+        finally:
+            database.connection.close()
+
+    copied = wb.get(wb.put(original))
+    assert copied.connection is not original.connection
+    copied.connection.close()
+    assert wb.get(ask.remote(original)) == (42,)
+
+
+def test_a_registered_serializer_works_here_and_on_every_worker(
+    session: Engine, gate: Gate, processes: Processes
+) -> None:
+    Held = held_class()
+    with pytest.raises(TypeError, match=r"x\.lock|Held\.lock"):
+        wb.put(Held(1))
+    wb.deregister_serializer(Held)  # nothing happens
+    for _ in range(2):  # idempotent
+        wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=Held)
+    assert wb.get(wb.put(Held(1))).x == 1
+
+    @wb.remote
+    def make(x: Any) -> Any:
+        return [Held(x), Held(x)]
+
+    first = wb.get(make.remote(2))
+    assert [held.x for held in first] == [2, 2]
+    assert type(first[0]) is Held  # the notebook's own class, not another of its name
+
+    stopped = wb.remote(gate.stop).options(max_retries=0).remote()
+    os.kill(gate.next().pid, signal.SIGKILL)  # its successor has heard of the serializer too
+    with pytest.raises(Exception, match=r"SIGKILL|signal"):
+        wb.get(stopped)
+    assert all(h[0].x == 3 for h in wb.get([make.remote(3) for _ in range(20)]))
+
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=lambda x: ("new", x))
+    assert wb.get(wb.put(Held(4))) == ("new", 4)  # replaced at once
+    assert wb.get(make.remote(5)) == [("new", 5)] * 2
+    wb.deregister_serializer(Held)
+    with pytest.raises(TypeError, match="lock"):
+        wb.put(Held(6))
+    with pytest.raises(TypeError, match=r"the result of .*make.*lock"):
+        wb.get(make.remote(6))
+
+
+def test_registering_in_a_task_reaches_the_other_workers(session: Engine, gate: Gate) -> None:
+    Held = held_class()
+
+    @wb.remote
+    def register() -> None:
+        wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=str)
+
+    @wb.remote
+    def make(path: str) -> Any:
+        from tests.process.gates import stopper
+
+        stopper(path)()
+        return Held(1)
+
+    wb.get(register.remote())
+    pending = [make.remote(gate.path) for _ in range(2)]
+    for visitor in [gate.next(), gate.next()]:  # both workers make one
+        visitor.let_on()
+    assert wb.get(pending) == ["1", "1"]
+
+
+def test_a_helper_around_one_instance(session: Engine) -> None:
+    Held = held_class()
+
+    class Helper:
+        def __init__(self, held: Any) -> None:
+            self.held = held
+
+        def __reduce__(self) -> Any:
+            return Held, (self.held.x,)
+
+    assert wb.get(wb.put(Helper(Held(1)))).x == 1
+    with pytest.raises(TypeError, match="lock"):
+        wb.put(Held(1))
+
+
+def test_registering_leaves_plain_cloudpickle_alone(session: Engine) -> None:
+    Held = held_class()
+
+    class Plain:
+        x = 1
+
+    before = cloudpickle.dumps(Plain()), dict(cloudpickle.CloudPickler.dispatch_table)
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=Held)
+    wb.register_serializer(Plain, serializer=lambda plain: 2, deserializer=lambda data: data)
+    assert wb.get(wb.put(Plain())) == 2
+    assert cloudpickle.dumps(Plain()) == before[0]
+    assert dict(cloudpickle.CloudPickler.dispatch_table) == before[1]
+    assert type(pickle.loads(cloudpickle.dumps(Plain()))) is Plain
+    with pytest.raises(TypeError, match="cannot pickle"):
+        cloudpickle.dumps(Held(1))
+
+
+def test_a_registered_class_comes_before_the_fast_paths(session: Engine) -> None:
+    wb.register_serializer(
+        np.ndarray, serializer=lambda a: a.tolist(), deserializer=lambda data: ("list", data)
+    )
+    assert wb.get(wb.put(np.arange(3))) == ("list", [0, 1, 2])
+    assert wb.get(wb.put([np.arange(2)])) == [("list", [0, 1])]
+    wb.deregister_serializer(np.ndarray)
+    assert isinstance(wb.get(wb.put(np.arange(3))), np.ndarray)
+
+
+BAD_REGISTRATIONS: list[tuple[Any, Any, Any, str]] = [
+    (3, str, str, "takes a class"),
+    (list, str, str, "takes it apart by itself"),
+    (complex, str, str, "takes it apart by itself"),
+    (Path, "text", str, "serializer must be a function"),
+    (Path, str, None, "deserializer must be a function"),
+]
+
+
+@pytest.mark.parametrize(("cls", "serializer", "deserializer", "text"), BAD_REGISTRATIONS)
+def test_what_cannot_be_registered(
+    session: Engine, cls: Any, serializer: Any, deserializer: Any, text: str
+) -> None:
+    with pytest.raises(TypeError, match=text):
+        wb.register_serializer(cls, serializer=serializer, deserializer=deserializer)
+
+
+def test_a_serializer_that_cannot_be_sent(session: Engine) -> None:
+    lock, Held = threading.Lock(), held_class()
+    with pytest.raises(SerializationError, match="lock"):
+        wb.register_serializer(Held, serializer=lambda held: lock, deserializer=Held)
+    with pytest.raises(SerializationError, match="cannot pickle"):
+        wb.put(Held(1))  # it isn't half registered
+
+
+def fail(*args: Any) -> Any:
+    raise ValueError("not today")
+
+
+def test_serializers_that_raise(session: Engine) -> None:
+    Held = held_class()
+
+    @wb.remote
+    def make() -> Any:
+        return {"deep": [Held(1)]}
+
+    @wb.remote
+    def take(value: Any) -> None: ...
+
+    wb.register_serializer(Held, serializer=fail, deserializer=Held)
+    value = {"deep": [Held(1)]}
+    with pytest.raises(SerializationError) as caught:
+        wb.put(value)
+    assert "value['deep'][0] " in str(caught.value)
+    assert "The serializer registered for" in str(caught.value)
+    assert "ValueError: not today" in str(caught.value)
+    with pytest.raises(TaskError, match=r"(?s)the result of .*make\['deep'\]\[0\].*not today"):
+        wb.get(make.remote())
+
+    wb.register_serializer(Held, serializer=lambda held: held.x, deserializer=fail)
+    ref = wb.put([LARGE, Held(1)])
+    with pytest.raises(SerializationError, match=r"object\[1\] can't be rebuilt in this process.*"):
+        wb.get(ref)
+    with pytest.raises(
+        TaskError, match=r"(?s)argument 1\[1\] can't be rebuilt on the worker.*not today"
+    ):
+        wb.get(take.remote(ref))
+    with pytest.raises(
+        TaskError, match=r"(?s)value\[1\] can't be rebuilt on the worker.*not today"
+    ):
+        wb.get(take.remote(value=ref))
+    with pytest.raises(TaskError, match=r"(?s)arguments.* can't be rebuilt on the worker"):
+        wb.get(take.remote(Held(1)))
+    wb.deregister_serializer(Held)
+    assert wb.get(take.remote(1)) is None
+
+
+# -- what can't travel -----------------------------------------------------------------------------
+
+
+class Endless:
+    """Its pickle has no end, and no Python code runs while it grows."""
+
+    def __reduce__(self) -> Any:
+        return list, (), None, itertools.repeat(1 << 40)
+
+
+def test_a_pickle_without_end_ends_at_the_stores_size(session: Engine) -> None:
+    with pytest.raises(StoreFullError, match=r"given up after 64.* MB"):
+        wb.put(Endless())
+    assert not wb.snapshot().objects
+
+
+def test_ctrl_c_ends_a_pickle_without_end(
+    runtime: str, script: Callable[..., Script], processes: Processes
+) -> None:
+    run = script("""
+        import itertools, threading
+        class Endless:
+            def __reduce__(self):
+                say("pickling")
+                return list, (), None, itertools.repeat(1 << 40)
+        wb.init(workers=1, memory="64GB")
+        for again in range(3):
+            try:
+                wb.put(Endless())
+            except KeyboardInterrupt:
+                say(len(wb.snapshot().objects), wb.get(wb.put("goes on")))
+    """)
+    for _ in range(3):
+        assert run.line() == "pickling"
+        os.kill(run.pid, signal.SIGINT)
+        assert run.line() == "0 goes on"
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_structure_deeper_than_the_recursion_limit(session: Engine) -> None:
+    for make in (nested, lambda depth: {"in": nested(depth)}):
+        deep: Any = make(10_000)
+        with pytest.raises(SerializationError, match=r"deep is nested 1000\d objects deep"):
+            wb.put(deep)
+    with pytest.raises(SerializationError, match=r"argument 1 is nested 10001 objects deep"):
+        wb.remote(len).remote(nested(10_000))
+    with pytest.raises(TaskError, match=r"the result of nested is nested 10001 objects deep"):
+        wb.get(wb.remote(nested).remote(10_000))
+    shallow = nested(300)
+    got = wb.get(wb.put(shallow))
+    for _ in range(300):
+        got = got[0]
+    assert got == []
+
+
+NONSENSE = [7, (), (1,), ("a", "b"), (list, 7), (list, (), None, 7), "no_such_global"]
+
+
+@pytest.mark.parametrize("answer", NONSENSE, ids=repr)
+def test_a_reduce_that_returns_nonsense(session: Engine, answer: Any) -> None:
+    class Nonsense:
+        def __reduce__(self) -> Any:
+            return answer
+
+    value = {"fine": LARGE, "bad": Nonsense()}
+    with pytest.raises(SerializationError, match=r"value\['bad'\] \("):
+        wb.put(value)
+    assert not wb.snapshot().objects
+
+
+def test_a_reduce_that_cannot_be_undone(session: Engine) -> None:
+    class Odd:
+        def __reduce__(self) -> Any:
+            return int, ("no number",)
+
+    ref = wb.put({"list": [1, Odd()]})
+    with pytest.raises(SerializationError, match=r"object\['list'\]\[1\] can't be rebuilt.*int"):
+        wb.get(ref)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A module that this process can import, and workers started before can't."""
+    (tmp_path / "only_here.py").write_text(
+        "class Thing:\n    def __init__(self, x):\n        self.x = x\n"
+        "def double(x):\n    return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("only_here")
+    del sys.modules["only_here"]
+
+
+def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleType) -> None:
+    @wb.remote
+    def take(value: Any) -> Any:
+        return value
+
+    assert wb.get(take.remote(1)) == 1
+    things = {"a": [1, module.Thing(2)]}
+    for call, path in (
+        (lambda: take.remote(wb.put(things)), r"argument 1\['a'\]\[1\]"),
+        (lambda: take.remote(value=wb.put(things)), r"value\['a'\]\[1\]"),
+        (lambda: take.remote(things), r"arguments.*\['a'\]\[1\]"),
+        (lambda: wb.remote(module.double).remote(1), r"double"),
+    ):
+        with pytest.raises(TaskError) as caught:
+            wb.get(call())
+        text = str(caught.value)
+        assert "can't be rebuilt on the worker: ModuleNotFoundError" in text
+        assert "PYTHONPATH" in text
+        assert re.search(path, text), (path, text)
+    assert wb.get(wb.put(things))["a"][1].x == 2  # here it can
+    assert wb.get(take.remote(1)) == 1
+
+
+def test_nothing_half_written_stays(session: Engine) -> None:
+    class Breaks:
+        def __reduce__(self) -> Any:
+            return fail()
+
+    for value in ([LARGE, Breaks()], {"a": b"x" * 10_000_000, "b": Breaks()}):
+        for attempt in (lambda v: wb.put(v), lambda v: wb.remote(len).remote(v)):
+            with pytest.raises(SerializationError, match="not today"):
+                attempt(value)
+    functions = [r for r in wb.snapshot().objects if "function" not in r.about.type]
+    assert functions == []
+    assert wb.get(wb.put(np.zeros(60_000_000, np.uint8))).nbytes == 60_000_000
+
+
+# -- refs inside values, and refs that leave -------------------------------------------------------
+
+
+def test_a_ref_in_a_closure_an_attribute_a_list_keeps_its_object(session: Engine) -> None:
+    class Owner:
+        pass
+
+    def closing_over(ref: Any) -> Any:
+        return lambda: wb.get(ref)
+
+    for wrap, unwrap in (
+        (lambda ref: [1, {"k": ref}], lambda value: wb.get(value[1]["k"])),
+        (closing_over, lambda value: value()),
+        (lambda ref: owner_of(Owner(), ref), lambda value: wb.get(value.ref)),
+    ):
+        inner = wb.put("inner")
+        outer = wb.put(wrap(inner))
+        wanted = inner.id
+        del inner
+        assert eventually(lambda: not record_of(wanted).holders)  # noqa: B023
+        assert record_of(wanted).parents == 1
+        assert unwrap(wb.get(outer)) == "inner"
+        del outer
+    assert eventually(lambda: not wb.snapshot().objects)
+
+
+def owner_of(owner: Any, ref: Any) -> Any:
+    owner.ref = ref
+    return owner
+
+
+def record_of(id: int) -> ObjectRecord:
+    return next(r for r in wb.snapshot().objects if r.id == id)
+
+
+def test_a_ref_pickled_into_a_file_stays_good_until_free(session: Engine, tmp_path: Path) -> None:
+    ref = wb.put({"answer": 42})
+    id = ref.id
+    with open(tmp_path / "ref.pkl", "wb") as file:
+        cloudpickle.dump(ref, file)
+    line = sys._getframe().f_lineno - 1
+    pickle.dumps(copy.deepcopy([copy.copy(ref)]))
+    del ref
+    assert wb.get(wb.put(1)) == 1
+    assert eventually(lambda: not record_of(id).holders)
+    assert record_of(id).escapes == (
+        f"test_serialization.py:{line}", f"test_serialization.py:{line + 2}",
+    )  # fmt: skip
+
+    @wb.remote
+    def read(path: str) -> Any:
+        with open(path, "rb") as file:
+            return wb.get(pickle.load(file))["answer"]
+
+    assert wb.get(read.remote(str(tmp_path / "ref.pkl"))) == 42
+    with open(tmp_path / "ref.pkl", "rb") as file:
+        again = pickle.load(file)
+    assert wb.get(again) == {"answer": 42}
+    wb.free(again)
+    with pytest.raises(ObjectFreedError):
+        wb.get(again)
+    del again
+    assert eventually(lambda: id not in {r.id for r in wb.snapshot().objects})
+
+
+def test_a_ref_from_a_file_of_another_session(runtime: str, tmp_path: Path) -> None:
+    wb.init(workers=1)
+    data = pickle.dumps(wb.put(1))
+    wb.shutdown()
+    with pytest.raises(ForeignRefError, match=r"belongs to session .* no session.*only inside"):
+        pickle.loads(data)
+    wb.init(workers=1)
+    with pytest.raises(ForeignRefError, match="this process has session"):
+        pickle.loads(data)
+    ref = wb.put([1])
+    with pytest.raises(ForeignRefError):
+        wb.get(wb.put(Smuggled(data)))
+    assert wb.get(ref) == [1]
+
+
+class Smuggled:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> Any:
+        return pickle.loads, (self.data,)
+
+
+# -- the read-only lesson --------------------------------------------------------------------------
+
+
+def write_to(value: Any) -> None:
+    value[0] = 1
+
+
+WRITES: list[Callable[[Any], Any]] = [
+    lambda array: write_to(array),
+    lambda array: array.sort(),
+    lambda array: np.add(array, 1, out=array),
+    lambda array: write_to(array[5:][::2]),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_writing_to_a_stored_array_says_what_to_do(
+    session: Engine, write: Callable[[Any], Any], size: int
+) -> None:
+    ref = wb.put(np.arange(size), name="data")
+
+    @wb.remote
+    def task(array: Any) -> None:
+        write(array)
+
+    with pytest.raises(ValueError, match="read-only") as caught:
+        wb.get(task.remote(ref))
+    (note,) = [n for n in caught.value.remote_notes if "what is stored" in n]
+    assert "the stored object 'data' (ndarray int64" in note
+    assert "`array = array.copy()`" in note or "`value = value.copy()`" in note
+    assert "`%get data --copy`" in note
+    assert "`get(ref, copy=True)`" in note
+    mine = wb.get(ref, copy=True)
+    write(mine)
+
+
+def test_the_note_is_for_stored_arrays_alone(session: Engine) -> None:
+    @wb.remote
+    def task(kept: Any) -> None:
+        array = np.arange(3)
+        array.flags.writeable = False
+        array[0] = 1
+
+    with pytest.raises(ValueError, match="read-only") as caught:
+        wb.get(task.remote(wb.put(LARGE)))
+    assert not any("stored" in note for note in caught.value.remote_notes)
+
+
+def test_an_argument_that_came_by_value(session: Engine) -> None:
+    with pytest.raises(ValueError, match=r"`value` came to the task as an argument.*copy\(\)"):
+        wb.get(wb.remote(write_to).remote(np.arange(3)))
+
+
+def test_uncaught_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
+    run = script("""
+        import contextlib, io
+        hook = sys.excepthook
+        wb.init(workers=1)
+        import numpy as np
+        x = wb.get(wb.put({"a": np.zeros(100_000)}))
+        try:
+            x["a"][0] = 1
+        except ValueError as error:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                sys.excepthook(type(error), error, error.__traceback__)
+        say("copy the array before you change it" in shown.getvalue())
+        wb.shutdown()
+        say(sys.excepthook is hook)
+    """)
+    assert [run.line(), run.line()] == ["True", "True"]
+
+
+# -- functions and classes of a notebook -----------------------------------------------------------
+
+
+def test_what_a_function_refers_to_may_be_defined_again(session: Engine) -> None:
+    cell: dict[str, Any] = {"__name__": "__main__", "wb": wb}
+
+    def run(text: str) -> None:
+        exec(text, cell)
+
+    run("class Model:\n    version = 1\nlimit = 10\ndef helper(): return Model.version, limit")
+    run("def task(): return helper()")
+    task = wb.remote(cell["task"])
+    assert wb.get(task.remote()) == (1, 10)
+    exports = len(wb.snapshot().objects)
+    assert wb.get(task.remote()) == (1, 10)
+    assert len(wb.snapshot().objects) == exports  # not sent again for nothing
+    run("class Model:\n    version = 2")
+    assert wb.get(task.remote()) == (2, 10)
+    run("limit = 20")
+    assert wb.get(task.remote()) == (2, 20)
+    run("def helper(): return later")
+    with pytest.raises(NameError, match="later"):
+        wb.get(task.remote())
+    run("later = 3")
+    assert wb.get(task.remote()) == 3
+    assert eventually(lambda: len(wb.snapshot().objects) <= exports)  # old ones don't stay
+
+
+def test_instances_of_a_class_defined_again_are_told_apart(session: Engine) -> None:
+    def define(version: int) -> Any:
+        cell: dict[str, Any] = {"__name__": "__main__"}
+        exec(f"class Model:\n    version = {version}", cell)
+        return cell["Model"]()
+
+    @wb.remote
+    def version_of(model: Any) -> int:
+        return int(model.version)
+
+    models = [define(1), define(2), define(3)]
+    assert [wb.get(version_of.remote(model)) for model in models] == [1, 2, 3]
+    assert [type(wb.get(wb.put(model))) for model in models] == [type(model) for model in models]
+
+
+# -- costs -----------------------------------------------------------------------------------------
+
+
+def test_every_put_and_first_get_records_what_it_cost(session: Engine) -> None:
+    ref = wb.put({"a": LARGE, "b": [1, 2]})
+    line = sys._getframe().f_lineno - 1
+    about = record(ref).about
+    assert about is not None
+    assert about.type == "dict (2)"
+    assert about.outband == LARGE.nbytes
+    assert 50 < about.inband < 500
+    assert about.buffers == 1
+    assert about.pickle_seconds > 0
+    assert about.copy_seconds > 0
+    assert about.site == f"test_serialization.py:{line}"
+    assert record(ref).load_seconds == 0
+    wb.get(ref)
+    first = record(ref).load_seconds
+    assert first > 0
+    wb.get(ref)
+    assert record(ref).load_seconds == first
+
+    @wb.remote
+    def make() -> Any:
+        return [LARGE * 2, "made"]
+
+    @wb.remote
+    def take(value: Any) -> None: ...
+
+    made = make.remote()
+    wb.wait([made])
+    about = record(made).about
+    assert about is not None
+    assert about.outband == LARGE.nbytes
+    assert "result of" in about.site
+    assert record(made).load_seconds == 0
+    wb.get(take.remote(made))
+    assert eventually(lambda: record(made).load_seconds > 0)  # the worker's was the first
+
+
+# -- the verbose mode ------------------------------------------------------------------------------
+
+
+def test_the_verbose_mode_shows_the_stack_of_objects(
+    runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_PICKLE_DEBUG", "1")
+    wb.init(workers=1)
+
+    class Breaks:
+        def __reduce__(self) -> Any:
+            return fail()
+
+    value = {"fine": LARGE, "list": [1, Breaks()]}
+    with pytest.raises(SerializationError) as caught:
+        wb.put(value)
+    (note,) = caught.value.__notes__
+    assert [line.split(":")[0].strip() for line in note.splitlines()][1:] == [
+        "dict", "dict['list']", "dict['list'][1]",
+    ]  # fmt: skip
+
+    @wb.remote
+    def make() -> Any:
+        return [Breaks()]
+
+    with pytest.raises(TaskError, match=r"(?s)While pickling.*list\[0\]"):
+        wb.get(make.remote())
+    value["list"].pop()
+    got = wb.get(wb.put(value))
+    assert (got["fine"] == LARGE).all()
+    assert not got["fine"].flags.writeable

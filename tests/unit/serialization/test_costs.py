@@ -1,0 +1,413 @@
+"""The tree of costs: its bytes are those of the pickle, it is small, it names what is large."""
+
+from __future__ import annotations
+
+import gc
+import io
+import pickle
+import pickletools
+import weakref
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.serialization.samples import (
+    LOCK,
+    Holder,
+    Pair,
+    Slotted,
+    by_value,
+    closing_over,
+    looped,
+    nested,
+    points,
+    texts,
+)
+from workbench.errors import SerializationError
+from workbench.serialization import weighing
+from workbench.serialization.arrays import out_of_band
+from workbench.serialization.costs import MOST_PARTS, Cost, explain
+from workbench.serialization.pickler import Pickler
+from workbench.serialization.tracing import SHORT
+from workbench.serialization.weighing import Figures, Tally, Weigher
+
+FREE = Figures(0.0, 0, 0, 0)
+"""The cost of a whole compared with which every part matters."""
+
+FRAME = 9
+"""Bytes before each frame of a pickle."""
+
+
+def by_bytes(value: Any, reducers: Any, known: Any) -> Figures:
+    """Measures as if a second were a megabyte."""
+    figures = weighing.measure(value, reducers, known)
+    return figures._replace(seconds=figures.bytes / 1e6)
+
+
+def cost_of(value: Any, **options: Any) -> Cost:
+    return explain(value, {}, "obj", **{"measure": by_bytes, **options})
+
+
+def pickled(value: Any) -> tuple[bytes, int, int]:
+    """The pickle, bytes beside it, and in how many buffers."""
+    file, buffers = io.BytesIO(), []
+    Pickler(file, {}, lambda b: buffers.append(out_of_band(b).nbytes)).dump(value)
+    return file.getvalue(), sum(buffers), len(buffers)
+
+
+def unframed(data: bytes) -> int:
+    return len(data) - FRAME * sum(op.name == "FRAME" for op, _, _ in pickletools.genops(data))
+
+
+def all_of(cost: Cost) -> Iterator[Cost]:
+    yield cost
+    for child in cost.children:
+        yield from all_of(child)
+
+
+def found(cost: Cost, path: str) -> Cost:
+    """The part at a path."""
+    parts = {part.path: part for part in all_of(cost)}
+    assert path in parts, f"{path} is not among {list(parts)}"
+    return parts[path]
+
+
+# -- exact ----------------------------------------------------------------------------------------
+
+TABLE = pd.DataFrame(
+    {
+        "n": np.arange(99.0),
+        "m": np.arange(99.0),
+        "c": pd.Categorical(texts(99)),
+        "o": pd.Series(texts(99), dtype=object),
+        "p": pd.Series(texts(99), dtype="string[python]"),
+    }
+)
+ARRAY = np.arange(500.0)
+VALUES = {
+    "number": 1,
+    "array": ARRAY,
+    "strided": {"a": ARRAY[::2], "b": ARRAY.reshape(20, 25).T},
+    "frame": TABLE,
+    "objects": pd.DataFrame({"a": texts(500), "b": texts(500)}, dtype=object),
+    "arrays": {f"layer {i}": {"w": np.ones(100 * i), "b": np.ones(i)} for i in range(20)},
+    "large dict": {i: str(i) for i in range(1001)},
+    "closure": closing_over(ARRAY),
+    "global": by_value("def test(x: int = 3): return data[x]", data=ARRAY),
+    "points": points(300),
+    "mixed": [Slotted(i, Pair(i, None)) if i % 2 else {i} for i in range(3000)],
+    "loop": looped(),
+    "shared": [ARRAY, ARRAY, *points(2) * 3],
+    "bytes": [b"x" * 10**5, bytearray(10**5), "x" * 10**5],
+}
+
+
+def assert_exact(value: Any) -> None:
+    data, outband, buffers = pickled(value)
+    cost = cost_of(value)
+    assert (cost.inband, cost.outband, cost.buffers) == (len(data), outband, buffers)
+    for part in all_of(cost):
+        for figure in ("inband", "outband", "buffers"):
+            assert sum(getattr(child, figure) for child in part.children) <= getattr(part, figure)
+            assert getattr(part, figure) >= 0
+    tally = Weigher({}, "obj", FREE, 10**6).weigh(value)
+    assert tally.inband == unframed(data)
+    assert (tally.outband, tally.buffers) == (outband, buffers)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_bytes_are_those_of_the_pickle(name: str) -> None:
+    assert_exact(VALUES[name])
+
+
+LEAVES = st.one_of(
+    st.none(), st.integers(), st.floats(), st.text(), st.binary(), st.sampled_from([ARRAY, "key"])
+)
+
+
+@given(nested(LEAVES))
+def test_the_bytes_of_anything_nested_are_those_of_the_pickle(value: Any) -> None:
+    assert_exact(value)
+
+
+LARGER = st.binary(min_size=SHORT + 1, max_size=SHORT + 9)
+
+
+@given(st.lists(st.lists(st.floats() | LARGER, min_size=1, max_size=4), max_size=8))
+def test_the_bytes_of_parts_that_share_nothing_are_those_of_each_alone(value: list[Any]) -> None:
+    for i, part in enumerate(value):  # one that stands twice is another object here
+        value[i] = [bytes(bytearray(v)) if isinstance(v, bytes) else v for v in part]
+    tally = Weigher({}, "obj", FREE, 10**6).weigh(value)
+    around = len(b"\x80\x05.")
+    alone = [unframed(pickled(part)[0]) - around for part in value]
+    assert [part.inband for part in tally.parts.values()] == alone
+
+
+def test_what_stands_in_two_places_is_counted_where_it_is_saved_first() -> None:
+    big = np.zeros(10**4)
+    tally = Weigher({}, "obj", FREE, 10**6).weigh({"a": [big], "b": [big]})
+    first, second = (part for part in tally.parts.values() if part.kind is list)
+    assert (first.outband, first.buffers) == (80_000, 1)
+    assert (second.outband, second.buffers) == (0, 0)
+    assert found(cost_of({"a": [big], "b": [big]}), "obj['a'][0]").outband == 80_000
+
+
+def test_seconds_are_of_the_part_alone_given_what_was_saved_before() -> None:
+    shared, twice = texts(1000), texts(3000)
+    value = [{"shared": shared}, {"deep": {"own": [twice, twice], "shared": shared}}]
+    cost = cost_of(value)
+    for path in ("obj[1]", "obj[1]['deep']", "obj[1]['deep']['own']"):
+        part = found(cost, path)
+        assert part.seconds is not None
+        assert part.seconds * 1e6 == pytest.approx(part.inband, abs=99)
+
+
+# -- small, and telling ---------------------------------------------------------------------------
+
+
+def test_many_of_a_kind_are_one_part_with_their_attributes() -> None:
+    cost = cost_of({"points": points(5000), "n": 1})
+    many = found(cost, "obj['points'][…]")
+    assert many.type == "5 000 × Point"
+    assert [(c.path, c.type, c.inband) for c in many.children] == [
+        ("obj['points'][…].x", "5 000 × float", 45_000),
+        ("obj['points'][…].y", "5 000 × float", 45_000),
+    ]
+    assert len(list(all_of(cost))) == 5
+
+
+MANY = {
+    "numbers": (list(range(5000)), {("obj[…]", "5 000 × int")}),
+    "texts": (texts(5000), {("obj[…]", "5 000 × str")}),
+    "a set": (set(range(5000)), {("obj{…}", "5 000 × int")}),
+    "a tuple": (tuple(texts(5000)), {("obj[…]", "5 000 × str")}),
+    "entries": (dict(zip(texts(5000), range(5000), strict=True)),
+                {("obj keys", "5 000 × str"), ("obj[…]", "5 000 × int")}),
+    "two kinds": ([v for i in range(500) for v in (i, str(i))],
+                  {("obj[…]", "500 × int"), ("obj[…]", "500 × str")}),
+    "arrays": ([np.zeros(9) for _ in range(500)], {("obj[…]", "500 × ndarray")}),
+    "rows": ([{"a": i, "b": i + 0.5} for i in range(500)],
+             {("obj[…]['a']", "500 × int"), ("obj[…]['b']", "500 × float")}),
+    "all different": ([{str(i): float(i)} for i in range(9000)], {("obj[…]", "9 000 × dict")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_are_few_parts(name: str) -> None:
+    value, parts = MANY[name]
+    cost = cost_of(value)
+    assert parts <= {(part.path, part.type) for part in all_of(cost)}
+    assert len(list(all_of(cost))) < 10
+    tally = Weigher({}, "obj", Figures(9.0, 10**9, 0, 0), 10**6).weigh(value)
+    assert count(tally) < 1000
+
+
+def count(tally: Tally) -> int:
+    return 1 + sum(map(count, tally.parts.values()))
+
+
+def test_one_large_part_among_many_small_ones_has_its_own_name() -> None:
+    value = [np.zeros(9) for _ in range(500)]
+    value[321] = np.zeros(10_000)
+    cost = cost_of(value)
+    assert found(cost, "obj[321]").outband == 80_000
+    assert found(cost, "obj[…]").type == "499 × ndarray"
+    assert [child.path for child in cost.children] == ["obj[321]", "obj[…]"]
+
+
+def test_a_tree_is_never_large() -> None:
+    value = {f"a{i}": {f"b{j}": "x" * 1000 for j in range(9)} for i in range(60)}
+    cost = cost_of(value)
+    parts = list(all_of(cost))
+    others = [part for part in parts if part.label == "others"]
+    assert len(parts) - len(others) <= MOST_PARTS
+    assert others
+    assert all(part.seconds is None for part in others)
+
+
+def test_keys_are_counted_apart_from_values() -> None:
+    cost = cost_of({f"a key {i:06d}": float(i) for i in range(2500)})
+    assert found(cost, "obj[…]").inband == 2500 * 9
+    assert found(cost, "obj keys").inband == 2500 * (2 + 12 + 1)
+
+
+class Blob:
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return bytes, (pickle.PickleBuffer(bytearray(1000)),)
+
+
+SEALED = {
+    "a buffer": Blob(),
+    "a structured array": np.zeros(9, [(f"field {i}", "f4") for i in range(9)]),
+    "a dtype": np.dtype([(f"field {i}", "f4") for i in range(9)]),
+    "a code object": test_keys_are_counted_apart_from_values.__code__,
+}
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_what_only_its_library_can_change_has_no_parts(name: str) -> None:
+    assert cost_of(SEALED[name]).children == ()
+
+
+def test_a_deep_object_is_no_deeper_than_what_matters() -> None:
+    value = []
+    for i in range(99):
+        chain: list[Any] = [i]
+        for _ in range(200):
+            chain = [chain]
+        value.append(chain)
+    cost = cost_of(value)
+    assert cost.inband == len(pickled(value)[0])
+    assert len(list(all_of(cost))) <= 2 * MOST_PARTS
+
+
+def test_parts_of_a_table_are_its_columns() -> None:
+    cost = cost_of(TABLE)
+    labels = {child.label for child in cost.children}
+    assert {"column 'o'", "column 'c'", "columns 'n', 'm'"} <= labels
+    assert not any("_mgr" in part.path or "__" in part.path for part in all_of(cost))
+    assert found(cost, "obj column 'o'[…]").type == "99 × str"
+    assert found(cost, "obj column 'p'[…]").type == "99 × str"
+    assert found(cost, "obj columns 'n', 'm'").outband == 2 * 99 * 8
+    together = cost_of(VALUES["objects"])
+    assert {(c.path, c.type) for c in together.children if "column '" in c.path} == {
+        ("obj column 'a'", "500 × str"),
+        ("obj column 'b'", "500 × str"),
+    }
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "polars"])
+def test_parts_of_other_tables_are_their_columns_too(package: str) -> None:
+    library: Any = pytest.importorskip(package)
+    make = library.table if package == "pyarrow" else library.DataFrame
+    table = make({"a": np.arange(1000), "b": np.arange(1000.0)})
+    cost = cost_of(table)
+    assert [(c.path, c.outband) for c in cost.children] == [
+        ("obj column 'a'", 8000),
+        ("obj column 'b'", 8000),
+    ]
+    assert not any(child.children for child in cost.children)
+    assert not any("__" in part.path for part in all_of(cost_of([table[:5]])))
+
+
+def test_what_a_function_takes_along_is_named() -> None:
+    inside = found(cost_of(Holder(f=closing_over({"w": ARRAY}))), "closure of obj.f → value['w']")
+    assert inside.outband == ARRAY.nbytes
+    assert found(cost_of(Holder(f=closing_over(ARRAY))), "closure of obj.f → value").type == (
+        "ndarray float64 (500,)"
+    )
+    part = found(cost_of(VALUES["global"]), "global of obj → data")
+    assert (part.label, part.type) == ("global → data", "ndarray float64 (500,)")
+
+
+def test_the_costliest_come_first() -> None:
+    value = {"a": texts(1000), "b": texts(2000), "c": np.zeros(10**4)}
+    cost = cost_of(value)
+    assert [c.label for c in cost.children] == ["['c']", "['b']", "['a']"]
+    assert cost.seconds == pytest.approx((cost.inband + cost.outband) / 1e6)
+    assert cost.share == 1.0
+    assert cost.children[0].share == pytest.approx(80_000 / (cost.inband + cost.outband), abs=0.01)
+
+
+class Slow(Holder):
+    def __reduce__(self) -> Any:
+        sum(range(self.work))
+        return Slow, ()
+
+
+def test_a_part_that_was_slow_by_chance_is_counted_with_its_like() -> None:
+    def never_slow(value: Any, reducers: Any, known: Any) -> Figures:
+        return FREE._replace(seconds=1e-2 if value is many else 1e-9, inband=10**9)
+
+    many = [Slow(work=10**6 if i == 150 else 0) for i in range(300)]
+    assert "obj[150]" not in {part.path for part in all_of(cost_of(many, measure=never_slow))}
+    always = weighing.measure(many, {}, {})
+    assert "obj[150]" in {part.path for part in all_of(cost_of(many, measure=lambda *_: always))}
+
+
+# -- bounded --------------------------------------------------------------------------------------
+
+
+def test_what_is_not_looked_at_is_said_and_counted() -> None:
+    value = [[float(i)] for i in range(1000)]
+    assert "obj not looked at" not in {c.path for c in all_of(cost_of(value, most=1001))}
+    cost = cost_of(value, most=501)
+    rest = found(cost, "obj not looked at")
+    assert found(cost, "obj[…]").type == "500 × list"
+    assert cost.inband == len(pickled(value)[0])
+    assert rest.inband == pytest.approx(cost.inband / 2, rel=0.02)
+    assert sum(child.inband for child in cost.children) <= cost.inband
+
+
+def test_without_time_only_the_whole_is_measured() -> None:
+    def by_inband(value: Any, reducers: Any, known: Any) -> Figures:
+        figures = by_bytes(value, reducers, known)
+        return figures._replace(seconds=figures.inband / 1e6)
+
+    value = [texts(9000), [i / 7 for i in range(9000)]]
+    assert cost_of(value, measure=by_inband).all_advice()
+    cost = cost_of(value, measure=by_inband, seconds=-1.0)
+    assert cost.seconds is not None
+    assert [c.seconds for c in cost.children] == [None, None]
+    assert not cost.all_advice()
+
+
+def test_a_part_that_cannot_stand_alone_is_not_measured() -> None:
+    def only_whole(whole: Any, reducers: Any, known: Any) -> Figures:
+        if whole is not value:
+            raise TypeError("not alone")
+        return by_bytes(whole, reducers, known)
+
+    value = [texts(100), texts(200)]
+    cost = cost_of(value, measure=only_whole)
+    assert [c.seconds for c in cost.children] == [None, None]
+
+
+def test_what_cannot_be_serialized_is_an_error_that_says_where() -> None:
+    with pytest.raises(SerializationError, match=r"obj\['a'\]\[1\]"):
+        cost_of({"a": [1, LOCK]})
+
+
+def test_nothing_in_a_cost_keeps_the_object_alive() -> None:
+    holder = Holder(a=[Holder(b=texts(100))])
+    alive = [weakref.ref(holder), weakref.ref(holder.a[0])]
+    cost = cost_of(holder)
+    del holder
+    gc.collect()
+    assert [ref() for ref in alive] == [None, None]
+    with pytest.raises(FrozenInstanceError):
+        cost.inband = 0  # type: ignore[misc]
+
+
+# -- shown ----------------------------------------------------------------------------------------
+
+
+def test_it_can_be_read() -> None:
+    value = {"a": np.zeros(10**6), "b": texts(10**5)}
+    lines = str(cost_of(value)).splitlines()
+    assert lines[0].split() == ["time", "share", "in", "band", "out", "of", "band", "path", "type"]
+    assert lines[1].split()[-3:] == ["obj", "dict", "(2)"]
+    assert lines[2].split()[:3] == ["8", "s", "86%"]
+    assert lines[2].index("8 s") + 3 == lines[0].index("time") + 4
+    starts = [line.index(label) for line, label in zip(lines[1:], ("obj", "['a']"), strict=False)]
+    assert starts[1] - starts[0] == 2
+    assert lines[2].endswith("['a']  ndarray float64 (1000000,)")
+
+
+def test_it_can_be_read_on_a_page() -> None:
+    cost = cost_of({"<b>": [1] * 5000})
+    page = cost._repr_html_()
+    assert "[&#x27;&lt;b&gt;&#x27;]" in page
+    assert "<b>" not in page
+    assert "script" not in page
+    assert "color" not in page
+    assert page.count("<tr>") == 1 + len(list(all_of(cost)))
+    assert "<ul>" not in page
+    page = replace(cost, advice=("a < b",))._repr_html_()
+    assert "<ul><li>a &lt; b</li></ul>" in page

@@ -1,0 +1,216 @@
+"""What is read without a copy: README's table, row by row, against the real libraries."""
+
+from __future__ import annotations
+
+import array
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from tests.unit.serialization.extents import extent_of
+from workbench.errors import SerializationError
+from workbench.serialization import codec
+
+README = Path(__file__).parents[3] / "README.md"
+N = 20_000
+NUMBERS = np.arange(float(N))
+TEXT = [f"text {i}" for i in range(N)]
+
+
+@dataclass
+class Model:
+    """A class of the test's own."""
+
+    weights: Any
+    name: str = "m"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and np.array_equal(self.weights, other.weights)
+
+
+SAMPLES: dict[str, list[Any]] = {
+    "numpy arrays of every dtype without objects, of any layout": [
+        NUMBERS, np.asfortranarray(NUMBERS.reshape(100, -1)), NUMBERS[::2], NUMBERS[::-1],
+        NUMBERS.reshape(100, 10, -1).transpose(2, 0, 1), NUMBERS.astype("M8[s]"),
+        NUMBERS.astype("f2"), NUMBERS.astype("c16"), NUMBERS.astype(">i4"),
+        np.array(TEXT), np.array(TEXT, "S"), np.broadcast_to(NUMBERS, (3, N)),
+        np.zeros(N, [("i", "i4"), ("v", "f8", (2, 2)), ("s", "U3")]),
+    ],
+    "numpy's masked arrays, record arrays, matrices; memory maps, as plain arrays": [
+        np.ma.masked_less(NUMBERS, 9), np.rec.array(np.zeros(N, [("a", "i4")])),
+        np.asmatrix(NUMBERS.reshape(100, -1)), np.ma.masked_less(NUMBERS, 9)[::2],
+    ],
+    "numpy arrays of objects, and of the new strings (`StringDType`)": [
+        np.array(TEXT, object), np.array(TEXT, np.dtypes.StringDType()),
+    ],
+    "pandas columns of numbers, dates, categories, intervals; nullable and Arrow-backed ones": [
+        pd.DataFrame(NUMBERS.reshape(-1, 4), columns=list("abcd")),
+        pd.DataFrame(NUMBERS.reshape(-1, 4))[::2],
+        pd.DataFrame({"a": NUMBERS, "b": np.arange(N), "c": pd.Categorical(["x", "y"] * (N // 2))}),
+        pd.DataFrame({"t": pd.date_range("2020", periods=N, tz="UTC"), "p": NUMBERS}),
+        pd.Series(TEXT, dtype="string[pyarrow]"),
+        pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]"), "n": NUMBERS}),
+        pd.DataFrame({"i": pd.array([1, None] * (N // 2), dtype="Int64")}),
+        pd.Series(pd.interval_range(0, N)), pd.Series(NUMBERS, dtype="double[pyarrow]"),
+        pd.DataFrame({"x": NUMBERS}, index=pd.MultiIndex.from_product([range(N // 10), range(10)])),
+    ],
+    "pandas columns of objects": [
+        pd.DataFrame({"s": pd.Series(TEXT, dtype=object)}), pd.Series([[1]] * N),
+    ],
+    "pyarrow tables, batches, arrays, tensors; a slice stores only what it shows": [
+        pa.table({"n": NUMBERS, "s": TEXT}), pa.table({"n": NUMBERS, "s": TEXT}).slice(9, N // 2),
+        pa.table({"n": NUMBERS, "s": TEXT}).to_batches()[0].slice(9, N // 2),
+        pa.array(TEXT), pa.chunked_array([NUMBERS, NUMBERS]), pa.array(TEXT).slice(1, N // 2),
+        pa.array(["a", "b"] * N).dictionary_encode(), pa.Tensor.from_numpy(NUMBERS),
+        pa.chunked_array([TEXT, TEXT]).slice(5, N // 2),
+    ],
+    "scipy.sparse `csr`, `csc`, `coo`, `bsr`, `dia`": [
+        sp.random_array((300, 300), density=0.2, rng=1).asformat(kind)
+        for kind in ("csr", "csc", "coo", "bsr")
+    ] + [
+        sp.dia_array((np.ones((3, 300)), [-1, 0, 1]), shape=(300, 300)),
+    ],
+    "scipy.sparse `lil`, `dok`": [
+        sp.random_array((300, 300), density=0.2, rng=1).asformat(kind) for kind in ("lil", "dok")
+    ],
+    "polars frames and series (pyarrow has to be there)": [
+        pl.DataFrame({"n": NUMBERS, "s": TEXT}), pl.Series("n", NUMBERS),
+        pl.DataFrame({"n": NUMBERS, "d": pl.Series([[1, 2]] * N)})[5 : N // 2],
+    ],
+    "`memoryview`": [
+        memoryview(bytes(N)), memoryview(NUMBERS.reshape(100, -1)), memoryview(bytearray(N))[::2],
+    ],
+    "`bytes`, `str`": [bytes(N), "".join(TEXT), [bytes(N), "".join(TEXT)]],
+    "`bytearray`, `array.array`": [bytearray(N), array.array("d", NUMBERS)],
+    "lists, dicts, instances of your classes, with such things in them": [
+        {"a": [NUMBERS, NUMBERS[::2]], "b": Model(NUMBERS)}, (Model(pa.array(TEXT)), NUMBERS),
+        [np.arange(1000), pd.DataFrame({"x": NUMBERS})],
+    ],
+    "lists of numbers, small objects": [list(range(N)), [Model(i) for i in range(1000)]],
+}  # fmt: skip
+
+
+def table() -> dict[str, tuple[str, str]]:
+    """README's rows: what, (read where it lies?, what to do if not)."""
+    text = README.read_text().split("| what | read where it lies? |")[1]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) ?\|$", text.split("\n\n")[0], re.MULTILINE)
+    return {what: (answer, advice) for what, answer, advice in rows if what != "---"}
+
+
+CASES = [
+    pytest.param(value, table()[what][0].startswith("yes"), id=f"{what[:30]}-{number}")
+    for what, values in SAMPLES.items()
+    for number, value in enumerate(values)
+]
+
+
+def test_the_table_has_these_rows() -> None:
+    assert [*table()] == [*SAMPLES, "torch tensors on the CPU, parameters, modules"]
+    for what, (answer, advice) in table().items():
+        assert answer.startswith("yes") or advice, f"{what}: what shall people do?"
+
+
+def equal(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ma.MaskedArray):
+        return equal(a.data, b.data) and equal(a.mask, b.mask) and a.fill_value == b.fill_value
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, pd.DataFrame):
+        pd.testing.assert_frame_equal(a, b)
+        return True
+    if isinstance(a, pd.Series):
+        pd.testing.assert_series_equal(a, b)
+        return True
+    if sp.issparse(a):
+        return np.array_equal(a.toarray(), b.toarray())
+    if isinstance(a, pl.DataFrame | pl.Series | pa.Tensor | pa.Table | pa.RecordBatch | pa.Array):
+        return bool(a.equals(b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return bool(a == b)
+
+
+def read_where_it_lies(value: Any, got: Any, extent: Any) -> bool:
+    """Whether what is large in it is out of band, and the extent's own bytes."""
+    again = codec.serialize(got, {})
+    large = [buffer for buffer in again.buffers if buffer.nbytes > 64]
+    return (
+        bool(large)
+        and again.inband < sum(buffer.nbytes for buffer in large) / 4
+        and all(np.may_share_memory(buffer, extent) for buffer in large)
+    )
+
+
+@pytest.mark.parametrize(("value", "in_place"), CASES)
+def test_what_the_table_says(value: Any, in_place: bool) -> None:
+    serialized = codec.serialize(value, {})
+    extent = extent_of(serialized)
+    got = codec.deserialize(serialized.header(), extent)
+    assert equal(value, got)
+    assert read_where_it_lies(value, got, extent) == in_place
+    assert equal(value, codec.deserialize_inline(serialized.inline()))
+
+
+def test_memory_maps_come_as_plain_arrays(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "file", "f8", "w+", shape=(100, 20))
+    mapped[:] = 1
+    serialized = codec.serialize([mapped], {})
+    (got,) = codec.deserialize(serialized.header(), extent_of(serialized))
+    assert type(got) is np.ndarray
+    assert serialized.outband == mapped.nbytes
+    assert np.array_equal(got, mapped)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pa.table({"n": NUMBERS, "s": TEXT}),
+        pa.table({"n": NUMBERS, "s": TEXT}).to_batches()[0],
+        pa.array(TEXT),
+        pa.chunked_array([TEXT, TEXT]),
+        pa.array([{"a": i, "b": [i]} for i in range(N)]),
+        pa.array(["a", "b"] * N).dictionary_encode(),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_a_slice_of_arrow_data_leaves_the_rest_behind(data: Any) -> None:
+    part = data.slice(100, 10)
+    serialized = codec.serialize({"part": part}, {})
+    whole = codec.serialize(data, {})
+    assert serialized.outband < whole.outband / 50
+    got = codec.deserialize(serialized.header(), extent_of(serialized))["part"]
+    assert type(got) is type(part)
+    assert got.equals(part)
+
+
+def test_an_arrow_backed_column_cut_short_leaves_the_rest_behind() -> None:
+    frame = pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]")})
+    assert codec.serialize(frame[:10], {}).outband < 5000
+    pd.testing.assert_frame_equal(
+        codec.deserialize_inline(codec.serialize(frame[:10], {}).inline()), frame[:10]
+    )
+
+
+def test_polars_columns_of_objects_are_refused() -> None:
+    """Their Arrow form has nothing but pointers."""
+    with pytest.raises(SerializationError, match="type Object is not supported"):
+        codec.serialize(pl.DataFrame({"o": pl.Series([Model(1)], dtype=pl.Object)}), {})
+
+
+def test_large_text_and_bytes_are_handed_over_as_they_are() -> None:
+    """A piece that large goes to the store as it lies: no copy on the way."""
+    data = bytes(2 << 20)
+    pieces = codec.serialize({"a": [data]}, {}).stream
+    assert any(piece is data for piece in pieces)

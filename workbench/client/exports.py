@@ -1,0 +1,57 @@
+"""A function as it was sent, and whether it still is what it was. Sends nothing."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+from workbench.ref import ObjectRef
+from workbench.serialization.pickler import GlobalsRead
+
+_ABSENT = object()
+
+
+class Export:
+    """The stored form of a function, good as long as the globals it took along are the same.
+
+    A notebook's function refers to other functions and classes by their names. When a cell
+    defines one of those again, the function has to be sent again. What is changed in place, an
+    element of a list for instance, isn't noticed.
+    """
+
+    __slots__ = ("_watched", "ref")
+
+    def __init__(self, ref: ObjectRef, globals_read: Sequence[GlobalsRead]) -> None:
+        self.ref = ref
+        self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
+        for function, namespace in globals_read:
+            for name in _global_names(function.__code__):
+                value = namespace.get(name, _ABSENT)
+                if value is not _ABSENT or not hasattr(builtins, name):
+                    self._watched.append((namespace, name, _watch(value)))
+
+    def is_current(self) -> bool:
+        """Whether each of those names still means the same object."""
+        return all(
+            namespace.get(name, _ABSENT) is value() for namespace, name, value in self._watched
+        )
+
+
+def _watch(value: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(value)
+    except TypeError:  # numbers, text, lists: held
+        return lambda: value
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL" or instruction.opname == "LOAD_NAME":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)

@@ -1,0 +1,153 @@
+"""Marshal: values ↔ where their bytes are, in one process. Sends nothing but what it's told to.
+
+It knows the custom serializers, finds the refs inside a value, and notes what loading cost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from workbench.client.store import Claims, LocalStore
+from workbench.core import events as ev
+from workbench.memory.copying import Bytes
+from workbench.ref import ObjectRef, restore
+from workbench.serialization import codec
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.registry import Custom, Registry
+
+INLINE = 16 << 10
+"""Objects up to this many bytes travel inside messages and never touch a segment."""
+
+MOST_LOADS = 10_000
+"""Loads remembered, so that each object's first one is reported and no other."""
+
+
+Parts = Callable[[], Mapping[str, Any]]
+
+
+class Encoded(NamedTuple):
+    """A value as it is stored, and what that took."""
+
+    stored: ev.Value
+    serialized: codec.Serialized
+    copy_seconds: float
+
+    def about(self, description: str, site: str) -> ev.About:
+        """What is remembered of the value itself."""
+        done = self.serialized
+        return ev.About(
+            description, done.inband, done.outband, len(done.buffers),
+            done.seconds, self.copy_seconds, site,
+        )  # fmt: skip
+
+
+class Marshal:
+    """See the module.
+
+    Parameters
+    ----------
+    store : LocalStore
+        Where large values go.
+    capacity : callable() → int
+        Bytes the whole store may hold; waits until that is known.
+    check : callable(ref)
+        Raises if the ref isn't of this session.
+    side : str
+        Where this is, for errors: ``on the worker`` or ``in this process``.
+    debug : bool
+        Pickle slowly, and show where it was when something breaks.
+    """
+
+    def __init__(
+        self,
+        store: LocalStore,
+        capacity: Callable[[], int],
+        check: Callable[[ObjectRef], None],
+        side: str,
+        debug: bool,
+    ) -> None:
+        self._store = store
+        self._capacity = capacity
+        self._check = check
+        self._side = side
+        self._where = codec.Where("object", side)
+        self._debug = debug
+        self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
+        self._loads: dict[int, float] = {}
+        self._unreported: list[int] = []
+
+    # -- value → bytes ------------------------------------------------------------------------
+
+    def reducers(self, inside: list[int]) -> Mapping[type, Reducer]:
+        """All custom reducers; the refs they meet are added to ``inside``."""
+
+        def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
+            self._check(ref)
+            inside.append(ref.id)
+            return restore, (ref.id, ref.session)
+
+        return {**self.registry.reducers(), ObjectRef: reduce_ref}
+
+    def encode(self, value: Any, claims: Claims, parts: Parts | None = None) -> Encoded:
+        """Serialize a value and bring its bytes where they can be read: inline or in our arena.
+
+        An extent taken for it is added to ``claims``. Until the server knows of it, that list is
+        all that does: whoever gives up gives it back.
+
+        Parameters
+        ----------
+        parts : callable() → mapping of name → value, optional
+            Asked if it fails: what to look through for the cause, and what each is called.
+        """
+        inside: list[int] = []
+        done = self._serialize(value, inside, parts)
+        started = time.perf_counter()
+        contains = tuple(inside)
+        if done.inband + done.outband <= INLINE:
+            stored = ev.Value(done.inline(), contains=contains)
+        else:
+            stored = self._store.write(done, contains, self._capacity(), claims)
+        return Encoded(stored, done, time.perf_counter() - started)
+
+    def inline(self, value: Any) -> bytes:
+        """A value's inline header, whatever its size."""
+        return self._serialize(value, [], None).inline()
+
+    def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
+        return codec.serialize(
+            value, self.reducers(inside), parts=parts, limit=self._capacity(), trace=self._debug
+        )
+
+    # -- bytes → value ------------------------------------------------------------------------
+
+    def decode(
+        self, id: int, value: ev.Value, extent: Bytes | None, copy: bool = False, name: str = ""
+    ) -> Any:
+        """Build the value; ``extent`` are its bytes if they aren't in the header."""
+        started = time.perf_counter()
+        where = codec.Where(name, self._side) if name else self._where
+        if extent is None:
+            built = codec.deserialize_inline(value.header, copy, where)
+        else:
+            built = codec.deserialize(value.header, extent.copy() if copy else extent, where)
+        if id not in self._loads:
+            self._note(id, time.perf_counter() - started)
+        return built
+
+    def _note(self, id: int, seconds: float) -> None:
+        if len(self._loads) >= MOST_LOADS:
+            self._loads.clear()
+        self._loads[id] = seconds
+        self._unreported.append(id)
+
+    def report(self, known: Callable[[int], bool]) -> ev.Loaded | None:
+        """What the first loads since the last report took.
+
+        ``known`` says which objects are of any interest still: put, got and dropped in one go,
+        an object makes no message.
+        """
+        unreported, self._unreported = self._unreported, []
+        ids = tuple(id for id in unreported if known(id) and id in self._loads)
+        return ev.Loaded(ids, tuple(self._loads[id] for id in ids)) if ids else None

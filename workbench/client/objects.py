@@ -1,0 +1,226 @@
+"""The objects as this process knows them: where each one's bytes are, who waits for which.
+
+Threads: any may call the public methods but `ready` and `forget`, which run in whichever thread
+reads the socket, and `buried`, which runs in whichever one sends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from workbench.client.connection import Connection
+from workbench.client.failures import refusal_error
+from workbench.client.handles import Handles, HandleWatch
+from workbench.client.marshal import Marshal
+from workbench.client.shield import shield
+from workbench.client.store import LocalStore
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.errors import SessionError
+from workbench.memory.copying import Bytes
+from workbench.memory.views import Watch, bases
+from workbench.ref import ObjectRef
+from workbench.serialization import codec
+
+CHUNK = 10_000
+"""Most ids in one message."""
+
+
+class Objects:
+    """See the module.
+
+    Parameters
+    ----------
+    connection, handles, store, marshal
+        This process's own.
+
+    Attributes
+    ----------
+    values : dict of id → Value
+        Objects with a handle here that are there, or never will be. Read it.
+    """
+
+    def __init__(
+        self, connection: Connection, handles: Handles, store: LocalStore, marshal: Marshal
+    ) -> None:
+        self._connection = connection
+        self._handles = handles
+        self._store = store
+        self._marshal = marshal
+        # Guards what is alive here (values, handles, views, futures) where two threads, or a
+        # thread and the reading one, decide on it. Never held while anything is waited for.
+        self.lock = threading.RLock()
+        self.values: dict[int, ev.Value] = {}
+        self._expected: set[int] = set()  # Ready will come without (another) Want
+        self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def expect(self, ids: Iterable[int]) -> None:
+        """Ready will come for these by itself."""
+        self._expected.update(ids)
+
+    def request(self, ids: Iterable[int]) -> None:
+        """Have Ready sent for what is neither known nor expected."""
+        expected, values = self._expected, self.values
+        for chunk in chunks([id for id in ids if id not in values and id not in expected]):
+            self._connection.post(ev.Want(chunk))
+            expected.update(chunk)  # after it: what is expected must have been asked for
+
+    def are_known(self, ids: Iterable[int]) -> Callable[[], bool]:
+        """A function that tells whether all of them are; each is looked at until it is."""
+        values, missing = self.values, iter(ids)
+        waiting = next(missing, None)
+
+        def done() -> bool:
+            nonlocal waiting
+            while waiting is not None and waiting in values:
+                waiting = next(missing, None)
+            return waiting is None
+
+        return done
+
+    def state(self, id: int) -> str:
+        """In a word or two."""
+        value = self.values.get(id)
+        if value is None:
+            if self._connection.ended is not None:
+                return "session over"
+            return "pending" if id in self._expected else "in the store"
+        return "failed" if value.failed else "ready"
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def load(self, id: int, copy: bool) -> Any:
+        """The value of a known object; raises what it failed with."""
+        value = self.values[id]
+        extent = None
+        if value.segment:
+            with self.lock, shield():
+                value = self.values[id]  # Forget may have come: then these bytes are not ours
+                extent = None if value.failed else self._open(id, value)
+        if value.failed:
+            raise _failure(value)
+        return self._marshal.decode(id, value, extent, copy)
+
+    def read(self, id: int, value: ev.Value, name: str = "") -> Any:
+        """Build an object from where it is said to be. ``name``: what errors call it."""
+        extent = None
+        if value.segment:
+            with self.lock, shield():
+                extent = self._open(id, value)
+        return self._marshal.decode(id, value, extent, name=name)
+
+    def _open(self, id: int, value: ev.Value) -> Bytes:
+        """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
+        extent, new = self._store.open(id, value)
+        if new:
+            self._connection.post(ev.View(id))
+        return extent
+
+    def shown(self, array: Any, run: do.Run | None) -> int | None:
+        """The object whose bytes an array shows: 0 for the arguments of the task that runs."""
+        id = self._store.shown_by(array)
+        if id is not None:
+            return id
+        *_, last = bases(array)
+        if type(last) is not bytes:
+            return None
+        if run is not None and last is run.args:
+            return 0
+        inline = list(self.values.items())
+        if run is not None:
+            inline += zip(run.deps, run.values, strict=False)
+        return next((id for id, value in inline if value.header is last), None)
+
+    # -- futures --------------------------------------------------------------------------------
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        """A future of the object; holds the ref until then."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        with self.lock:
+            self._futures.setdefault(ref.id, (ref, []))[1].append(future)
+        if ref.id in self.values:
+            with shield():
+                self._resolve(ref.id)
+        else:
+            self.request([ref.id])
+            self._connection.flush()
+        if self._connection.ended is not None:  # perhaps just now, before it could see the future
+            self.end(self._connection.ended)
+        return future
+
+    def _resolve(self, id: int) -> None:
+        with self.lock:
+            ref, futures = self._futures.pop(id, (None, []))
+        for future in futures:
+            try:
+                future.set_result(self.load(id, copy=False))
+            except BaseException as error:
+                future.set_exception(error)
+        del ref
+
+    def end(self, reason: str) -> None:
+        """The session is over: nothing pending will ever come."""
+        while self._futures:
+            try:
+                _, (_, futures) = self._futures.popitem()
+            except KeyError:
+                break
+            for future in futures:
+                future.set_exception(SessionError(reason))
+
+    # -- what happens to them ---------------------------------------------------------------------
+
+    def ready(self, message: do.Ready) -> None:
+        """The server's word on an object."""
+        id = message.object
+        self._expected.discard(id)
+        with self.lock:
+            if self._handles.alive(id):
+                self.values[id] = message.value
+        if id in self._futures:
+            self._resolve(id)
+
+    def forget(self, id: int) -> None:
+        """Somebody freed it."""
+        with self.lock:
+            if self._handles.alive(id):
+                text = "It was freed while this ref was still held. Put it again if need be."
+                self.values[id] = ev.refusal("freed", text)
+            self._connection.post(ev.Unview((id,)))
+
+    def freed(self, ids: Iterable[int]) -> None:
+        """We did."""
+        for id in ids:
+            self.values[id] = ev.refusal("freed", "You freed it. Put it again if you need it.")
+
+    def buried(self, watch: Watch) -> None:
+        """A handle or view has died."""
+        with self.lock:
+            if type(watch) is not HandleWatch:
+                self._store.buried(watch)
+            elif self._handles.buried(watch):
+                self.values.pop(watch.id, None)
+                self._expected.discard(watch.id)
+
+    def close(self) -> None:
+        """Forget all."""
+        self.values.clear()
+
+
+def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
+    """The ids in pieces that fit into messages."""
+    return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
+
+
+def _failure(value: ev.Value) -> BaseException:
+    if value.header[:1] == b"!":
+        return refusal_error(value.header)
+    error = codec.deserialize_inline(value.header)
+    assert isinstance(error, BaseException)
+    return error

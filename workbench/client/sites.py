@@ -1,0 +1,86 @@
+"""Where in a person's code a call into Workbench stands: for costs and pins. Reads frames only."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import re
+import sys
+from types import FrameType
+from typing import Any, NamedTuple
+
+import workbench
+from workbench.errors import cell_label
+
+MOST_FRAMES = 200
+"""Frames looked through for the notebook's cell."""
+
+_OURS = os.path.dirname(workbench.__file__) + os.sep
+_BETWEEN = re.compile(
+    rf"{re.escape(_OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
+)
+"""Files that are never the place a person asks for."""
+
+
+def call_site(task: str = "") -> str:
+    """``Cell In[7], line 3``, ``train.py:12`` or ``train.py:12, from Cell In[7], line 3``.
+
+    Parameters
+    ----------
+    task : str
+        In a worker: the running task's name. A remote cell is known by it.
+    """
+    frame = _outside(sys._getframe(1))
+    if frame is None:
+        return ""
+    inner = frame
+    if not task and "IPython" not in sys.modules:
+        return _place(inner)  # no cells here
+    for _ in range(MOST_FRAMES):
+        file = _file(frame.f_code.co_filename)
+        if file.is_cell:
+            label = cell_label(frame.f_code.co_filename) or task or "a cell"
+            cell = f"{label}, line {frame.f_lineno}"
+            return cell if frame is inner else f"{_place(inner)}, from {cell}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return _place(inner)
+
+
+def name_of(value: Any) -> str:
+    """What the calling code calls the value: a variable that is it; else its type.
+
+    For errors only: looking through a frame's variables takes a while.
+    """
+    frame = _outside(sys._getframe(1))
+    variables = {} if frame is None else {**frame.f_globals, **frame.f_locals}
+    names = [name for name, held in variables.items() if held is value and name.isidentifier()]
+    public = [name for name in names if not name.startswith("_")]
+    return public[-1] if public else type(value).__qualname__
+
+
+class _File(NamedTuple):
+    """What a file's name tells. Cells have the names that IPython's compiler gives."""
+
+    short: str
+    is_between: bool
+    is_cell: bool
+
+
+@functools.lru_cache(1000)
+def _file(name: str) -> _File:
+    is_cell = "ipykernel_" in name or name.startswith("<ipython-input-")
+    return _File(os.path.basename(name), _BETWEEN.match(name) is not None, is_cell)
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is a person's own."""
+    while frame is not None and _file(frame.f_code.co_filename).is_between:
+        frame = frame.f_back
+    return frame
+
+
+def _place(frame: FrameType) -> str:
+    return f"{_file(frame.f_code.co_filename).short}:{frame.f_lineno}"

@@ -1,0 +1,99 @@
+"""How what has buffers is reduced, so that these go out of band: numpy's own kinds, memoryview.
+
+A pickler's buffers must be contiguous and of a format that Python knows, which leaves out strided
+arrays, dates and much else. So what we hand to it is a stand-in of one byte that carries the
+array; `out_of_band` takes the array back. Any array is then copied once, by whoever stores it,
+and rebuilt by a plain call of ``numpy.ndarray`` on the bytes it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pickle import PickleBuffer
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Reducer = Callable[[Any], Any]
+
+
+class _StandIn(bytearray):
+    """Goes through the pickler in place of its array. Writable, so that what is read may be."""
+
+    __slots__ = ("array",)
+
+    array: Array
+
+
+def reduce_array(array: Array) -> Any:
+    """A plain array of any dtype without objects, of any strides."""
+    if array.dtype.hasobject:
+        return NotImplemented
+    stand_in = _StandIn(1)
+    if array.flags.c_contiguous or not array.flags.f_contiguous:
+        stand_in.array = array
+        return np.ndarray, (array.shape, array.dtype, PickleBuffer(stand_in))
+    stand_in.array = array.T
+    return np.ndarray, (array.shape, array.dtype, PickleBuffer(stand_in), 0, None, "F")
+
+
+def out_of_band(buffer: PickleBuffer) -> Array:
+    """What the pickler's callback got, as an array: the one that was reduced, or plain bytes."""
+    with memoryview(buffer) as view:
+        owner = view.obj
+    if type(owner) is _StandIn:
+        return owner.array
+    return np.frombuffer(buffer.raw(), np.uint8)
+
+
+def _reduce_memmap(array: np.memmap[Any, Any]) -> Any:
+    """As a plain array: the file may not be there for whoever reads it."""
+    return reduce_array(np.asarray(array))
+
+
+def _reduce_subclass(array: Array) -> Any:
+    """One of numpy's own that is nothing but a view with other manners."""
+    if array.dtype.hasobject:
+        return NotImplemented
+    return _as_subclass, (type(array), array.view(np.ndarray), array.dtype)
+
+
+def _as_subclass(cls: type[Array], array: Array, dtype: np.dtype[Any]) -> Array:
+    return array.view(dtype, cls)
+
+
+def _reduce_masked(array: Any) -> Any:
+    if array.dtype.hasobject or array.__dict__.get("_optinfo"):
+        return NotImplemented
+    mask = None if array.mask is np.ma.nomask else array.mask
+    return _as_masked, (array.data, mask, array.fill_value)
+
+
+def _as_masked(data: Array, mask: Array | None, fill_value: Any) -> Any:
+    return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask, fill_value=fill_value)
+
+
+def _reduce_memoryview(view: memoryview) -> Any:
+    try:
+        array = np.asarray(view)
+    except (ValueError, TypeError):  # a format that numpy doesn't know
+        return NotImplemented
+    return memoryview, (array,)
+
+
+REDUCERS: dict[type, Reducer] = {
+    np.ndarray: reduce_array,
+    np.memmap: _reduce_memmap,
+    np.matrix: _reduce_subclass,
+    np.recarray: _reduce_subclass,
+    memoryview: _reduce_memoryview,
+}
+"""By exact type, for picklers whose buffers go out of band."""
+
+
+def find(kind: type) -> Reducer | None:
+    """The same for a class of numpy's that nobody may have imported yet."""
+    is_masked = kind.__name__ == "MaskedArray" and kind.__module__.startswith("numpy.ma")
+    return _reduce_masked if is_masked else None

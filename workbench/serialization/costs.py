@@ -1,0 +1,300 @@
+"""What serializing an object costs, and which part of it: a tree of bytes, seconds and advice.
+
+The bytes are exact, the seconds measured. The records are names, numbers and text; nothing in
+them keeps the object alive.
+"""
+
+from __future__ import annotations
+
+import heapq
+import html
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from workbench.serialization.advice import advise
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.codec import describe
+from workbench.serialization.failures import cannot_pickle
+from workbench.serialization.inspection import name_of
+from workbench.serialization.places import joined
+from workbench.serialization.tracing import room_for_depth
+from workbench.serialization.weighing import (
+    MATTERS,
+    NOTICED,
+    Figures,
+    Measure,
+    Tally,
+    Weigher,
+    measure,
+)
+from workbench.units import human_bytes, human_count, human_seconds
+
+MOST_OBJECTS = 500_000
+"""Objects that are looked at, numbers and short texts not counted: some ten seconds."""
+
+MOST_PARTS = 50
+"""Parts that are shown, counting others as one."""
+
+MOST_SECONDS = 5.0
+"""Spent on measuring parts; what comes later goes without. Advice gets as much again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one part of an object costs, all that is in it included.
+
+    An object that stands in several places is counted where it is saved first.
+
+    Attributes
+    ----------
+    path : str
+        Where it is: ``model.layers[2]``, ``frame column 'name'``, ``points[…]`` for many.
+    label : str
+        The end of the path, which says what its parent calls it.
+    type : str
+        What it is, for people.
+    inband, outband : int
+        Bytes in the pickle, and in buffers beside it. Of the root these are what a put stores, and
+        the sum over its children is less by what is its own.
+    buffers : int
+        How many.
+    seconds : float or None
+        What it takes to pickle this alone; None if nobody measured it.
+    share : float or None
+        Of the root's seconds.
+    children : tuple of Cost
+        The costly parts, worst first.
+    advice : tuple of str
+        What would be cheaper; it was tried.
+    """
+
+    path: str
+    label: str
+    type: str
+    inband: int
+    outband: int
+    buffers: int
+    seconds: float | None = None
+    share: float | None = None
+    children: tuple[Cost, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        rows = [_HEAD, *(row for _, row in self._rows())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = []
+        for row in rows:
+            figures = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)][:4]
+            lines.append("  ".join([*figures, row[4].ljust(widths[4]), row[5]]).rstrip())
+        return "\n".join([*lines, *(f"• {text}" for text in self.all_advice())])
+
+    def _rows(self, depth: int = 0) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Itself and all below: (depth, cells)."""
+        time = "" if self.seconds is None else human_seconds(self.seconds)
+        share = "" if self.share is None else f"{self.share:.0%}"
+        label = "  " * depth + (self.label if depth else self.path)
+        sizes = human_bytes(self.inband), human_bytes(self.outband)
+        yield depth, (time, share, *sizes, label, self.type)
+        for child in self.children:
+            yield from child._rows(depth + 1)
+
+    def all_advice(self) -> tuple[str, ...]:
+        """Its own and that of all below."""
+        below = (text for child in self.children for text in child.all_advice())
+        return tuple(dict.fromkeys([*self.advice, *below]))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in _HEAD)
+        rows = "".join(
+            f"<tr>{''.join(_cell(i, depth, text) for i, text in enumerate(cells))}</tr>"
+            for depth, cells in self._rows()
+        )
+        advice = "".join(f"<li>{html.escape(text)}</li>" for text in self.all_advice())
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"{f'<ul>{advice}</ul>' if advice else ''}"
+        )
+
+
+_HEAD = ("time", "share", "in band", "out of band", "path", "type")
+
+
+def _cell(column: int, depth: int, text: str) -> str:
+    if column < 4:
+        return f'<td style="text-align: right">{html.escape(text)}</td>'
+    indent = f"; padding-left: {depth + 0.5}em" if column == 4 else ""
+    return f'<td style="text-align: left{indent}"><code>{html.escape(text.strip())}</code></td>'
+
+
+def explain(
+    value: Any,
+    reducers: Mapping[type, Reducer],
+    name: str = "",
+    *,
+    measure: Measure = measure,
+    most: int = MOST_OBJECTS,
+    seconds: float = MOST_SECONDS,
+) -> Cost:
+    """Find out what serializing a value costs, and which parts of it do.
+
+    Parameters
+    ----------
+    value : object
+        Anything that can be serialized.
+    reducers : mapping of type → reducer
+        As for `codec.serialize`.
+    name : str
+        What the paths begin with; default the value's own name, or its type's.
+    measure : callable
+        Pickles something, and says what that took.
+    most : int
+        Objects looked at. What is not looked at is a part of its own, ``not looked at``.
+    seconds : float
+        What measuring the parts may take.
+
+    Raises
+    ------
+    SerializationError
+        If it can't be serialized; the message says what in it.
+    """
+    root = name or name_of(value)
+    try:
+        total = measure(value, reducers, {})
+        weigher = Weigher(reducers, root, total, most)
+        tally = weigher.weigh(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise cannot_pickle(error, {root: value}, reducers) from error
+    missed = (
+        total.inband - tally.inband,
+        total.outband - tally.outband,
+        total.buffers - tally.buffers,
+    )
+    tally.inband, tally.outband, tally.buffers = total.inband, total.outband, total.buffers
+    with room_for_depth():
+        cost = _Account(tally, total, reducers, measure, seconds).cost(tally, "")
+    if weigher.complete:  # what it missed are the frames of the pickle
+        return cost
+    rest = Cost(f"{root} not looked at", "not looked at", "", *missed)
+    return replace(cost, children=(*cost.children, rest))
+
+
+class _Account:
+    """Makes costs of tallies: those that weigh most, measured while there is time."""
+
+    def __init__(
+        self,
+        root: Tally,
+        total: Figures,
+        reducers: Mapping[type, Reducer],
+        measure: Measure,
+        seconds: float,
+    ) -> None:
+        self._root = root
+        self._total = total
+        self._reducers = reducers
+        self._measure = measure
+        self._advice_until = time.perf_counter() + 2 * seconds
+        self._choose(time.perf_counter() + seconds)
+
+    def _choose(self, until: float) -> None:
+        """The heaviest parts, each below its parent; and how long they take."""
+        self._seconds: dict[int, float | None] = {}
+        order = count()
+        heap = [(-1.0, next(order), self._root)]
+        while heap and len(self._seconds) < MOST_PARTS:
+            tally = heapq.heappop(heap)[2]
+            self._seconds[id(tally)] = self._measured(tally, until)
+            for part in tally.parts.values():
+                weight = self._weight(part)
+                if weight >= MATTERS:
+                    heapq.heappush(heap, (-weight, next(order), part))
+
+    def _weight(self, tally: Tally) -> float:
+        """The larger of its shares, by the tracing's clock."""
+        share = tally.bytes / max(self._total.bytes, 1)
+        if self._total.seconds < NOTICED:
+            return share
+        return max(share, tally.seconds / max(self._root.seconds, 1e-9))
+
+    def _measured(self, tally: Tally, until: float) -> float | None:
+        if tally is self._root:
+            return self._total.seconds
+        if time.perf_counter() > until:
+            return None
+        alone = tally.objects[0] if len(tally.objects) == 1 else tally.objects
+        try:
+            return self._measure(alone, self._reducers, tally.known).seconds
+        except Exception:  # it can only be pickled as a part of its owner
+            return None
+
+    def cost(self, tally: Tally, above: str) -> Cost:
+        """Of one that was chosen."""
+        path = joined(above, tally.label, tally.of)
+        chosen = [part for part in tally.parts.values() if self._is_chosen(part)]
+        for part in [*tally.parts.values()]:
+            if part not in chosen:
+                tally.fold(part)
+        children = [self.cost(part, path) for part in chosen]
+        others = self._others(tally, chosen, path)
+        children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
+        seconds = self._seconds[id(tally)]
+        return Cost(
+            path,
+            f"{tally.of} → {tally.label}" if tally.of else tally.label.strip(),
+            _type_of(tally),
+            tally.inband,
+            tally.outband,
+            tally.buffers,
+            seconds,
+            _share(seconds, self._total.seconds),
+            (*children, *others),
+            self._advice(tally, path),
+        )
+
+    def _is_chosen(self, tally: Tally) -> bool:
+        """Whether it is shown. That tracing it took long may have been chance."""
+        if id(tally) not in self._seconds:
+            return False
+        seconds = self._seconds[id(tally)]
+        if seconds is not None and self._total.seconds:
+            tally.seconds = seconds / self._total.seconds * self._root.seconds
+        return self._weight(tally) >= MATTERS
+
+    def _others(self, tally: Tally, chosen: list[Tally], path: str) -> Iterator[Cost]:
+        """The parts that are not shown, if they matter together; else they pass for its own."""
+        rest = Tally("others", "", "", object, [])
+        for part in tally.parts.values():
+            if part not in chosen:
+                rest.inband += part.inband
+                rest.outband += part.outband
+                rest.buffers += part.buffers
+                rest.seconds += part.seconds
+        if self._weight(rest) >= MATTERS:
+            yield Cost(f"{path} others", "others", "", rest.inband, rest.outband, rest.buffers)
+
+    def _advice(self, tally: Tally, path: str) -> tuple[str, ...]:
+        if time.perf_counter() > self._advice_until:
+            return ()
+        return advise(tally.objects[0], path, self._total, self._reducers, self._measure)
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None or not whole else min(1.0, part / whole)
+
+
+def _type_of(tally: Tally) -> str:
+    if len(tally.objects) > 1:
+        kind = "part" if tally.kind is object else tally.kind.__qualname__
+        return f"{human_count(len(tally.objects))} × {kind}"
+    try:
+        return describe(tally.objects[0])
+    except Exception:  # an attribute of the object's own that raises
+        return tally.kind.__qualname__

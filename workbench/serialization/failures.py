@@ -1,0 +1,133 @@
+"""What is said when a value can't be taken apart, or not be built again: where, why, what to do."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.errors import SerializationError
+from workbench.serialization import rebuilding
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.inspection import Failure, inspect
+
+MOST_LOOKED_AT = 200_000
+"""Objects searched for the cause before the error is raised: about a second."""
+
+LONGEST_PATH = 300
+"""Characters of a path; the middle is left out."""
+
+MOST_SHOWN = 5
+"""Failing parts listed in a message; all are in its ``failures``."""
+
+
+def cannot_pickle(
+    error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
+) -> SerializationError:
+    """The error for a value that couldn't be serialized.
+
+    Parameters
+    ----------
+    error : Exception
+        What the pickler raised.
+    parts : mapping of name → value
+        The value under the name that people know it by, or its parts under theirs.
+    """
+    described = _described(error, parts, reducers)
+    for note in getattr(error, "__notes__", ()):
+        described.add_note(note)
+    return described
+
+
+def _described(
+    error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
+) -> SerializationError:
+    names = " or ".join(parts) if len(parts) < 4 else "Something"
+    if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
+        return SerializationError(_too_deep(parts))
+    failures: list[Failure] = []
+    for name, part in parts.items():
+        failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
+    if not failures:
+        return SerializationError(f"{names} can't be serialized: {type(error).__name__}: {error}")
+    first = failures[0].path
+    if len(failures) == 1 and first in parts:
+        head = f"{first} can't be serialized."
+    else:
+        owners = [name for name in parts if any(name in f.path for f in failures)]
+        head = f"{' and '.join(owners) or names} can't be serialized, because of:"
+    lines = [f"  {failure}" for failure in failures[:MOST_SHOWN]]
+    if len(failures) > MOST_SHOWN:
+        lines.append(f"  … and {len(failures) - MOST_SHOWN} more: the error's `failures`.")
+    return SerializationError("\n".join([head, *lines]), failures)
+
+
+def cannot_rebuild(
+    error: Exception, stream: Any, buffers: Sequence[Any], name: str, side: str
+) -> SerializationError:
+    """The error for a stored value that can't be built in this process.
+
+    Parameters
+    ----------
+    error : Exception
+        What the unpickler raised.
+    stream, buffers
+        What it was given; it is run again, slowly, to find the place.
+    name, side : str
+        What the value is called, and where it should have been built.
+    """
+    path = _clip(rebuilding.where(stream, buffers, name))
+    said = str(error) if isinstance(error, SerializationError) else _said(error)
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = (
+            f" The module {error.name!r} can't be imported there: install it, or put its directory "
+            "on PYTHONPATH before the session starts, or have it travel by value "
+            "(`cloudpickle.register_pickle_by_value(module)`)."
+        )
+    elif isinstance(error, AttributeError | ImportError):
+        advice = " The module there is another version than the one it was stored with."
+    return SerializationError(f"{path} can't be rebuilt {side}: {said}{advice}")
+
+
+def _clip(path: str) -> str:
+    half = LONGEST_PATH // 2
+    return path if len(path) <= LONGEST_PATH else f"{path[:half]} … {path[-half:]}"
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}."
+
+
+def _too_deep(parts: Mapping[str, Any]) -> str:
+    name, depth = max(((n, depth_of(p)) for n, p in parts.items()), key=lambda pair: pair[1])
+    return (
+        f"{name} is nested {depth} objects deep, and pickle gives up before "
+        f"{sys.getrecursionlimit()}, Python's recursion limit. Flatten it: a list of rows instead "
+        "of a list in a list in a list, a list of nodes with indices instead of a chain of "
+        "references."
+    )
+
+
+def depth_of(value: Any, most: int = 1_000_000) -> int:
+    """How many objects deep a value is nested; a loop, so that no depth is too deep.
+
+    Each object counts where it is first met, and ``most`` are looked at.
+    """
+    deepest, seen = 0, {id(value)}
+    queue = [(value, 1)]
+    while queue and len(seen) < most:
+        node, depth = queue.pop()
+        deepest = max(deepest, depth)
+        for child in gc.get_referents(node):
+            if id(child) not in seen and not isinstance(child, _SHARED):
+                seen.add(id(child))
+                inside = 0 if isinstance(child, dict) and not isinstance(node, dict) else 1
+                queue.append((child, depth + inside))
+    return deepest
+
+
+_SHARED = (type, types.ModuleType, types.FunctionType, str, bytes, int, float, type(None))
+"""What doesn't make a value deeper."""

@@ -1,0 +1,196 @@
+"""Reducers for other libraries' types whose own pickles copy, or drag along what isn't theirs.
+
+Nothing here imports a library before an object of it has been met.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from workbench.serialization.arrays import Array, Reducer
+
+SPARE = 4096
+"""Bytes by which an Arrow object's buffers may be larger than what it shows of them."""
+
+
+def find(kind: type) -> Reducer | None:
+    """The reducer for a type of one of these libraries; None: its own is as good."""
+    family = _FAMILIES.get(kind.__module__.partition(".")[0])
+    return None if family is None else family(kind)
+
+
+# -- Arrow: a slice's own pickle has all of the buffers it was sliced from -------------------------
+
+
+def _arrow(kind: type) -> Reducer | None:
+    name = kind.__name__
+    if name == "Tensor":
+        return _reduce_arrow_tensor
+    return _reduce_arrow if hasattr(kind, "get_total_buffer_size") else None
+
+
+def _reduce_arrow(data: Any) -> Any:
+    try:
+        held, shown = data.get_total_buffer_size(), data.nbytes
+    except Exception:  # types that can't tell
+        return NotImplemented
+    if held <= shown * 5 // 4 + SPARE:
+        return NotImplemented
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return _read_arrow, (_written(data), "table")
+    if isinstance(data, pa.RecordBatch):
+        return _read_arrow, (_written(pa.Table.from_batches([data])), "batch")
+    try:
+        table = pa.table({"": data})
+    except Exception:  # extension types that have no place in a table
+        return NotImplemented
+    return _read_arrow, (
+        _written(table), "chunked" if isinstance(data, pa.ChunkedArray) else "array",
+    )  # fmt: skip
+
+
+def _written(table: Any) -> Any:
+    """The table in Arrow's own stream format, which has only what is shown: one copy."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _read_arrow(stream: Any, what: str) -> Any:
+    import pyarrow as pa
+
+    table = pa.ipc.open_stream(stream).read_all()
+    if what == "table":
+        return table
+    if what == "batch":
+        return table.combine_chunks().to_batches()[0]
+    column = table.column(0)
+    return column if what == "chunked" else column.chunk(0)
+
+
+def _reduce_arrow_tensor(tensor: Any) -> Any:
+    return _arrow_tensor, (tensor.to_numpy(), tensor.dim_names)
+
+
+def _arrow_tensor(array: Array, names: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Tensor.from_numpy(array, names or None)
+
+
+# -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
+
+
+def _pandas(kind: type) -> Reducer | None:
+    is_arrow_backed = kind.__name__.startswith("Arrow") and hasattr(kind, "__setstate__")
+    return _reduce_arrow_backed if is_arrow_backed else None
+
+
+def _reduce_arrow_backed(column: Any) -> Any:
+    state = dict(getattr(column, "__dict__", {}))
+    data: Any = state.get("_pa_array")
+    if getattr(data, "num_chunks", 0) != 1:
+        return NotImplemented
+    state["_pa_array"] = data.chunk(0)
+    if "_cache" in state:
+        state["_cache"] = {}
+    return copyreg.__newobj__, (type(column),), state  # type: ignore[attr-defined]
+
+
+# -- polars: through Arrow, whose buffers go out of band -------------------------------------------
+
+
+def _polars(kind: type) -> Reducer | None:
+    if kind.__name__ not in ("DataFrame", "Series") or find_spec("pyarrow") is None:
+        return None
+    return _reduce_polars
+
+
+def _reduce_polars(data: Any) -> Any:
+    import polars as pl
+
+    frame = data if isinstance(data, pl.DataFrame) else data.to_frame()
+    if pl.Object in frame.dtypes:  # its Arrow form has nothing but pointers
+        return NotImplemented
+    table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
+    return _read_polars, (table, isinstance(data, pl.Series))
+
+
+def _read_polars(table: Any, is_series: bool) -> Any:
+    import polars as pl
+
+    frame: Any = pl.from_arrow(table)
+    return frame.to_series() if is_series else frame
+
+
+# -- torch: tensors on the CPU ---------------------------------------------------------------------
+
+
+def _torch(kind: type) -> Reducer | None:
+    return _reduce_tensor if kind.__name__ in ("Tensor", "Parameter") else None
+
+
+def _reduce_tensor(tensor: Any) -> Any:
+    torch = sys.modules["torch"]
+    plain = tensor.detach()
+    if plain.device.type != "cpu" or plain.layout is not torch.strided or plain.is_quantized:
+        return NotImplemented
+    if tensor.__dict__ or tensor._backward_hooks or plain.is_conj() or plain.is_neg():
+        return NotImplemented
+    try:
+        array = plain.numpy()
+    except TypeError:  # bfloat16 and other kinds that numpy doesn't know: by their bytes
+        array = plain.contiguous().view(torch.uint8).numpy()
+    return _tensor, (type(tensor), array, plain.dtype, tuple(plain.shape), tensor.requires_grad)
+
+
+def _tensor(
+    kind: type, array: Array, dtype: Any, shape: tuple[int, ...], requires_grad: bool
+) -> Any:
+    import torch
+
+    tensor = torch.from_numpy(writable(array))
+    if tensor.dtype != dtype:
+        tensor = tensor.view(dtype).reshape(shape)
+    if kind is torch.nn.Parameter:
+        return torch.nn.Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad)
+
+
+def writable(array: Array) -> Array:
+    """The array with pages of its own wherever it is written to, for libraries that can't refuse.
+
+    A tensor has no read-only flag, and a write to the store's read-only pages would end the
+    process. In a segment no byte is copied until it is written (see `memory.segment.ReadOnly`).
+    """
+    if array.flags.writeable:
+        return array
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    private = getattr(owner, "private", None)
+    if private is None or not array.nbytes:
+        return array.copy()
+    offset = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
+    mapping, start = private(offset, array.nbytes, array)
+    return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
+
+
+_FAMILIES: dict[str, Callable[[type], Reducer | None]] = {
+    "pandas": _pandas,
+    "pyarrow": _arrow,
+    "polars": _polars,
+    "torch": _torch,
+}
+"""By the name of the package a type comes from."""

@@ -1,0 +1,204 @@
+"""Where in an object one is: what the things in it are called, step by step. Saves nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.serialization.tables import Cells, Table, cells_of, short, table_of
+
+LARGE_DICT = 64
+"""Entries above which those of a dict are spoken of together."""
+
+
+class Place:
+    """One object on the path.
+
+    Attributes
+    ----------
+    object : object
+        What is being saved.
+    label : str
+        How its parent calls it: ``.lock``, ``[2]``; empty if it is part of the parent itself.
+    role : str
+        ``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
+        ``cells`` (of an array; the owner says what they are called), ``table`` (something that
+        an object is made of; the owner knows what has a name there).
+    group : str
+        What its like among its neighbours are called together: ``[…]``; empty: as itself.
+    of : str
+        ``closure`` or ``global`` if the label is the name of one.
+    cells : Cells or None
+        What the objects in it are called, if it is an array and that isn't plain to see.
+    table : Table or None
+        What has a name among that which it is made of; the rest is part of the object itself.
+    """
+
+    __slots__ = (
+        "_children", "_key", "_mode", "_parts", "cells", "group", "label", "object", "of", "owner",
+        "role", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self, object: Any, label: str = "", role: str = "value", owner: Any = None,
+        *, group: str = "", of: str = "", cells: Cells | None = None, table: Table | None = None,
+    ) -> None:  # fmt: skip
+        self.object = object
+        self.label = label
+        self.role = role
+        self.owner = owner
+        self.group = group
+        self.of = of
+        self.cells = cells
+        self.table = table
+        self._children = 0
+        self._mode = ""  # "items" or "pairs" while those are saved
+        self._key: Any = None
+        self._parts: dict[int, str] = {}
+
+    @property
+    def is_large_dict(self) -> bool:
+        """Whether it is one whose entries are spoken of together."""
+        plain = self.role == "value" and isinstance(self.object, dict)
+        return plain and len(self.object) > LARGE_DICT
+
+    def reduced_to(self, args: Any, state: Any) -> None:
+        """These two are parts of the object, not things in it."""
+        self._parts = {id(args): "arguments", id(state): "state"}
+        self.table = table_of(self.object, args)
+
+    @contextlib.contextmanager
+    def saving(self, mode: str) -> Iterator[None]:
+        """While its items or pairs are saved."""
+        self._mode, self._children = mode, 0
+        yield
+        self._mode = ""
+
+    def pass_by(self, leaves: Sequence[Any]) -> None:
+        """These children are saved next, and nobody wants to know their places."""
+        if self._mode == "pairs" and self._children % 2 == 0:
+            self._key = leaves[0]
+        self._children += len(leaves)
+
+    def alike(self, most: int) -> int:
+        """How many children, from the one just stepped to, are called the same together."""
+        if self.role != "cells":
+            return most
+        return min(most, int(self.owner.span - (self._children - 1) % self.owner.span))
+
+    def step(self, child: Any) -> Place:
+        """The place of the child that is saved next."""
+        n, self._children = self._children, self._children + 1
+        if self.role == "table":
+            return _part_of(self.table or self.owner, child)
+        if self._mode == "items":
+            return self._item(n, child)
+        if self._mode == "pairs":
+            return self._pair(n, child)
+        if self.role == "arguments":
+            is_content = type(child) is pickle.PickleBuffer
+            return Place(child, "" if is_content else _argument(self.owner, n))
+        if self.role == "closure":
+            return Place(child, self.owner.__code__.co_freevars[n], of="closure")
+        if self.role == "state":
+            return self._part_of_state(n, child)
+        part = self._parts.get(id(child))
+        if part == "arguments" and self.table is not None:
+            return _part_of(self.table, child)
+        if part is not None:
+            return Place(child, "", part, self.object, cells=self.cells, table=self.table)
+        if type(self.object) in (tuple, frozenset):
+            return self._item(n, child)
+        return Place(child)
+
+    def _item(self, n: int, child: Any) -> Place:
+        if self.role == "cells":
+            return Place(child, self.owner.label(n), group=self.owner.group(n))
+        if type(self.object) in (set, frozenset):
+            return Place(child, f"{{{short(child)}}}", group="{…}")
+        return Place(child, f"[{n}]", group="[…]")
+
+    def _pair(self, n: int, child: Any) -> Place:
+        """A key or a value: of a dict, or of what an object keeps in one."""
+        if n % 2 == 0:
+            self._key = child
+            if self.role != "value":
+                return Place(child)
+            return Place(child, f" key {short(child)}", group=" keys")
+        key = self._key
+        if self.role == "globals":
+            return Place(child, key, of="global")
+        if self.role == "state":
+            if isinstance(self.owner, types.FunctionType) and key in _ROLES:
+                return Place(child, "", _ROLES[key], self.owner)
+            if self.table is not None and id(child) in self.table:
+                return _part_of(self.table, child)
+            return Place(child, f".{key}")
+        return Place(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")
+
+    def _part_of_state(self, n: int, child: Any) -> Place:
+        if isinstance(self.owner, functools.partial) and n < 4:
+            return Place(child, (".func", ".args", ".keywords", ".__dict__")[n])
+        if isinstance(self.owner, np.ndarray) and isinstance(child, list):
+            return Place(child, "", "cells", self.cells or cells_of(self.owner))
+        if self.table is not None:
+            return _part_of(self.table, child)
+        if child is None or isinstance(child, dict):  # (attributes, slots)
+            return Place(child, "", "state", self.owner)
+        return Place(child, f".__getstate__()[{n}]")
+
+
+def _part_of(table: Table, child: Any) -> Place:
+    """Something that an object is made of, which has a name, or is passed over."""
+    part = table.get(id(child))
+    if part is None:
+        return Place(child, "", "table", table)
+    if isinstance(child, np.ndarray):
+        return Place(child, part.label, cells=part.cells)
+    return Place(child, part.label, "table", table)
+
+
+_ROLES = {"__closure__": "closure", "__globals__": "globals"}
+
+
+def _argument(owner: Any, n: int) -> str:
+    """What the n-th argument of an object's reduction is to the object."""
+    match owner:
+        case types.CellType():
+            return ""
+        case types.FunctionType():
+            return "" if n else ".__code__"
+        case types.MethodType():
+            return (".__func__", ".__self__")[n]
+        case functools.partial():
+            return ".func"
+        case BaseException():
+            return f".args[{n}]"
+        case type():
+            return ("", "", " base ", "", "", "")[n] if n < 6 else ""
+    return f".__reduce__()[1][{n}]"
+
+
+def path_text(path: Iterable[Place]) -> str:
+    """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
+    text = ""
+    for place in path:
+        text = joined(text, place.label, place.of)
+    return text
+
+
+def joined(path: str, label: str, of: str) -> str:
+    """The path of a child.
+
+    A variable of a function is named before the function: ``closure of model.callback → lock``.
+    """
+    if not of:
+        return path + label
+    outer, arrow, function = path.rpartition(" → ")
+    return f"{outer}{arrow}{of} of {function} → {label}"
