@@ -1,4 +1,4 @@
-"""Numbers for people, there and back."""
+"""What people read, there and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.units import human_bytes, human_count, human_seconds, parse_bytes
+from workbench.units import as_html, human_bytes, human_count, human_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,7 @@ def test_sizes_people_type(text: str, n: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="MB"):
         parse_bytes(text)
+
+
+def test_text_on_a_page() -> None:
+    assert as_html("a <b> `x['y']` & c") == "a &lt;b&gt; <code>x[&#x27;y&#x27;]</code> &amp; c"

@@ -30,7 +30,7 @@ from workbench.serialization.weighing import (
     Weigher,
     measure,
 )
-from workbench.units import human_bytes, human_count, human_seconds
+from workbench.units import as_html, human_bytes, human_count, human_seconds
 
 MOST_OBJECTS = 500_000
 """Objects that are looked at, numbers and short texts not counted: some ten seconds."""
@@ -110,12 +110,15 @@ class Cost:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in _HEAD)
+        head = "".join(
+            f'<th style="text-align: {"right" if i < 4 else "left"}">{name}</th>'
+            for i, name in enumerate(_HEAD)
+        )
         rows = "".join(
             f"<tr>{''.join(_cell(i, depth, text) for i, text in enumerate(cells))}</tr>"
             for depth, cells in self._rows()
         )
-        advice = "".join(f"<li>{html.escape(text)}</li>" for text in self.all_advice())
+        advice = "".join(f"<li>{as_html(text)}</li>" for text in self.all_advice())
         return (
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
             f"{f'<ul>{advice}</ul>' if advice else ''}"

@@ -16,7 +16,7 @@ from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.places import Place, path_text
 from workbench.serialization.tracing import TracingPickler
-from workbench.units import human_count
+from workbench.units import as_html, human_count
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
@@ -85,13 +85,18 @@ class Inspection(_Answer):
             f'<tr><td style="text-align: left"><code>{html.escape(f.path)}</code></td>'
             f'<td style="text-align: left">{html.escape(f.type)}</td>'
             f'<td style="text-align: left">{html.escape(f.why)}<br>'
-            f"{html.escape(f.advice)}</td></tr>"
+            f"{as_html(f.advice)}</td></tr>"
             for f in self.failures
         )
         return (
-            f"<table><thead><tr><th>can't be serialized{self._limit()}</th><th>type</th>"
-            f"<th>why, and what to do</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><thead><tr>{_HEAD.format(self._limit())}</tr></thead><tbody>{rows}</tbody></table>"
         )
+
+
+_HEAD = "".join(
+    f'<th style="text-align: left">{text}</th>'
+    for text in ("can't be serialized{}", "type", "why, and what to do")
+)
 
 
 class _EnoughError(Exception):
