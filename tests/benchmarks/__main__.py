@@ -15,15 +15,15 @@ from pathlib import Path
 
 import rounds
 from measures import Effort
-from rows import NOTES, ROWS
+from rows import NOTES, ROUND_TRIPS, ROWS
 from table import Report, as_markdown, as_text
 
 
 def main() -> None:
     """Parse, measure, print."""
-    keys = [row.key for row in ROWS]
+    keys = [row.key for row in (*ROWS, *ROUND_TRIPS)]
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--quick", action="store_true", help="one short round, values a tenth")
     parser.add_argument("--rounds", type=int, help="how many (default 5, quick 1)")
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=keys, default=keys,
                         help=f"of {', '.join(keys)}")  # fmt: skip

@@ -6,6 +6,7 @@ samples. Asserts nothing.
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 import traceback
@@ -17,6 +18,7 @@ import limits
 import numpy as np
 import psutil
 import tasks
+import values
 
 WORKERS = 2
 
@@ -27,8 +29,20 @@ class NotOffered(Exception):  # noqa: N818 - nothing is wrong
     """The system has nothing like it: its cell in the table stays empty."""
 
 
-class Pool:
-    """What a system must be able to do to be measured; one small subclass each.
+class Store:
+    """What a system that keeps values must be able to do to be measured."""
+
+    def put(self, value: Any) -> Any:
+        """Store a value; a reference that `get` and `call` take. It dies with its last copy."""
+        raise NotOffered
+
+    def get(self, ref: Any) -> Any:
+        """The value."""
+        raise NotOffered
+
+
+class Pool(Store):
+    """What a system that runs tasks must be able to do as well; one small subclass each.
 
     ``at_once`` is how many tasks make a burst: fewer for who would take a minute.
     """
@@ -51,14 +65,6 @@ class Pool:
         """Submit ``count`` tasks, then wait for all results."""
         raise NotImplementedError
 
-    def put(self, value: Any) -> Any:
-        """Store a value; a reference that `get` and `call` take. It dies with its last copy."""
-        raise NotOffered
-
-    def get(self, ref: Any) -> Any:
-        """The value."""
-        raise NotOffered
-
 
 @dataclass(frozen=True)
 class Effort:
@@ -69,17 +75,23 @@ class Effort:
 
 
 def times(
-    effort: Effort, *actions: Callable[[], Any], least: int = 3, block: int = 1
+    effort: Effort,
+    *actions: Callable[[], Any],
+    least: int = 3,
+    block: int = 1,
+    before: Callable[[], Any] = int,
 ) -> list[float]:
     """Median seconds of each action. They take turns, so that all see the same machine.
 
-    A turn is ``block`` calls. Freeing what an action returns isn't timed.
+    A turn is ``block`` calls. What is done ``before`` each, and freeing what an action returns,
+    isn't timed.
     """
     samples: list[list[float]] = [[] for _ in actions]
     end = time.perf_counter() + effort.seconds
     while len(samples[0]) < least or (time.perf_counter() < end and len(samples[0]) < 5000):
         for action, seconds in zip(actions, samples, strict=True):
             for _ in range(block):
+                before()
                 started = time.perf_counter()
                 result = action()
                 seconds.append(time.perf_counter() - started)
@@ -103,15 +115,49 @@ def measure_pool(pool: Pool, rows: Collection[str], effort: Effort) -> Sample:
         pool.burst(tasks.empty, 200)  # now both workers are up
         for row, measure in _MEASURES.items():
             if row in rows:
-                try:
-                    sample |= measure(pool, effort)
-                except NotOffered:
-                    pass
-                except Exception:  # too little memory, say: its cell stays empty
-                    traceback.print_exc()
+                sample |= _taken(lambda measure=measure: measure(pool, effort))
+        return sample | measure_store(pool, rows, effort)
     finally:
         pool.stop()
+
+
+def measure_store(store: Store, rows: Collection[str], effort: Effort) -> Sample:
+    """Take the figures of those rows that need no pool: serialize and deserialize."""
+    sample: Sample = {}
+    for row in values.VALUES:
+        if row in rows:
+            sample |= _taken(lambda row=row: _round_trip(store, row, effort))
     return sample
+
+
+def _taken(measure: Callable[[], Sample]) -> Sample:
+    """What it measures. If it fails, for too little memory say, its cell stays empty."""
+    try:
+        return measure()
+    except NotOffered:
+        pass
+    except Exception:
+        traceback.print_exc()
+    return {}
+
+
+def _round_trip(store: Store, key: str, effort: Effort) -> Sample:
+    """Serialize one of `values` and deserialize it. What comes back the first time is checked.
+
+    Then as long as is measured is spent on warmth: Ray's memory needs some turns, the others'
+    one. The garbage collector is on for everybody, and begins each turn with nothing to do.
+    """
+    value = values.VALUES[key](effort.divisor)
+    if not values.same(value, store.get(store.put(value))):
+        raise RuntimeError(f"{key} came back as something else")
+
+    def there_and_back() -> tuple[Any, Any]:
+        ref = store.put(value)
+        return ref, store.get(ref)
+
+    times(effort, there_and_back, before=gc.collect)
+    (seconds,) = times(effort, there_and_back, least=5, before=gc.collect)
+    return {key: seconds}
 
 
 def _memory(pool: Pool, effort: Effort) -> Sample:

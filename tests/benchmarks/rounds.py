@@ -16,6 +16,7 @@ from pathlib import Path
 import peers
 import psutil
 from measures import Effort, Sample
+from values import VALUES
 
 HERE = Path(__file__).parent
 PATIENCE = 180
@@ -37,13 +38,15 @@ class Contestant:
 
 CONTESTANTS = {
     "sockets": Contestant(("empty",)),
-    "workbench": Contestant(POOL_ROWS),
+    "pickle": Contestant(tuple(key for key in VALUES if key != "function")),
+    "cloudpickle": Contestant(tuple(VALUES)),
+    "workbench": Contestant((*POOL_ROWS, *VALUES)),
     "notebook": Contestant(("start", "memory")),
     "imports": Contestant(("import",)),
     "processpool": Contestant(POOL_ROWS, "peers"),
     "loky": Contestant(POOL_ROWS, "peers"),
     "joblib": Contestant(POOL_ROWS, "peers"),
-    "ray": Contestant(POOL_ROWS, "peers", every=2),
+    "ray": Contestant((*POOL_ROWS, *VALUES), "peers", every=2),
     "dask": Contestant(POOL_ROWS, "peers", every=2),
     "ipyparallel": Contestant(POOL_ROWS, "peers-ipyparallel", every=2),
 }
@@ -99,7 +102,7 @@ def _run_one(name: str, rows: list[str], effort: Effort, scratch: Path) -> Sampl
 def _environment(scratch: Path) -> dict[str, str]:
     """Workers find `tasks`; what the systems leave behind is left in the scratch directory."""
     return os.environ | {
-        "PYTHONPATH": str(HERE),
+        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "IPYTHONDIR": str(scratch / "ipython"),
         "RAY_TMPDIR": str(scratch),
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -92,6 +92,36 @@ ROWS = (
     )),
 )  # fmt: skip
 
+
+def _round_trip(key: str, what: str, *, buffers: bool) -> Row:
+    """Serialize and deserialize. With buffers there is more to gain, so more is asked."""
+    cloudpickle = _at_least(1, "cloudpickle", key, "cloudpickle")
+    ray = (_at_least(3, "ray", key, "Ray"),) if buffers else ()
+    return Row(key, what, _ours(key), (cloudpickle, *ray))
+
+
+ROUND_TRIPS = (
+    _round_trip("array", "array of 100 MB", buffers=True),
+    _round_trip("strided", "the same, not contiguous", buffers=True),
+    _round_trip("arrays", "dict of 1000 arrays of 100 kB", buffers=True),
+    _round_trip("numeric", "frame of 1 M rows, 8 numeric columns", buffers=True),
+    _round_trip("objects", "frame of 1 M rows, one of strings as objects", buffers=False),
+    _round_trip("arrow", "frame of 1 M rows, one of Arrow strings", buffers=True),
+    _round_trip("ints", "list of 1 M ints", buffers=False),
+    _round_trip("points", "100 k instances of a dataclass", buffers=False),
+    _round_trip("text", "20 MB of bytes", buffers=False),
+    _round_trip("function", "function that closes over 50 MB", buffers=True),
+)
+"""The rows of the third table: one each of `values`."""
+
+SERIALIZERS = {
+    "workbench": "Workbench",
+    "pickle": "pickle 5",
+    "cloudpickle": "cloudpickle",
+    "ray": "Ray",
+}
+"""Its columns."""
+
 UNITS = {
     "put_warm": "B/s", "put_cold": "B/s", "memcpy_one": "B/s", "memcpy_all": "B/s", "pwrite": "B/s",
     "dict": "/s", "burst": "/s", "memory": "B", "magic_memory": "B",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from statistics import median
 
 from rounds import Samples
-from rows import FIGURES, OTHERS, PEERS, ROWS, UNITS, Figure, Goal, Row
+from rows import FIGURES, OTHERS, PEERS, ROUND_TRIPS, ROWS, SERIALIZERS, UNITS, Figure, Goal, Row
 
 NOTHING = "–"
 
@@ -28,9 +28,13 @@ class Report:
     def __init__(self, samples: Samples, rows: Collection[str]) -> None:
         self._samples = samples
         self._rows = [row for row in ROWS if row.key in rows]
+        self._round_trips = [row for row in ROUND_TRIPS if row.key in rows]
 
     def tables(self) -> list[Table]:
-        """The goals; all figures beside the peers'; the limits. Without what wasn't measured."""
+        """The goals; all figures beside the peers'; serializing; the limits.
+
+        Without what wasn't measured.
+        """
         goals = [["what", "Workbench", "beside", "ratio", "goal", "met"]]
         goals += [line for row in self._rows for line in self._goals(row)]
         peers = [["beside the peers", *PEERS.values()]]
@@ -39,8 +43,24 @@ class Report:
             peers.append([title, *values])
         others = [["limits and the like", "median (least … greatest)"]]
         others += [[title, self._show(figure)] for figure, title in OTHERS.items()]
-        shown = [[t[0], *(n for n in t[1:] if set(n[1:]) != {NOTHING})] for t in (peers, others)]
-        return [goals, *(table for table in shown if len(table) > 1)]
+        tables = (goals, peers, self._serializing(), others)
+        shown = [[t[0], *(n for n in t[1:] if set(n[1:]) != {NOTHING})] for t in tables]
+        return [table for table in shown if len(table) > 1]
+
+    def _serializing(self) -> Table:
+        """Each value beside the other serializers; a ratio that misses its goal says so."""
+        ratios = {name: f"× {SERIALIZERS[name]}" for name in ("cloudpickle", "ray")}
+        table = [["serialize and deserialize", *SERIALIZERS.values(), *ratios.values()]]
+        for row in self._round_trips:
+            figures = {name: Figure(name, row.key) for name in SERIALIZERS}
+            goals = {goal.beside.contestant: goal for goal in row.goals if goal.beside}
+            line = [row.what, *(self._show(figures[name], spread=False) for name in SERIALIZERS)]
+            for name in ratios:
+                goal = goals.get(name) or Goal(0, True, figures[name])
+                _, ratio, wanted, met = self._judge(row.ours, goal)
+                line.append(f"{ratio} (not {wanted})" if met == "no" else ratio)
+            table.append(line)
+        return table
 
     def _goals(self, row: Row) -> Iterator[list[str]]:
         """A line a goal; what the first says isn't repeated."""

@@ -21,6 +21,7 @@ from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.client.connection import Connection
 from workbench.engines.base import Engine
+from workbench.errors import SerializationError
 
 
 @functools.cache
@@ -110,6 +111,25 @@ def everywhere(operation: Callable[[], object], afterwards: Callable[[bool], Non
 ARRAY = np.arange(100_000)
 
 
+class Odd:
+    """Can be stored only as long as there is a serializer for it."""
+
+    def __reduce__(self) -> Any:
+        return 1
+
+
+class Unreadable:
+    """Can be stored, not read."""
+
+    def __reduce__(self) -> Any:
+        return len, (3,)
+
+
+def fails(kind: type[Exception], call: Callable[[], object]) -> None:
+    with pytest.raises(kind):
+        call()
+
+
 def interrupt_every_call(session: Engine) -> None:
     """Whatever it makes is gone when it returns, but for the object named ``container``."""
     one = wb.remote(lambda *args: 1)
@@ -132,6 +152,12 @@ def interrupt_every_call(session: Engine) -> None:
         "timeout": lambda: wb.wait([one.remote()], timeout=0),
         "future": lambda: one.remote().future().result(60),
         "free": lambda: wb.free(wb.put(ARRAY)),
+        "register": lambda: wb.register_serializer(Odd, serializer=id, deserializer=str),
+        "use a serializer": lambda: wb.get(one.remote(Odd(), [Odd()])),
+        "deregister": lambda: wb.deregister_serializer(Odd),
+        "escape": lambda: pickle.dumps(held),
+        "fail to put": lambda: fails(SerializationError, lambda: wb.put([ARRAY, Odd()])),
+        "fail to read": lambda: fails(TypeError, lambda: wb.get(wb.put([ARRAY, Unreadable()]))),
     }
 
     found: list[Any] = []

@@ -277,14 +277,16 @@ class Client:
         self._check_open()
         custom = check(cls, serializer, deserializer)
         payload = self.marshal.inline((cls, serializer, deserializer))
-        number = self.marshal.registry.add(custom, self._ids.__next__)
-        self.connection.send(ev.Register(number, payload))
+        with shield():  # nobody shall know it alone
+            number = self.marshal.registry.add(custom, self._ids.__next__)
+            self.connection.send(ev.Register(number, payload))
 
     def deregister(self, cls: type) -> None:
         """See `Engine.deregister`."""
-        number = self.marshal.registry.remove(cls)
-        if number is not None:
-            self.connection.send(ev.Register(number, b""))
+        with shield():
+            number = self.marshal.registry.remove(cls)
+            if number is not None:
+                self.connection.send(ev.Register(number, b""))
 
     def reducers(self) -> Mapping[type, Reducer]:
         """See `Engine.reducers`."""

@@ -8,7 +8,7 @@ mapping, which faults on each page.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
@@ -21,16 +21,18 @@ from workbench.memory.arena import Extent
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
+Pair = tuple[Array, Array]
+"""Where to, and what."""
 
 PARALLEL_BYTES = 4 << 20
-"""Smaller copies are done by the caller alone: handing over costs some 20 µs."""
+"""Less is copied by the caller alone: handing over costs some 20 µs."""
 
 WRITE_CHUNK = 32 << 20
 """Bytes a pwrite call takes at most, so that Ctrl-C is heard between two."""
 
 
 class Copier:
-    """Copies with all cores. Its threads start at the first large copy; :meth:`close` ends them.
+    """Copies with all cores. Its threads start when there is much to copy; :meth:`close` ends them.
 
     Parameters
     ----------
@@ -48,25 +50,18 @@ class Copier:
         self._guard = guard
         self._pool: ThreadPoolExecutor | None = None
 
-    def copy(self, target: Array, source: Array) -> None:
-        """``target[...] = source``: one shape and dtype, ``target`` C-contiguous.
-
-        Split along the first axis, so that each thread writes a range of its own.
-        """
-        if self._threads < 2 or target.nbytes < PARALLEL_BYTES or target.size < 2:
-            np.copyto(target, source)
+    def copy(self, pairs: Sequence[Pair]) -> None:
+        """``target[...] = source`` for each pair: one shape and dtype, ``target`` C-contiguous."""
+        if self._threads < 2 or sum(t.nbytes for t, _ in pairs) < PARALLEL_BYTES:
+            _copy_all(pairs)
             return
-        # The target is C-contiguous: its longest stride is the first axis that has a length.
-        axis = next(i for i, n in enumerate(target.shape) if n > 1)
-        target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
-        edges = [len(target) * i // self._threads for i in range(self._threads + 1)]
-        first, *others = [(target[a:b], source[a:b]) for a, b in pairwise(edges) if a < b]
+        first, *others = _shares(pairs, self._threads)
         with self._guard():
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads - 1, "workbench-copy")
-            futures = [self._pool.submit(np.copyto, t, s) for t, s in others]
+            futures = [self._pool.submit(_copy_all, share) for share in others]
             try:
-                np.copyto(*first)
+                _copy_all(first)
             finally:
                 wait(futures)
         for future in futures:
@@ -77,6 +72,34 @@ class Copier:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def _copy_all(pairs: Iterable[Pair]) -> None:
+    for target, source in pairs:
+        np.copyto(target, source)
+
+
+def _shares(pairs: Sequence[Pair], threads: int) -> list[list[Pair]]:
+    """A share for each thread: a part of each large array, and some of the small ones."""
+    shares: list[list[Pair]] = [[] for _ in range(threads)]
+    small = [pair for pair in pairs if pair[0].nbytes and not _is_large(pair)]
+    total = sum(target.nbytes for target, _ in small)
+    done = 0
+    for pair in small:
+        shares[done * threads // total].append(pair)
+        done += pair[0].nbytes
+    for target, source in filter(_is_large, pairs):
+        # The target is C-contiguous: its longest stride is the first axis that has a length.
+        axis = next(i for i, n in enumerate(target.shape) if n > 1)
+        target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
+        edges = [len(target) * i // threads for i in range(threads + 1)]
+        for share, (a, b) in zip(shares, pairwise(edges), strict=True):
+            share.append((target[a:b], source[a:b]))
+    return shares
+
+
+def _is_large(pair: Pair) -> bool:
+    return pair[0].nbytes >= PARALLEL_BYTES and pair[0].size > 1
 
 
 def fill(
@@ -92,15 +115,16 @@ def fill(
         Where in it.
     parts : iterable of (offset in the extent in bytes, array of any strides)
     """
+    pairs = []
     for offset, part in parts:
         start = extent.offset + offset
         if not part.nbytes:
             continue
         if extent.warm or not part.flags.c_contiguous:
-            room = mapped[start : start + part.nbytes]
-            copier.copy(np.ndarray(part.shape, part.dtype, room), part)
+            pairs.append((np.ndarray(part.shape, part.dtype, mapped, start), part))
         else:
             write_cold(fd, part.reshape(-1).view(np.uint8), start)
+    copier.copy(pairs)
 
 
 def write_cold(fd: int, data: Bytes | memoryview, offset: int) -> None:

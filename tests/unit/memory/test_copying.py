@@ -47,7 +47,7 @@ def test_every_layout_small_and_split_over_threads(copier: Copier, layout: str, 
     whole = np.arange(rows * 100, dtype=np.float64).reshape(rows, 100)
     source = LAYOUTS[layout](whole)
     target = np.empty(source.shape, source.dtype)
-    copier.copy(target, source)
+    copier.copy([(target, source)])
     assert (target == source).all()
 
 
@@ -57,7 +57,7 @@ def test_every_layout_small_and_split_over_threads(copier: Copier, layout: str, 
 def test_odd_shapes(copier: Copier, shape: tuple[int, ...]) -> None:
     source = np.random.default_rng(0).random(shape)
     target = np.empty(shape)
-    copier.copy(target, np.asarray(source))
+    copier.copy([(target, np.asarray(source))])
     assert (target == source).all()
 
 
@@ -65,7 +65,7 @@ def test_odd_shapes(copier: Copier, shape: tuple[int, ...]) -> None:
 def test_axes_in_any_order(copier: Copier, order: tuple[int, int, int]) -> None:
     source = np.arange(PARALLEL_BYTES // 4).reshape(1, -1, 64).transpose(order)
     target = np.empty(source.shape, source.dtype)
-    copier.copy(target, source)
+    copier.copy([(target, source)])
     assert (target == source).all()
 
 
@@ -82,7 +82,7 @@ def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
 
     with closing(Copier(2, interrupted)) as copier:
         with pytest.raises(KeyboardInterrupt):
-            copier.copy(target, source)
+            copier.copy([(target, source)])
         assert (target == source).all()
 
 
@@ -90,7 +90,7 @@ def test_one_large_element_is_no_reason_to_split(copier: Copier) -> None:
     source = np.zeros(1, dtype=[("a", "u1", 2 * PARALLEL_BYTES)])
     source["a"][0, -1] = 7
     target = np.empty_like(source)
-    copier.copy(target, source)
+    copier.copy([(target, source)])
     assert target["a"][0, -1] == 7
 
 
@@ -158,4 +158,12 @@ def test_an_error_in_one_thread_is_raised(copier: Copier, size: int) -> None:
     """Of one element each piece but the first gets nothing, so only other threads fail."""
     target = np.empty((2 * PARALLEL_BYTES,), np.uint8)
     with pytest.raises(ValueError, match="broadcast"):
-        copier.copy(target, np.empty((size,), np.uint8))
+        copier.copy([(target, np.empty((size,), np.uint8))])
+
+
+@given(st.lists(st.sampled_from([0, 1, 1000, PARALLEL_BYTES // 3, PARALLEL_BYTES]), max_size=9))
+def test_large_and_small_ones_together(sizes: list[int]) -> None:
+    pairs = [(np.zeros(n, np.uint8), np.full(n, i + 1, np.uint8)) for i, n in enumerate(sizes)]
+    with closing(Copier(3)) as copier:
+        copier.copy(pairs)
+    assert all(np.array_equal(target, source) for target, source in pairs)

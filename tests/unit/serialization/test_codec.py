@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
+import gc
 import operator
 import threading
 from collections import OrderedDict
@@ -278,3 +280,37 @@ def test_descriptions_are_short() -> None:
     assert codec.describe({"a": 1}) == "dict (1)"
     assert codec.describe(pd.DataFrame({"a": [1, 2]})) == "DataFrame (2, 1)"
     assert codec.describe(Slotted(1, 2)) == "Slotted"
+
+
+COLLECTING: list[bool] = []
+
+
+def look() -> None:
+    COLLECTING.append(gc.isenabled())
+
+
+class Looks:
+    def __reduce__(self) -> Any:
+        return look, ()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_garbage_collector_rests_while_many_objects_are_built(fails: bool) -> None:
+    """And goes on afterwards, whatever happened; unless it was off before."""
+    few = codec.serialize([Looks()], {}).inline()
+    many = codec.serialize(
+        [*range(50_000), Looks(), *([Unreadable()] if fails else [])], {}
+    ).inline()
+    COLLECTING.clear()
+    codec.deserialize_inline(few)
+    with pytest.raises(SerializationError) if fails else contextlib.nullcontext():
+        codec.deserialize_inline(many)
+    assert COLLECTING[:2] == [True, False]
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with pytest.raises(SerializationError) if fails else contextlib.nullcontext():
+            codec.deserialize_inline(many)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
