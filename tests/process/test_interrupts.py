@@ -171,9 +171,11 @@ def interrupt_every_call(session: Engine) -> None:
             assert one.remote().future().result(60) == 1  # read by the connection's own thread
             assert (wb.get(wb.put(ARRAY)) == ARRAY).all()
 
+    limit = sys.getrecursionlimit()
     for name, operation in operations.items():
         operation()
         assert everywhere(operation, in_order) > 20, name
+    assert sys.getrecursionlimit() == limit
     wb.free(held)  # else its pickled ref keeps it
 
 

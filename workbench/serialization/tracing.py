@@ -61,8 +61,8 @@ def _no_kind(pair: tuple[Any, Any]) -> None:
 def room_for_depth() -> Iterator[None]:
     """Python may recurse deeper meanwhile."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)
     try:
+        sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)  # inside: Ctrl-C may follow it
         yield
     finally:
         sys.setrecursionlimit(limit)
