@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import workbench
 from workbench import current
+from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.engines.base import Engine, Shown
@@ -26,7 +27,12 @@ KINDS = (ValueError, TypeError, BufferError)
 
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
-_OURS = os.path.dirname(workbench.__file__) + os.sep
+_OTHERS = re.compile(
+    re.escape(os.path.dirname(workbench.__file__) + os.sep)
+    + "|.*"
+    + re.escape(os.sep + "IPython" + os.sep)
+)
+"""Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
 
 MOST_OBJECTS = 2_000
 """Objects looked through for an array inside a table or a model."""
@@ -37,7 +43,9 @@ def explain(error: BaseException) -> None:
 
     Never raises, and asks the session only if the error is about something read-only.
     """
-    if not isinstance(error, KINDS) or not _SAYS_SO.search(str(error)):
+    if not isinstance(error, KINDS) or isinstance(error, WorkbenchError):
+        return  # a task's failure was explained where it ran
+    if not _SAYS_SO.search(str(error)):
         return
     engine = current.get()
     if engine is None:
@@ -51,20 +59,26 @@ def explain(error: BaseException) -> None:
 
 
 def _note(engine: Engine, tb: TracebackType | None) -> str:
-    """Whose bytes they are is known best where it failed; what they are called, further out."""
+    """Whose bytes they are is known best where it failed; what they are called, further out.
+
+    If there are arrays where it failed, and none of them shows an object, it was none of ours.
+    """
     frames = []
     while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith(_OURS):
-            frames.append((tb.tb_frame, tb.tb_lasti))
+        if not _OTHERS.match(tb.tb_frame.f_code.co_filename):
+            frames.append((tb.tb_frame, tb.tb_lineno))
         tb = tb.tb_next
     shown: Shown | None = None
     called: tuple[str, Any] = "", None
-    for frame, lasti in reversed(frames):
-        for name, value in _named_at(frame, lasti):
-            found = next(filter(None, map(engine.shown, _arrays_in(value))), None)
+    for frame, line in reversed(frames):
+        there = [(name, v, list(_arrays_in(v))) for name, v in _named_at(frame, line)]
+        for name, value, arrays in there:
+            found = next(filter(None, map(engine.shown, arrays)), None)
             if found is not None and (shown is None or found.id == shown.id):
                 shown, called = found, (name, value)
                 break
+        if shown is None and any(arrays for *_, arrays in there):
+            break
     return "" if shown is None else _text(*called, shown)
 
 
@@ -85,17 +99,14 @@ def _text(name: str, value: Any, shown: Shown) -> str:
     )
 
 
-def _named_at(frame: FrameType, lasti: int) -> Iterator[tuple[str, Any]]:
-    """The variables that the line being run refers to, with their values."""
-    code = frame.f_code
-    instructions = list(dis.get_instructions(code))
-    line = next((i.positions.lineno for i in instructions if i.offset == lasti and i.positions), 0)
+def _named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
+    """The variables that a line refers to, with their values."""
     variables = {**frame.f_globals, **frame.f_locals}
     names = dict.fromkeys(
         i.argval
-        for i in instructions
+        for i in dis.get_instructions(frame.f_code)
         if i.positions and i.positions.lineno == line and i.opname.startswith("LOAD_")
-        if isinstance(i.argval, str)
+        if isinstance(i.argval, str) and i.argval.isidentifier()
     )
     for name in names:
         if name in variables:

@@ -39,6 +39,21 @@ def test_writing_in_a_remote_cell(session: Kernel) -> None:
     assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
 
 
+def test_what_is_read_only_for_other_reasons(session: Kernel) -> None:
+    """With stored arrays all around, in the shell's own variables too."""
+    session.ok(
+        "import numpy as np, workbench as wb\n"
+        "x = np.arange(100_000)\n%put x\n%get x\nkept = [wb.get(wb.put(x)) for _ in range(9)]\n"
+        "own = np.zeros(3); own.flags.writeable = False\n"
+        "def change(array, other): array[0] = 1"
+    )
+    for cell in ("own[0] = 1", "change(own, x)", "raise ValueError('read-only')"):
+        assert "stored" not in session.run(cell).failure
+    assert "`x` shows the stored object 'x'" in session.run("change(x, own)").failure
+    failed = session.run("wb.get(wb.remote(lambda v: v.sort()).remote(x))").failure
+    assert failed.count("Two ways out") + failed.count("The way out") == 1
+
+
 def test_other_errors_and_other_handlers_are_left_alone(session: Kernel) -> None:
     assert "stored" not in session.run("int('x')").failure
     session.ok(

@@ -158,12 +158,29 @@ def interrupt_every_call(session: Engine) -> None:
         "escape": lambda: pickle.dumps(held),
         "fail to put": lambda: fails(SerializationError, lambda: wb.put([ARRAY, Odd()])),
         "fail to read": lambda: fails(TypeError, lambda: wb.get(wb.put([ARRAY, Unreadable()]))),
+        "register, for all": lambda: register(),
+        "deregister, for all": lambda: (register(), wb.deregister_serializer(Kind)),
     }
 
     found: list[Any] = []
 
+    class Kind:
+        """Of the test's own, so that it travels by value."""
+
+    def custom(data: str) -> str:
+        return "custom"
+
+    def register() -> None:
+        wb.register_serializer(Kind, serializer=str, deserializer=custom)
+
+    make = wb.remote(lambda: Kind())
+
     def in_order(thorough: bool) -> None:
         assert wb.get(one.remote(), timeout=60) == 1
+        is_custom = Kind in session.reducers()
+        assert (wb.get(make.remote(), timeout=60) == "custom") == is_custom
+        wb.deregister_serializer(Kind)
+        assert wb.get(make.remote(), timeout=60) != "custom"
         for ref in found:
             assert len(wb.get(ref, timeout=60)) == 2
         found.clear()

@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     # top-level modules
     "api": (NEUTRAL | {"core.snapshot", "engines", "readonly", "serialization"}, set()),
-    "readonly": ({"current", "engines.base"}, set()),
+    "readonly": ({"current", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE, {"platformdirs"}),

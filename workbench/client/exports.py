@@ -13,6 +13,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization.pickler import GlobalsRead
 
 _ABSENT = object()
+_GONE = object()
 
 
 class Export:
@@ -43,9 +44,15 @@ class Export:
 
 def _watch(value: Any) -> Callable[[], Any]:
     try:
-        return weakref.ref(value)
+        watched = weakref.ref(value)
     except TypeError:  # numbers, text, lists: held
         return lambda: value
+
+    def alive() -> Any:
+        found = watched()
+        return _GONE if found is None else found  # the name may mean None now
+
+    return alive
 
 
 def _global_names(code: CodeType) -> Iterator[str]:

@@ -77,8 +77,8 @@ def _as_masked(data: Array, mask: Array | None, fill_value: Any) -> Any:
 
 def _reduce_memoryview(view: memoryview) -> Any:
     try:
-        array = np.asarray(view)
-    except (ValueError, TypeError):  # a format that numpy doesn't know
+        array = np.asarray(memoryview(view))
+    except (ValueError, TypeError):  # it was released; a format that numpy doesn't know
         return NotImplemented
     return memoryview, (array,)
 
@@ -95,5 +95,5 @@ REDUCERS: dict[type, Reducer] = {
 
 def find(kind: type) -> Reducer | None:
     """The same for a class of numpy's that nobody may have imported yet."""
-    is_masked = kind.__name__ == "MaskedArray" and kind.__module__.startswith("numpy.ma")
+    is_masked = kind.__name__ == "MaskedArray" and str(kind.__module__).startswith("numpy.ma")
     return _reduce_masked if is_masked else None

@@ -17,6 +17,7 @@ Inline they follow the header, each at a multiple of 16.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import pickle
 import struct
@@ -189,10 +190,11 @@ def serialize(
     name = type_name(type(value))
     if type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers:
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-        meta = pickle.dumps((value.dtype, value.shape, order), 5)
-        flat = value.T if order == "F" else value
-        seconds = time.perf_counter() - started
-        return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
+        with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
+            meta = pickle.dumps((value.dtype, value.shape, order), 5)
+            flat = value.T if order == "F" else value
+            seconds = time.perf_counter() - started
+            return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
     sink = _Sink(limit)
 
@@ -311,10 +313,12 @@ def describe(value: Any) -> str:
         return f"{name} ({len(value)})"
     if kind is FunctionType or isinstance(value, type):
         return f"{name} {value.__qualname__}"
-    dtype = getattr(value, "dtype", None)
+    try:
+        dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    except Exception:  # a property of the object's own
+        return name
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
-    shape = getattr(value, "shape", None)
     return f"{name} {shape}" if type(shape) is tuple else name
 
 

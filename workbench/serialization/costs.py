@@ -20,7 +20,7 @@ from workbench.serialization.codec import describe
 from workbench.serialization.failures import cannot_pickle
 from workbench.serialization.inspection import name_of
 from workbench.serialization.places import joined
-from workbench.serialization.tracing import room_for_depth
+from workbench.serialization.tracing import with_room
 from workbench.serialization.weighing import (
     MATTERS,
     NOTICED,
@@ -181,8 +181,8 @@ def explain(
         total.buffers - tally.buffers,
     )
     tally.inband, tally.outband, tally.buffers = total.inband, total.outband, total.buffers
-    with room_for_depth():
-        cost = _Account(tally, total, reducers, measure, seconds).cost(tally, "")
+    account = _Account(tally, total, reducers, measure, seconds)
+    cost = with_room(lambda: account.cost(tally, ""))
     if weigher.complete:  # what it missed are the frames of the pickle
         return cost
     rest = Cost(f"{root} not looked at", "not looked at", "", *missed)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.places import Place, path_text
+from workbench.serialization.places import path_text
 from workbench.serialization.tracing import TracingPickler
 from workbench.units import as_html, human_count
 
@@ -147,7 +147,7 @@ class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
     def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
-        super().__init__(reducers, root, self._failed, _Nowhere(), _ignore)
+        super().__init__(reducers, root, _Nowhere(), _ignore)
         self.failures: list[Failure] = []
         self._left = most
 
@@ -157,12 +157,13 @@ class _Inspector(TracingPickler):
             raise _EnoughError
         super().save_here(obj)
 
-    def _failed(self, path: list[Place], error: Exception) -> bool:
+    def failed(self, error: Exception) -> bool:
+        """Write it down."""
         if isinstance(error, _EnoughError):
             return False
-        part = path[-1].object
+        part = self.path[-1].object
         self.failures.append(
-            Failure(path_text(path), type_of(part), _first_line(error), advice_for(part))
+            Failure(path_text(self.path), type_of(part), _first_line(error), advice_for(part))
         )
         return True
 

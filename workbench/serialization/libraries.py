@@ -21,7 +21,7 @@ SPARE = 4096
 
 def find(kind: type) -> Reducer | None:
     """The reducer for a type of one of these libraries; None: its own is as good."""
-    family = _FAMILIES.get(kind.__module__.partition(".")[0])
+    family = _FAMILIES.get(str(kind.__module__).partition(".")[0])  # None, if somebody set it so
     return None if family is None else family(kind)
 
 
@@ -44,17 +44,20 @@ def _reduce_arrow(data: Any) -> Any:
         return NotImplemented
     import pyarrow as pa
 
-    if isinstance(data, pa.Table):
-        return _read_arrow, (_written(data), "table")
-    if isinstance(data, pa.RecordBatch):
-        return _read_arrow, (_written(pa.Table.from_batches([data])), "batch")
+    what = _ARROW_KINDS.get(type(data).__name__, "array")
     try:
-        table = pa.table({"": data})
+        table = data if what == "table" else (
+            pa.Table.from_batches([data]) if what == "batch" else pa.table({"": data})
+        )  # fmt: skip
     except Exception:  # extension types that have no place in a table
         return NotImplemented
-    return _read_arrow, (
-        _written(table), "chunked" if isinstance(data, pa.ChunkedArray) else "array",
-    )  # fmt: skip
+    stream = _written(table)
+    if pa.ipc.open_stream(stream).schema != table.schema:  # extension types not registered
+        return NotImplemented
+    return _read_arrow, (stream, what)
+
+
+_ARROW_KINDS = {"Table": "table", "RecordBatch": "batch", "ChunkedArray": "chunked"}
 
 
 def _written(table: Any) -> Any:
@@ -74,9 +77,13 @@ def _read_arrow(stream: Any, what: str) -> Any:
     if what == "table":
         return table
     if what == "batch":
-        return table.combine_chunks().to_batches()[0]
-    column = table.column(0)
-    return column if what == "chunked" else column.chunk(0)
+        return pa.RecordBatch.from_arrays([*map(_piece, table.columns)], schema=table.schema)
+    return table.column(0) if what == "chunked" else _piece(table.column(0))
+
+
+def _piece(column: Any) -> Any:
+    """The one chunk of a column; none is written of no rows."""
+    return column.chunk(0) if column.num_chunks else column.combine_chunks()
 
 
 def _reduce_arrow_tensor(tensor: Any) -> Any:
@@ -121,16 +128,20 @@ def _reduce_polars(data: Any) -> Any:
     import polars as pl
 
     frame = data if isinstance(data, pl.DataFrame) else data.to_frame()
-    if pl.Object in frame.dtypes:  # its Arrow form has nothing but pointers
+    if not frame.width or pl.Object in frame.dtypes:  # Arrow has no rows, nothing but pointers
         return NotImplemented
-    table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
-    return _read_polars, (table, isinstance(data, pl.Series))
+    try:
+        table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
+    except Exception:  # kinds that Arrow doesn't know: Int128
+        return NotImplemented
+    return _read_polars, (table, frame.columns, isinstance(data, pl.Series))
 
 
-def _read_polars(table: Any, is_series: bool) -> Any:
+def _read_polars(table: Any, names: list[str], is_series: bool) -> Any:
     import polars as pl
 
     frame: Any = pl.from_arrow(table)
+    frame.columns = names  # a column without a name has got one
     return frame.to_series() if is_series else frame
 
 
@@ -151,7 +162,7 @@ def _reduce_tensor(tensor: Any) -> Any:
     try:
         array = plain.numpy()
     except TypeError:  # bfloat16 and other kinds that numpy doesn't know: by their bytes
-        array = plain.contiguous().view(torch.uint8).numpy()
+        array = plain.contiguous().reshape(-1).view(torch.uint8).numpy()
     return _tensor, (type(tensor), array, plain.dtype, tuple(plain.shape), tensor.requires_grad)
 
 
@@ -160,9 +171,12 @@ def _tensor(
 ) -> Any:
     import torch
 
-    tensor = torch.from_numpy(writable(array))
-    if tensor.dtype != dtype:
-        tensor = tensor.view(dtype).reshape(shape)
+    if array.dtype == np.uint8 and dtype is not torch.uint8:
+        tensor = torch.empty(shape, dtype=dtype)
+        if array.size:
+            tensor = torch.from_numpy(writable(array)).view(dtype).reshape(shape)
+    else:
+        tensor = torch.from_numpy(writable(array))
     if kind is torch.nn.Parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)

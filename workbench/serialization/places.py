@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import pickle
 import types
@@ -120,6 +121,8 @@ class Place:
     def _item(self, n: int, child: Any) -> Place:
         if self.role == "cells":
             return Place(child, self.owner.label(n), group=self.owner.group(n))
+        if self.role == "state":
+            return Place(child, _item_of_state(self.owner, n), group="[…]")
         if type(self.object) in (set, frozenset):
             return Place(child, f"{{{short(child)}}}", group="{…}")
         return Place(child, f"[{n}]", group="[…]")
@@ -183,6 +186,13 @@ def _argument(owner: Any, n: int) -> str:
         case type():
             return ("", "", " base ", "", "", "")[n] if n < 6 else ""
     return f".__reduce__()[1][{n}]"
+
+
+def _item_of_state(owner: Any, n: int) -> str:
+    """What the n-th item is of what ``__getstate__`` returned as a list."""
+    if type(owner).__getstate__.__name__ == "_dataclass_getstate":  # frozen, with slots
+        return f".{dataclasses.fields(owner)[n].name}"
+    return f".__getstate__()[{n}]"
 
 
 def path_text(path: Iterable[Place]) -> str:

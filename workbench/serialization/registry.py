@@ -6,8 +6,9 @@ The deserializer travels with each object, so whoever reads it needs no registra
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -63,8 +64,8 @@ def rebuild(name: str, deserializer: Function, data: Any) -> Any:
 class Registry:
     """The serializers of one process in one session, by exact class.
 
-    Threads: `tell` and `retract` may be called from any; what was told is loaded by whoever
-    serializes next, since that imports and runs a user's code.
+    Threads: all may be called from any. What was told is loaded by whoever serializes next, since
+    that imports and runs a user's code; `tell` never waits for it.
 
     Parameters
     ----------
@@ -74,9 +75,11 @@ class Registry:
 
     def __init__(self, load: Callable[[bytes], Custom]) -> None:
         self._load = load
-        self._reducers: dict[type, Reducer] = {}
+        self._lock = threading.RLock()  # of who learns: others wait for what is being loaded
+        self._learning = False
+        self._known: dict[int, Custom] = {}  # by number; of two for one class the later counts
+        self._reducers: dict[type, Reducer] = {}  # replaced, never changed
         self._numbers: dict[type, int] = {}  # of those registered here
-        self._told: dict[int, type] = {}  # of those registered elsewhere
         self._news: deque[tuple[int, bytes]] = deque()
         self._broken: dict[int, str] = {}
 
@@ -84,16 +87,20 @@ class Registry:
 
     def add(self, custom: Custom, next_id: Callable[[], int]) -> int:
         """Use it from now on; returns the number that others know it by."""
-        self._reducers[custom.cls] = custom
-        number = self._numbers.get(custom.cls)
-        if number is None:
-            number = self._numbers[custom.cls] = next_id()
-        return number
+        with self._lock:
+            number = self._numbers.get(custom.cls)
+            if number is None:
+                number = self._numbers[custom.cls] = next_id()
+            self._set(number, custom)
+            return number
 
     def remove(self, cls: type) -> int | None:
         """Don't use it any more; None if there is none."""
-        self._reducers.pop(cls, None)
-        return self._numbers.pop(cls, None)
+        with self._lock:
+            number = self._numbers.pop(cls, None)
+            if number is not None:
+                self._set(number, None)
+            return number
 
     # -- registered elsewhere -----------------------------------------------------------------
 
@@ -101,25 +108,38 @@ class Registry:
         """Another process registered this; an empty payload takes it back."""
         self._news.append((number, payload))
 
-    def reducers(self) -> dict[type, Reducer]:
-        """All in use."""
-        while self._news:
-            self._learn(*self._news.popleft())
+    def reducers(self) -> Mapping[type, Reducer]:
+        """All in use. Don't change it."""
+        if self._news:
+            with self._lock:
+                if not self._learning:  # what is being loaded may serialize something
+                    self._learn()
         return self._reducers
 
-    def _learn(self, number: int, payload: bytes) -> None:
-        self._broken.pop(number, None)
-        known = self._told.pop(number, None)
-        if known is not None:
-            self._reducers.pop(known, None)
-        if payload:
-            try:
-                custom = self._load(payload)
-            except Exception as error:
-                self._broken[number] = str(error)
-            else:
-                self._told[number] = custom.cls
-                self._reducers[custom.cls] = custom
+    def _learn(self) -> None:
+        self._learning = True
+        try:
+            while self._news:  # each stays there until it is known: Ctrl-C may end its loading
+                number, payload = self._news[0]
+                self._broken.pop(number, None)
+                custom = self._loaded(number, payload) if payload else None
+                self._set(number, custom)
+                self._news.popleft()
+        finally:
+            self._learning = False
+
+    def _loaded(self, number: int, payload: bytes) -> Custom | None:
+        try:
+            return self._load(payload)
+        except Exception as error:
+            self._broken[number] = str(error)
+            return None
+
+    def _set(self, number: int, custom: Custom | None) -> None:
+        self._known.pop(number, None)
+        if custom is not None:
+            self._known[number] = custom
+        self._reducers = {each.cls: each for each in self._known.values()}
 
     @property
     def broken(self) -> list[str]:

@@ -5,17 +5,19 @@ It writes, opcode for opcode, what `pickler.Pickler` would write; only frames ma
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.places import Place
+
+T = TypeVar("T")
 
 MOST_DEPTH = 2_000
 """Objects in objects that are followed: deeper than the C pickler goes with Python's default."""
@@ -57,15 +59,18 @@ def _no_kind(pair: tuple[Any, Any]) -> None:
     return None
 
 
-@contextlib.contextmanager
-def room_for_depth() -> Iterator[None]:
-    """Python may recurse deeper meanwhile."""
-    limit = sys.getrecursionlimit()
-    try:
-        sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)  # inside: Ctrl-C may follow it
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
+_one_at_a_time = threading.RLock()  # the limit is one for all threads
+
+
+def with_room(function: Callable[[], T]) -> T:
+    """Call it, and Python may recurse deeper meanwhile."""
+    with _one_at_a_time:
+        limit = sys.getrecursionlimit()
+        try:  # begins before: Ctrl-C may come as soon as the limit is set
+            sys.setrecursionlimit(limit + MOST_DEPTH * FRAMES_A_LEVEL)
+            return function()
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 class TracingPickler(pickle._Pickler):
@@ -77,9 +82,6 @@ class TracingPickler(pickle._Pickler):
         As for `pickler.Pickler`.
     root : str
         What the path begins with.
-    on_failure : callable(path, error) → bool, optional
-        Called when an object itself (not something in it) can't be saved. True: go on
-        without it.
     file, buffer_callback
         As for `pickler.Pickler`.
     """
@@ -95,7 +97,6 @@ class TracingPickler(pickle._Pickler):
         self,
         reducers: Mapping[type, Reducer],
         root: str,
-        on_failure: Callable[[list[Place], Exception], bool] | None = None,
         file: Any = None,
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
     ) -> None:
@@ -105,13 +106,11 @@ class TracingPickler(pickle._Pickler):
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.dispatch_table = self._cloud.dispatch_table
         self._root = root
-        self._on_failure = on_failure
         self.path: list[Place] = []
 
     def trace(self, value: Any) -> None:
         """Dump, with room for deep structures."""
-        with room_for_depth():
-            self.dump(value)
+        with_room(lambda: self.dump(value))
 
     def reducer_override(self, obj: Any) -> Any:
         """The same answers as the C pickler gets."""
@@ -138,7 +137,7 @@ class TracingPickler(pickle._Pickler):
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
-            if self._on_failure is None or not self._on_failure(self.path, error):
+            if not self.failed(error):
                 raise
             super().save(None)  # type: ignore[misc] # in its place
         finally:
@@ -147,6 +146,14 @@ class TracingPickler(pickle._Pickler):
     def save_here(self, obj: Any) -> None:
         """Save it, the path being right. For subclasses that measure."""
         super().save(obj)  # type: ignore[misc]
+
+    def failed(self, error: Exception) -> bool:
+        """The object at the end of the path can't be saved; True: go on without it.
+
+        Here and below, what a subclass does is a method, never a callback of its own that it
+        hands to itself: in such a cycle all that was pickled would live on for a while.
+        """
+        return False
 
     def save_reduce(
         self, func: Any, args: Any, state: Any = None, *rest: Any, obj: Any = None, **named: Any

@@ -159,6 +159,25 @@ class Tally:
             self.merge(part)
 
 
+@dataclass(slots=True)
+class _Counter:
+    """What was written until now."""
+
+    inband: int = 0
+    outband: int = 0
+    buffers: int = 0
+
+    def write(self, data: Any) -> None:
+        self.inband += len(data)
+
+    def write_large(self, header: bytes, payload: Any) -> None:
+        self.inband += len(header) + len(payload)
+
+    def buffer(self, buffer: pickle.PickleBuffer) -> None:
+        self.outband += out_of_band(buffer).nbytes
+        self.buffers += 1
+
+
 class Weigher(TracingPickler):
     """Counts; see the module.
 
@@ -175,13 +194,13 @@ class Weigher(TracingPickler):
     def __init__(
         self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
     ) -> None:
-        super().__init__(reducers, root, buffer_callback=self._count_buffer)
-        self.write = self._count
-        self._write_large_bytes = self._count_large
+        self._counted = counted = _Counter()  # not the weigher itself: that would be a cycle
+        super().__init__(reducers, root, buffer_callback=counted.buffer)
+        self.write = counted.write
+        self._write_large_bytes = counted.write_large
         self._total = total
         self._left = most
         self._started = time.perf_counter()
-        self._inband = self._outband = self._buffers = 0
         self.complete = False
         self.tally = Tally(root, "", "", object, [])  # of the part that is being saved
 
@@ -193,22 +212,8 @@ class Weigher(TracingPickler):
         except (_EnoughError, RecursionError):
             pass
         (root,) = self.tally.parts.values()
-        root.inband = self._inband
+        root.inband = self._counted.inband
         return root
-
-    # -- what is counted ----------------------------------------------------------------------
-
-    def _count(self, data: Any) -> None:
-        self._inband += len(data)
-
-    def _count_large(self, header: bytes, payload: Any) -> None:
-        self._inband += len(header) + len(payload)
-
-    def _count_buffer(self, buffer: pickle.PickleBuffer) -> None:
-        self._outband += out_of_band(buffer).nbytes
-        self._buffers += 1
-
-    # -- and for whom -------------------------------------------------------------------------
 
     def save_here(self, obj: Any) -> None:
         """An object that has a place of its own, or that is a part of its owner."""
@@ -258,9 +263,9 @@ class Weigher(TracingPickler):
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
         for pair in run:
-            before = self._inband
+            before = self._counted.inband
             self.write_leaves(pair[:1])
-            values.inband += self._inband - before  # not counted as theirs
+            values.inband += self._counted.inband - before  # not counted as theirs
             self.write_leaves(pair[1:])
         self._ended(keys)
         self._ended(values)
@@ -276,14 +281,14 @@ class Weigher(TracingPickler):
                 objects = [objects[0].cell_contents]
         return Tally(
             place.label, place.of, place.group, type(objects[0]), list(objects), len(self.memo),
-            self._inband, self._outband, self._buffers, time.perf_counter(),
+            self._counted.inband, self._counted.outband, self._counted.buffers, time.perf_counter(),
         )  # fmt: skip
 
     def _ended(self, tally: Tally) -> None:
         tally.seconds = time.perf_counter() - tally.seconds
-        tally.inband = self._inband - tally.inband
-        tally.outband = self._outband - tally.outband
-        tally.buffers = self._buffers - tally.buffers
+        tally.inband = self._counted.inband - tally.inband
+        tally.outband = self._counted.outband - tally.outband
+        tally.buffers = self._counted.buffers - tally.buffers
 
     def _matters(self, tally: Tally) -> bool:
         if tally.bytes >= MATTERS * self._total.bytes:

@@ -46,6 +46,7 @@ def cell() -> dict[str, Any]:
         "limit = 2_000_000",
         "data = [1, 2]",
         "def helper(): pass",
+        "helper = None",
         "later = 1",
         "del limit",
         "len = print",

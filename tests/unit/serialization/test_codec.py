@@ -314,3 +314,33 @@ def test_the_garbage_collector_rests_while_many_objects_are_built(fails: bool) -
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Unfitted:
+    """Its properties raise until it has been used."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise ValueError("not fitted")
+
+
+def test_an_object_whose_properties_raise_is_described_by_its_type() -> None:
+    assert codec.describe(Unfitted()) == "Unfitted"
+
+
+def test_metadata_of_a_dtype_may_be_anything_cloudpickle_takes() -> None:
+    array = np.zeros(3, np.dtype("f8", metadata={"unit": lambda: "m"}))
+    got = codec.deserialize_inline(codec.serialize(array, {}).inline())
+    assert got.dtype.metadata["unit"]() == "m"
+    with pytest.raises(SerializationError, match="lock"):
+        codec.serialize(np.zeros(3, np.dtype("f8", metadata={"lock": threading.Lock()})), {})
+
+
+def test_a_released_memoryview_is_refused_as_such() -> None:
+    view = memoryview(b"x")
+    view.release()
+    with pytest.raises(SerializationError, match="memoryview"):
+        codec.serialize(view, {})
+    with pytest.raises(SerializationError) as caught:
+        codec.serialize([view], {})
+    assert "deep" not in str(caught.value)

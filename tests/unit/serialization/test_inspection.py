@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sqlite3
 import threading
@@ -15,6 +16,25 @@ from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_val
 from workbench.serialization.inspection import inspect
 from workbench.serialization.tracing import MOST_DEPTH
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    """Its state is a list."""
+
+    a: Any
+    b: Any
+
+
+class Listed(Holder):
+    """Its state is a list too, of something else."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value=value)
+
+    def __getstate__(self) -> list[Any]:
+        return [*self.__dict__.values()]
+
+
 FOUND = [
     ([1, [LOCK]], "obj[1][0]"),
     ({"a": {3: LOCK}}, "obj['a'][3]"),
@@ -22,6 +42,8 @@ FOUND = [
     ((1, LOCK), "obj[1]"),
     (Holder(callbacks=[1, Holder(logger=Holder(lock=LOCK))]), "obj.callbacks[1].logger.lock"),
     (Slotted(1, LOCK), "obj.b"),
+    (Frozen(1, LOCK), "obj.b"),
+    (Listed(LOCK), "obj.__getstate__()[0]"),
     (closing_over(LOCK), "closure of obj → value"),
     (by_value("def test(): return lock", lock=LOCK), "global of obj → lock"),
     (

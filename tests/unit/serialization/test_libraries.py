@@ -36,6 +36,20 @@ class Model:
         return isinstance(other, Model) and np.array_equal(self.weights, other.weights)
 
 
+class Unregistered(pa.ExtensionType):
+    """An Arrow type that the stream format can't name."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "workbench.test")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: Any, data: bytes) -> Unregistered:
+        return cls()
+
+
 SAMPLES: dict[str, list[Any]] = {
     "numpy arrays of every dtype without objects, of any layout": [
         NUMBERS, np.asfortranarray(NUMBERS.reshape(100, -1)), NUMBERS[::2], NUMBERS[::-1],
@@ -193,6 +207,44 @@ def test_a_slice_of_arrow_data_leaves_the_rest_behind(data: Any) -> None:
     got = codec.deserialize(serialized.header(), extent_of(serialized))["part"]
     assert type(got) is type(part)
     assert got.equals(part)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pa.array(TEXT).slice(3, 0),
+        pa.table({"n": NUMBERS}).slice(3, 0),
+        pa.table({"n": NUMBERS}).to_batches()[0].slice(3, 0),
+        pd.DataFrame({"s": pd.Series(TEXT, dtype="string[pyarrow]")})[:0],
+        pl.Series([1, 2]),
+        pl.Series([1], dtype=pl.Int128),
+        pl.DataFrame({"": [1], "b": [2]}),
+        pl.DataFrame(height=5),
+    ],
+    ids=["array", "table", "batch", "pandas", "unnamed", "int128", "unnamed column", "no column"],
+)
+def test_what_has_no_row_or_name_comes_back_too(value: Any) -> None:
+    serialized = codec.serialize(value, {})
+    got = codec.deserialize_inline(serialized.inline())
+    assert equal(value, got)
+    assert serialized.outband < 5000
+    if isinstance(value, pl.Series):
+        assert got.name == value.name
+    if isinstance(value, pl.DataFrame):
+        assert got.shape == value.shape
+
+
+def test_an_extension_type_that_is_not_registered_stays_one() -> None:
+    array = pa.ExtensionArray.from_storage(Unregistered(), pa.array(range(N))).slice(3, 4)
+    got = codec.deserialize_inline(codec.serialize(array, {}).inline())
+    assert got.equals(array)
+    assert got.type == array.type
+
+
+@pytest.mark.parametrize("module", [None, 5])
+def test_a_class_may_say_anything_of_its_module(module: Any) -> None:
+    cls = type("Nowhere", (), {"__module__": module, "x": 3})
+    assert codec.deserialize_inline(codec.serialize(cls(), {}).inline()).x == 3
 
 
 def test_an_arrow_backed_column_cut_short_leaves_the_rest_behind() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -66,6 +68,54 @@ def test_what_others_say_is_loaded_when_somebody_serializes(registry: Registry) 
     registry.tell(8, b"")
     registry.tell(9, b"")
     assert registry.reducers() == {}
+
+
+def test_of_two_for_one_class_the_later_counts_and_the_other_stays(registry: Registry) -> None:
+    registry.tell(7, b"thing")
+    registry.tell(8, b"again")
+    assert registry.reducers()[Thing] is KNOWN[b"again"]
+    registry.tell(8, b"")
+    assert registry.reducers()[Thing] is THING
+    registry.add(KNOWN[b"again"], itertools.count(9).__next__)
+    assert registry.reducers()[Thing] is KNOWN[b"again"]
+    registry.remove(Thing)
+    assert registry.reducers()[Thing] is THING
+
+
+def test_nobody_serializes_without_what_is_being_loaded() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slowly(payload: bytes) -> Custom:
+        registry.reducers()  # loading may serialize something itself
+        entered.set()
+        assert go_on.wait(10)
+        return KNOWN[payload]
+
+    registry = Registry(slowly)
+    registry.tell(7, b"thing")
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(registry.reducers)
+        assert entered.wait(10)
+        second = threads.submit(registry.reducers)
+        registry.tell(7, b"other")  # never waits
+        go_on.set()
+        assert first.result(10) == second.result(10) == {Other: KNOWN[b"other"]}
+
+
+def test_what_ctrl_c_ends_is_loaded_later() -> None:
+    tries = iter([KeyboardInterrupt, None])
+
+    def load_at_second_try(payload: bytes) -> Custom:
+        interruption = next(tries)
+        if interruption:
+            raise interruption
+        return KNOWN[payload]
+
+    registry = Registry(load_at_second_try)
+    registry.tell(7, b"thing")
+    with pytest.raises(KeyboardInterrupt):
+        registry.reducers()
+    assert registry.reducers() == {Thing: THING}
 
 
 def test_what_cannot_be_loaded_is_remembered(registry: Registry) -> None:
