@@ -145,6 +145,32 @@ def test_registering_in_a_task_reaches_the_other_workers(session: Engine, gate: 
     assert wb.get(pending) == ["1", "1"]
 
 
+def test_the_serializers_of_a_driver_leave_with_it(
+    runtime: str, script: Callable[..., Script]
+) -> None:
+    wb.init(workers=1, session="shared")
+    other = script("""
+        import decimal
+        wb.init(session="shared")
+        wb.register_serializer(decimal.Decimal, serializer=str, deserializer=lambda s: "theirs")
+        say(wb.get(wb.remote(lambda: decimal.Decimal(1)).remote()))
+        hear()
+    """)
+    assert other.line() == "theirs"
+
+    @wb.remote
+    def make() -> Any:
+        import decimal
+
+        return decimal.Decimal(1)
+
+    assert wb.get(make.remote()) == "theirs"
+    other.tell()
+    other.wait()
+    assert eventually(lambda: len(wb.snapshot().clients) == 2)
+    assert wb.get(make.remote()) == 1
+
+
 def test_a_helper_around_one_instance(session: Engine) -> None:
     Held = held_class()
 
@@ -191,6 +217,7 @@ BAD_REGISTRATIONS: list[tuple[Any, Any, Any, str]] = [
     (3, str, str, "takes a class"),
     (list, str, str, "takes it apart by itself"),
     (complex, str, str, "takes it apart by itself"),
+    (wb.ObjectRef, str, str, "has its own serializer"),
     (Path, "text", str, "serializer must be a function"),
     (Path, str, None, "deserializer must be a function"),
 ]
@@ -206,7 +233,7 @@ def test_what_cannot_be_registered(
 
 def test_a_serializer_that_cannot_be_sent(session: Engine) -> None:
     lock, Held = threading.Lock(), held_class()
-    with pytest.raises(SerializationError, match="lock"):
+    with pytest.raises(SerializationError, match="closure of serializer → lock"):
         wb.register_serializer(Held, serializer=lambda held: lock, deserializer=Held)
     with pytest.raises(SerializationError, match="cannot pickle"):
         wb.put(Held(1))  # it isn't half registered

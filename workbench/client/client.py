@@ -47,6 +47,9 @@ from workbench.wire.streams import Parcel
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
 
+ARGUMENTS = "arguments"
+"""What an object is described as that holds a call's arguments."""
+
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
 
@@ -246,6 +249,8 @@ class Client:
         record = next((r for r in self.snapshot().objects if r.id == id), None)
         if record is None:
             return Shown(id, (), "")
+        if record.about is not None and record.about.type == ARGUMENTS:
+            return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else "a task's result")
 
     def _seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
@@ -275,8 +280,11 @@ class Client:
     ) -> None:
         """See `Engine.register`."""
         self._check_open()
+        if cls is ObjectRef:
+            raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
         custom = check(cls, serializer, deserializer)
-        payload = self.marshal.inline((cls, serializer, deserializer))
+        parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
+        payload = self.marshal.inline((cls, serializer, deserializer), lambda: parts)
         with shield():  # nobody shall know it alone
             number = self.marshal.registry.add(custom, self._ids.__next__)
             self.connection.send(ev.Register(number, payload))
@@ -376,7 +384,7 @@ class Client:
             stored = encoded.stored
             if not stored.segment:
                 return stored.header, deps, stored.contains, None
-            about = encoded.about("arguments", call_site(self._task_name()))
+            about = encoded.about(ARGUMENTS, call_site(self._task_name()))
             ref = self._seal(stored, about, claims)
         except BaseException:
             self._store.give_back(claims)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from workbench.client.store import Claims, LocalStore
 from workbench.core import events as ev
+from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef, restore
 from workbench.serialization import codec
@@ -111,14 +112,19 @@ class Marshal:
             stored = self._store.write(done, contains, self._capacity(), claims)
         return Encoded(stored, done, time.perf_counter() - started)
 
-    def inline(self, value: Any) -> bytes:
+    def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         """A value's inline header, whatever its size."""
-        return self._serialize(value, [], None).inline()
+        return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
-        return codec.serialize(
-            value, self.reducers(inside), parts=parts, limit=self._capacity(), trace=self._debug
-        )
+        try:
+            return codec.serialize(
+                value, self.reducers(inside), parts=parts, limit=self._capacity(), trace=self._debug
+            )
+        except SerializationError as error:
+            for text in self.registry.broken:
+                error.add_note(f"A serializer registered elsewhere is missing {self._side}: {text}")
+            raise
 
     # -- bytes → value ------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class Session:
         self._failing: deque[tuple[Task, ev.Value]] = deque()
         self._functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
+        self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
         self._handlers: dict[type, Callable[[Client, Any], None]] = {
             ev.Bye: self._bye,
             ev.Opened: self._opened,
@@ -148,6 +149,8 @@ class Session:
             for worker, count in schedule.recall():
                 assert worker.client is not None
                 self._send(worker.client, do.Recall(count))
+        if self._orphaned:
+            self._drop_serializers()
         for client, extents in self._releases.items():
             self._send(client, do.Release(tuple(extents)))
         self._releases.clear()
@@ -213,6 +216,9 @@ class Session:
             cached.discard(client.number)
         self.catalog.forget_client(client.number)
         self._abandon(list(self.schedule.tasks.values()))
+        prefix = client.hello.prefix
+        if not client.worker and any(s >> ID_BITS == prefix for s in self._serializers):
+            self._orphaned[client.number] = prefix
         for arena, gaps in list(self.budget.orphan(client.number)):
             if arena.extents:
                 self._out.append(do.Punch(arena.segment, gaps))
@@ -608,6 +614,16 @@ class Session:
         for number in self.schedule.by_client:
             if number != client.number:
                 self._send(number, do.Registered(event.serializer, event.payload))
+
+    def _drop_serializers(self) -> None:
+        """Those of a driver that has left go when the last of its tasks has."""
+        owners = {task.owner for task in self.schedule.tasks.values()}
+        for number in [number for number in self._orphaned if number not in owners]:
+            prefix = self._orphaned.pop(number)
+            for serializer in [s for s in self._serializers if s >> ID_BITS == prefix]:
+                del self._serializers[serializer]
+                for worker in self.schedule.by_client:
+                    self._send(worker, do.Registered(serializer, b""))
 
     # -- questions ----------------------------------------------------------------------------
 

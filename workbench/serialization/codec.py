@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import ForeignRefError, SerializationError, StoreFullError, WorkbenchError
+from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.serialization.arrays import Array, Reducer, out_of_band
 from workbench.serialization.debugging import DebugPickler
 from workbench.serialization.failures import cannot_pickle, cannot_rebuild
@@ -296,9 +296,11 @@ def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
         if paused:
             gc.disable()  # inside: Ctrl-C may come as it returns
         return pickle.loads(stream, buffers=buffers)
-    except (StoreFullError, ForeignRefError):
+    except MemoryError:
         raise
     except Exception as error:
+        if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
+            raise  # says more already: a ref of another session, a get that ran out of time
         raise cannot_rebuild(error, stream, buffers, *where) from error
     finally:
         if paused:

@@ -11,13 +11,17 @@ from typing import Any
 from workbench.errors import SerializationError
 from workbench.serialization import rebuilding
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.inspection import Failure, inspect
+from workbench.serialization.inspection import Failure, inspect, said
 
 MOST_LOOKED_AT = 200_000
 """Objects searched for the cause before the error is raised: about a second."""
 
 LONGEST_PATH = 300
 """Characters of a path; the middle is left out."""
+
+DEEP = 100
+"""Objects in objects from which nesting is what made the pickler recurse too deeply, and not a
+reducer that calls itself."""
 
 MOST_SHOWN = 5
 """Failing parts listed in a message; all are in its ``failures``."""
@@ -46,12 +50,14 @@ def _described(
 ) -> SerializationError:
     names = " or ".join(parts) if len(parts) < 4 else "Something"
     if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
-        return SerializationError(_too_deep(parts))
+        name, depth = max(((n, depth_of(p)) for n, p in parts.items()), key=lambda pair: pair[1])
+        if depth >= DEEP:
+            return SerializationError(_too_deep(name, depth))
     failures: list[Failure] = []
     for name, part in parts.items():
         failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
     if not failures:
-        return SerializationError(f"{names} can't be serialized: {type(error).__name__}: {error}")
+        return SerializationError(f"{names} can't be serialized: {said(error)}")
     first = failures[0].path
     if len(failures) == 1 and first in parts:
         head = f"{first} can't be serialized."
@@ -79,7 +85,7 @@ def cannot_rebuild(
         What the value is called, and where it should have been built.
     """
     path = _clip(rebuilding.where(stream, buffers, name))
-    said = str(error) if isinstance(error, SerializationError) else _said(error)
+    why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."
     advice = ""
     if isinstance(error, ModuleNotFoundError):
         advice = (
@@ -89,7 +95,7 @@ def cannot_rebuild(
         )
     elif isinstance(error, AttributeError | ImportError):
         advice = " The module there is another version than the one it was stored with."
-    return SerializationError(f"{path} can't be rebuilt {side}: {said}{advice}")
+    return SerializationError(f"{path} can't be rebuilt {side}: {why}{advice}")
 
 
 def _clip(path: str) -> str:
@@ -97,12 +103,7 @@ def _clip(path: str) -> str:
     return path if len(path) <= LONGEST_PATH else f"{path[:half]} … {path[-half:]}"
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}."
-
-
-def _too_deep(parts: Mapping[str, Any]) -> str:
-    name, depth = max(((n, depth_of(p)) for n, p in parts.items()), key=lambda pair: pair[1])
+def _too_deep(name: str, depth: int) -> str:
     return (
         f"{name} is nested {depth} objects deep, and pickle gives up before "
         f"{sys.getrecursionlimit()}, Python's recursion limit. Flatten it: a list of rows instead "

@@ -6,16 +6,18 @@ import html
 import io
 import socket
 import threading
+import time
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from workbench.errors import SerializationError
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.places import path_text
-from workbench.serialization.tracing import TracingPickler
+from workbench.serialization.tracing import BATCH, TracingPickler
 from workbench.units import as_html, human_count
 
 MOST_OBJECTS = 2_000_000
@@ -99,6 +101,10 @@ _HEAD = "".join(
 )
 
 
+PATIENCE = 1.0
+"""Seconds of trying batches that turned out to be large."""
+
+
 class _EnoughError(Exception):
     """Too many objects to go on."""
 
@@ -130,7 +136,7 @@ def inspect(
             inspector.failures += _failure_anywhere(value, reducers, root, most)
     except RecursionError as error:
         depth = "It is nested too deeply, perhaps a long linked list. Store it as a flat list."
-        inspector.failures.append(Failure(root, type_of(value), _first_line(error), depth))
+        inspector.failures.append(Failure(root, type_of(value), said(error), depth))
     found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
     if ended_early:
         found.only_first = most
@@ -149,7 +155,9 @@ class _Inspector(TracingPickler):
     def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
         super().__init__(reducers, root, _Nowhere(), _ignore)
         self.failures: list[Failure] = []
+        self._reducers = reducers
         self._left = most
+        self._patience = PATIENCE
 
     def save_here(self, obj: Any) -> None:
         self._left -= 1
@@ -162,10 +170,34 @@ class _Inspector(TracingPickler):
         if isinstance(error, _EnoughError):
             return False
         part = self.path[-1].object
-        self.failures.append(
-            Failure(path_text(self.path), type_of(part), _first_line(error), advice_for(part))
-        )
+        if isinstance(error, SerializationError) and type(part) in self._reducers:
+            name = type(part).__name__
+            advice = f"Correct its serializer, or `deregister_serializer({name})`."
+        else:
+            advice = advice_for(part)
+        self.failures.append(Failure(path_text(self.path), type_of(part), said(error), advice))
         return True
+
+    def _save_items(self, batches: Iterable[list[Any]]) -> None:
+        super()._save_items(map(self._doubtful, batches))
+
+    def _save_pairs(self, batches: Iterable[list[tuple[Any, Any]]]) -> None:
+        super()._save_pairs(map(self._doubtful, batches))
+
+    def _doubtful(self, batch: list[Any]) -> list[Any]:
+        """The batch, or none of it if the C pickler takes all of it: that is so much faster."""
+        if len(batch) < BATCH or self._patience < 0:
+            return batch
+        started = time.perf_counter()
+        try:
+            Pickler(_Nowhere(), self._reducers, _ignore).dump(batch)
+        except Exception:
+            return batch
+        finally:  # what leads back to the whole would be pickled with each of its parts
+            if time.perf_counter() - started > 0.1:
+                self._patience -= time.perf_counter() - started
+        self.path[-1].pass_by(batch)
+        return []
 
 
 def _failure_anywhere(
@@ -176,7 +208,7 @@ def _failure_anywhere(
         Pickler(_Nowhere(), reducers, _ignore).dump(value)
     except Exception as error:
         where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
-        return [Failure(root, type_of(value), _first_line(error), where)]
+        return [Failure(root, type_of(value), said(error), where)]
     return []
 
 
@@ -202,8 +234,12 @@ def type_of(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+def said(error: BaseException) -> str:
+    """The first line of what an error says; never raises, whatever its ``__str__`` does."""
+    try:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    except Exception:
+        return type(error).__name__
 
 
 _LOCK_TYPES = (type(threading.Lock()), type(threading.RLock()))

@@ -22,6 +22,10 @@ T = TypeVar("T")
 MOST_DEPTH = 2_000
 """Objects in objects that are followed: deeper than the C pickler goes with Python's default."""
 
+MOST_DEPTH_IN_THREADS = 300
+"""The same where the stack may be small: some systems give a thread 512 KB, and one level takes
+up to 700 bytes of it (measured: 1500 levels end a thread of 1 MB)."""
+
 FRAMES_A_LEVEL = 10
 """Python frames that one level takes, at most."""
 
@@ -106,6 +110,8 @@ class TracingPickler(pickle._Pickler):
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.dispatch_table = self._cloud.dispatch_table
         self._root = root
+        in_main = threading.current_thread() is threading.main_thread()
+        self._deepest = MOST_DEPTH if in_main else MOST_DEPTH_IN_THREADS
         self.path: list[Place] = []
 
     def trace(self, value: Any) -> None:
@@ -129,8 +135,8 @@ class TracingPickler(pickle._Pickler):
             place = self.path[-1].step(obj)
         else:
             place = Place(obj, self._root)
-        if len(self.path) > MOST_DEPTH:
-            raise RecursionError(f"It is nested more than {MOST_DEPTH} objects deep.")
+        if len(self.path) > self._deepest:
+            raise RecursionError(f"It is nested more than {self._deepest} objects deep.")
         self.path.append(place)
         try:
             self.save_here(obj)

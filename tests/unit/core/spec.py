@@ -13,7 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import STILLBORN
-from workbench.core.session import ALONE_AT_START
+from workbench.core.session import ALONE_AT_START, ID_BITS
 
 
 def plain(value: ev.Value | None) -> object:
@@ -79,6 +79,7 @@ class Spec:
         self.watchers: set[tuple[int, int]] = set()
         self.names: dict[str, int] = {}
         self.serializers: dict[int, bytes] = {}
+        self.gone: dict[int, int] = {}  # drivers that left, with their prefix
         self.jobs: dict[int, Job] = {}
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
@@ -250,6 +251,13 @@ class Spec:
                 if id in self.jobs:
                     self.fail(self.jobs[id], "crashed")
         self.settle()
+        for client in self.gone.keys() - {job.owner for job in self.jobs.values()}:
+            prefix = self.gone.pop(client)
+            for serializer in [s for s in self.serializers if s >> ID_BITS == prefix]:
+                del self.serializers[serializer]
+                for hand in self.hands.values():
+                    if hand.client in self.clients:
+                        self.owe(hand.client, ("Registered", serializer, b""))
 
     def started(self) -> None:
         self.exit_at = self.now + ALONE_AT_START
@@ -412,6 +420,8 @@ class Spec:
         self.owners = {s: c for s, c in self.owners.items() if c != client}
         self.settle()
         self.abandon(list(self.jobs))
+        if not hello.worker:
+            self.gone[client] = hello.prefix
         if not hello.worker and all(h.worker for h in self.clients.values()):
             self.exit_at = self.now + (0.0 if client in self.polite else hello.linger)
 

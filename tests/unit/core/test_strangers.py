@@ -41,7 +41,8 @@ def sealed(id: int) -> st.SearchStrategy[ev.Sealed]:
 
 def done(id: int) -> st.SearchStrategy[ev.Done]:
     values = st.lists(value_of(id), max_size=2).map(tuple)
-    return st.builds(ev.Done, st.just(id), values, st.just(0.0))
+    abouts = st.lists(st.just(ABOUT), max_size=2).map(tuple)
+    return st.builds(ev.Done, st.just(id), values, st.just(0.0), abouts)
 
 
 events = st.one_of(
@@ -73,6 +74,9 @@ events = st.one_of(
     st.builds(ev.Blocked),
     st.builds(ev.Unblocked),
     st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot"])),
+    st.builds(ev.Register, ids, st.sampled_from([b"", b"s"])),
+    st.builds(ev.Escape, ids, st.sampled_from("ab")),
+    st.builds(ev.Loaded, some, st.lists(st.floats(0, 1), max_size=2).map(tuple)),
 )
 
 HELLOS = [ev.Hello(1, 1), ev.Hello(1, 2), ev.Hello(1, 3, worker=1)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sqlite3
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -13,6 +15,8 @@ import pandas as pd
 import pytest
 
 from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_value, closing_over
+from workbench.errors import SerializationError
+from workbench.serialization import codec
 from workbench.serialization.inspection import inspect
 from workbench.serialization.tracing import MOST_DEPTH
 
@@ -151,3 +155,65 @@ def test_a_large_object_is_looked_at_in_part() -> None:
 def test_numbers_are_not_counted_as_objects() -> None:
     value = [*range(5000), *"abc", dict.fromkeys(range(5000), 1.0), LOCK]
     assert [f.path for f in inspect(value, {}, "obj", most=3).failures] == ["obj[5004]"]
+
+
+class SaysNothing(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+class Raises:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __reduce__(self) -> Any:
+        raise self.error
+
+
+def test_an_error_that_cannot_be_shown() -> None:
+    _, (failure,) = inspect([Raises(SaysNothing())], {}, "obj")
+    assert (failure.path, failure.why) == ("obj[0]", "SaysNothing")
+    with pytest.raises(SerializationError, match=r"obj\[0\] .*SaysNothing"):
+        codec.serialize([Raises(SaysNothing())], {}, parts=lambda: {"obj": [Raises(SaysNothing())]})
+
+
+def test_recursion_that_is_not_nesting() -> None:
+    for value in (Raises(RecursionError("mine")), [Raises(RecursionError("mine"))]):
+        with pytest.raises(SerializationError) as caught:
+            codec.serialize(value, {})
+        assert "mine" in str(caught.value)
+        assert "objects deep" not in str(caught.value)
+
+
+def test_a_needle_in_a_haystack_is_found_in_time() -> None:
+    """Batches that the C pickler takes are not looked at one by one."""
+    hay: Any = {"list": [Holder(n=n) for n in range(20_000)], "dict": {}}
+    hay["dict"] = {n: Holder(n=n) for n in range(20_000)}
+    hay["list"][17_171].n = LOCK
+    hay["dict"][13_131].n = LOCK
+    hay["list"][3].n = hay  # leads back to the whole
+    _, failures = inspect(hay, {}, "hay", most=15_000)
+    assert [f.path for f in failures] == ["hay['list'][17171].n", "hay['dict'][13131].n"]
+
+
+@pytest.mark.parametrize("depth", [200, 1500, 20_000])
+def test_deep_objects_in_a_thread_with_a_small_stack(depth: int) -> None:
+    """As some systems give to every thread but the main one: an error, never a crash."""
+    code = f"""
+import threading
+from workbench.errors import SerializationError
+from workbench.serialization import codec
+from workbench.serialization.inspection import inspect
+class Node: pass
+top = node = Node()
+for _ in range({depth}):
+    node.next = Node(); node = node.next
+node.lock = threading.Lock()
+def look():
+    print(len(inspect(top, {{}}, "top").failures))
+threading.stack_size(512 << 10)
+thread = threading.Thread(target=look); thread.start(); thread.join()
+while hasattr(top, "next"): top = top.next  # also deep to take apart
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
