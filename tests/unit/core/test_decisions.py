@@ -11,6 +11,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import ABOUT, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import MOST, SPARE_SECONDS, STILLBORN
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, ID_BITS
@@ -535,6 +536,7 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(ev.Submit(THEIRS - 1, MINE + 2, b"", returns=2), id="another's result"),
         pytest.param(ev.Submit(MINE + 2, MINE + 2, b""), id="a result that exists"),
         pytest.param(ev.Done(MINE + 9, (NONE,), 0.0), id="done with what it was not given"),
+        pytest.param(ev.Register(THEIRS + 9, b"how"), id="another's serializer"),
     ],
 )
 def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
@@ -601,3 +603,54 @@ def test_a_stranger_is_hung_up(stage: Make, hello: ev.Event, reason: str) -> Non
     assert reason in hangup.reason
     s.post(5, ev.Left())
     assert not s.turn()
+
+
+# -- custom serializers, refs that leave ----------------------------------------------------------
+
+
+def known(worker: Peer) -> list[tuple[int, bytes]]:
+    return [(m.serializer, m.payload) for m in worker.inbox if isinstance(m, do.Registered)]
+
+
+def test_a_serializer_comes_before_the_tasks_submitted_after_it(stage: Make) -> None:
+    s = stage(workers=2)
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver)
+    serializer = driver.id()
+    driver.post(ev.Register(serializer, b"how"))
+    driver.submit(f, (), ())
+    s.turn()
+    assert [type(m) for m in worker.inbox] == [do.Registered, do.Run]
+    late = s.worker()
+    assert known(late) == [(serializer, b"how")]
+
+
+def test_a_drivers_serializers_stay_until_its_last_task_is_done(stage: Make) -> None:
+    s = stage()
+    driver, other, worker = s.driver(), s.driver(), s.worker()
+    f = s.function(driver)
+    serializer = driver.id()
+    driver.post(ev.Register(serializer, b"how"))
+    driver.submit(f, (), ())
+    s.turn()
+    worker.read()
+    worker.read()
+    s.leave(driver)
+    assert not known(worker)
+    worker.finish((NONE,), 0.1)
+    s.turn()
+    assert known(worker) == [(serializer, b"")]
+    other.post(ev.Ask(1))
+    assert not of(do.Registered, s.turn())
+
+
+def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> None:
+    s = stage()
+    driver = s.driver()
+    id = driver.put(NONE)
+    for n in [*range(2 * MOST_SITES), 0]:
+        driver.post(ev.Escape(id, f"line {n}"))
+    s.turn()
+    entry = s.session.catalog.get(id)
+    assert entry is not None
+    assert entry.escapes == tuple(f"line {n}" for n in range(MOST_SITES))

@@ -61,6 +61,8 @@ SAMPLES: dict[str, list[Any]] = {
     "numpy's masked arrays, record arrays, matrices; memory maps, as plain arrays": [
         np.ma.masked_less(NUMBERS, 9), np.rec.array(np.zeros(N, [("a", "i4")])),
         np.asmatrix(NUMBERS.reshape(100, -1)), np.ma.masked_less(NUMBERS, 9)[::2],
+        np.ma.MaskedArray(NUMBERS), np.ma.MaskedArray(NUMBERS, NUMBERS > 3, fill_value=-1),
+        np.rec.array(np.zeros(N, [("b", "f4"), ("c", "u1")]))[::2],
     ],
     "numpy arrays of objects, and of the new strings (`StringDType`)": [
         np.array(TEXT, object), np.array(TEXT, np.dtypes.StringDType()),
@@ -84,6 +86,7 @@ SAMPLES: dict[str, list[Any]] = {
         pa.table({"n": NUMBERS, "s": TEXT}).to_batches()[0].slice(9, N // 2),
         pa.array(TEXT), pa.chunked_array([NUMBERS, NUMBERS]), pa.array(TEXT).slice(1, N // 2),
         pa.array(["a", "b"] * N).dictionary_encode(), pa.Tensor.from_numpy(NUMBERS),
+        pa.Tensor.from_numpy(NUMBERS.reshape(100, -1), dim_names=["row", "column"]),
         pa.chunked_array([TEXT, TEXT]).slice(5, N // 2),
     ],
     "scipy.sparse `csr`, `csc`, `coo`, `bsr`, `dia`": [
@@ -136,9 +139,14 @@ def equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ma.MaskedArray):
-        return equal(a.data, b.data) and equal(a.mask, b.mask) and a.fill_value == b.fill_value
+        masks = (a.mask is np.ma.nomask) == (b.mask is np.ma.nomask) and (a.mask == b.mask).all()
+        return equal(a.data, b.data) and masks and a.fill_value == b.fill_value
+    if isinstance(a, pa.Tensor):
+        return bool(a.equals(b)) and a.dim_names == b.dim_names
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b)
+        fortran = a.flags.f_contiguous and not a.flags.c_contiguous
+        is_laid_out = b.flags.f_contiguous if fortran else b.flags.c_contiguous
+        return a.dtype == b.dtype and np.array_equal(a, b) and is_laid_out
     if isinstance(a, pd.DataFrame):
         pd.testing.assert_frame_equal(a, b)
         return True
@@ -147,7 +155,7 @@ def equal(a: Any, b: Any) -> bool:
         return True
     if sp.issparse(a):
         return np.array_equal(a.toarray(), b.toarray())
-    if isinstance(a, pl.DataFrame | pl.Series | pa.Tensor | pa.Table | pa.RecordBatch | pa.Array):
+    if isinstance(a, pl.DataFrame | pl.Series | pa.Table | pa.RecordBatch | pa.Array):
         return bool(a.equals(b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)

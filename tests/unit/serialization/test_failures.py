@@ -1,0 +1,63 @@
+"""What a failing put or get says: bounded, whatever fails, and true about depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.serialization.samples import LOCK, Holder
+from workbench.errors import SerializationError
+from workbench.serialization import codec
+from workbench.serialization.failures import LONGEST_PATH, MOST_SHOWN, depth_of
+
+
+def failing(value: Any) -> SerializationError:
+    with pytest.raises(SerializationError) as caught:
+        codec.serialize(value, {}, parts=lambda: {"obj": value})
+    return caught.value
+
+
+def test_a_few_failures_are_shown_and_all_are_there() -> None:
+    error = failing([LOCK] * 3 + [Holder(lock=LOCK) for _ in range(20)])
+    assert len(error.failures) == 23
+    assert str(error).count("(_thread.lock)") == MOST_SHOWN
+    assert f"… and {23 - MOST_SHOWN} more" in str(error)
+
+
+def test_several_parts_are_named() -> None:
+    with pytest.raises(SerializationError, match=r"^x and z can't be serialized, because of:"):
+        codec.serialize(
+            ([LOCK], 1, {"k": LOCK}), {}, parts=lambda: {"x": [LOCK], "y": 1, "z": {"k": LOCK}}
+        )
+
+
+class Explodes:
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_long_path_is_cut_in_the_middle() -> None:
+    value: Any = Explodes()
+    for n in range(400):
+        value = {f"key {n}": value}
+    with pytest.raises(SerializationError) as caught:
+        codec.deserialize_inline(codec.serialize(value, {}).inline())
+    path = str(caught.value).split(" can't be rebuilt")[0]
+    assert len(path) <= LONGEST_PATH + 3
+    assert path.startswith("object['key 399']['key 398']")
+    assert path.endswith("['key 1']['key 0']")
+
+
+@pytest.mark.parametrize(
+    ("value", "depth"),
+    [(1, 1), ([], 1), ([[]], 2), ({"a": [1]}, 2), (Holder(a=Holder(b=[])), 3), ((1, (2, (3,))), 3)],
+)
+def test_depth(value: Any, depth: int) -> None:
+    assert depth_of(value) == depth
+
+
+def test_depth_of_what_contains_itself() -> None:
+    loop: list[Any] = [1]
+    loop.append([loop])
+    assert depth_of(loop) == 2
