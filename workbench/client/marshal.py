@@ -76,6 +76,7 @@ class Marshal:
         self._where = codec.Where("object", side)
         self._debug = debug
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
+        self._scratch = codec.Scratch()
         self._loads: dict[int, float] = {}
         self._unreported: list[int] = []
 
@@ -110,6 +111,9 @@ class Marshal:
             stored = ev.Value(done.inline(), contains=contains)
         else:
             stored = self._store.write(done, contains, self._capacity(), claims)
+        if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
+            done.stream.clear()
+            self._scratch.give_back(done.chunks)
         return Encoded(stored, done, time.perf_counter() - started)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
@@ -119,7 +123,12 @@ class Marshal:
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
         try:
             return codec.serialize(
-                value, self.reducers(inside), parts=parts, limit=self._capacity(), trace=self._debug
+                value,
+                self.reducers(inside),
+                parts=parts,
+                limit=self._capacity(),
+                trace=self._debug,
+                scratch=self._scratch,
             )
         except SerializationError as error:
             for text in self.registry.broken:

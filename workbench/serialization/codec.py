@@ -43,8 +43,14 @@ BUFFER_ALIGN = 64
 INLINE_ALIGN = 16
 """What malloc gives, so that arrays in a message's bytes are aligned for any number."""
 
-LARGE_PIECE = 1 << 20
-"""Bytes of a piece of the stream from which it is stored as it is, instead of joined."""
+LARGE_PIECE = 256 << 10
+"""Bytes of a piece of the stream from which it is stored as it is, instead of joined to others."""
+
+CHUNK = 1 << 20
+"""Bytes of scratch memory at a time."""
+
+MOST_SPARE = 16
+"""Chunks kept for the next stream."""
 
 MANY_OBJECTS = 64 << 10
 """Bytes of a pickle that may build so many objects that the garbage collector would run often."""
@@ -81,6 +87,8 @@ class Serialized:
         How long it took.
     globals_read : list of GlobalsRead
         Of the functions in it that were pickled by value.
+    chunks : list of bytearray
+        The scratch memory in which the stream lies.
     """
 
     type: str
@@ -91,6 +99,7 @@ class Serialized:
     inband: int = 0
     outband: int = 0
     globals_read: list[GlobalsRead] = field(default_factory=list)
+    chunks: list[bytearray] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -132,25 +141,71 @@ class Serialized:
             small.clear()
 
 
+class Scratch:
+    """Memory for streams on their way into the store, used again and again.
+
+    New memory has to be had from the machine page by page, which takes as long as copying into
+    it. Any thread may use it; each chunk is in one stream at a time.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[bytearray] = []
+
+    def take(self) -> bytearray:
+        """A chunk of `CHUNK` bytes."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return bytearray(CHUNK)
+
+    def give_back(self, chunks: list[bytearray]) -> None:
+        """Nobody reads these streams any more."""
+        self._spare += chunks
+        del self._spare[MOST_SPARE:]
+
+
 class _Sink:
-    """Where the pickler writes: pieces, not joined. Ends a pickle that has no end.
+    """Where the pickler writes: into chunks, and large pieces as they are. Ends what has no end.
 
     A Python method, so that Ctrl-C is heard whenever a frame is full, whatever is pickled.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.pieces: list[Any] = []
+    def __init__(self, limit: int, scratch: Scratch) -> None:
+        self.chunks: list[bytearray] = []
+        self._pieces: list[Any] = []
+        self._scratch = scratch
         self._left = limit
+        self._filled = 0  # of the last chunk; 0: its piece is complete
 
     def write(self, data: Any) -> None:
-        self.pieces.append(data)
-        self._left -= len(data)
+        size = len(data)
+        self._left -= size
         if self._left < 0:
             raise StoreFullError(
-                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces)))}, which is "
-                "more than the whole store holds. Start a larger one (`%workbench start --memory "
-                "…`, `init(memory=…)`), unless something in the object has no end."
+                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces())))}, which "
+                "is more than the whole store holds. Start a larger one (`%workbench start "
+                "--memory …`, `init(memory=…)`), unless something in the object has no end."
             )
+        if size >= LARGE_PIECE or not self._pieces:  # most pickles are but one piece
+            self._complete()
+            self._pieces.append(data)
+            return
+        if not self._filled or self._filled + size > CHUNK:
+            self._complete()
+            self.chunks.append(self._scratch.take())
+        end = self._filled + size
+        self.chunks[-1][self._filled : end] = data
+        self._filled = end
+
+    def _complete(self) -> None:
+        if self._filled:
+            self._pieces.append(memoryview(self.chunks[-1])[: self._filled])
+            self._filled = 0
+
+    def pieces(self) -> list[Any]:
+        """All that was written, in order."""
+        self._complete()
+        return self._pieces
 
 
 def serialize(
@@ -160,6 +215,7 @@ def serialize(
     parts: Callable[[], Mapping[str, Any]] | None = None,
     limit: int = 1 << 62,
     trace: bool = False,
+    scratch: Scratch | None = None,
 ) -> Serialized:
     """Take a value apart without copying its buffers.
 
@@ -176,6 +232,8 @@ def serialize(
         Bytes of pickle after which to give up.
     trace : bool
         Use the pickler in Python, which shows the stack of objects when something breaks.
+    scratch : Scratch, optional
+        Where the stream lies until the caller gives its ``chunks`` back.
 
     Raises
     ------
@@ -196,7 +254,7 @@ def serialize(
             seconds = time.perf_counter() - started
             return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
-    sink = _Sink(limit)
+    sink = _Sink(limit, scratch or Scratch())
 
     def keep(buffer: pickle.PickleBuffer) -> None:
         buffers.append(out_of_band(buffer))
@@ -216,10 +274,11 @@ def serialize(
         named = {name: value} if parts is None else parts()
         raise cannot_pickle(error, named, reducers) from error
     seconds = time.perf_counter() - started
-    inband = sum(map(len, sink.pieces))
+    stream = sink.pieces()
+    inband = sum(map(len, stream))
     outband = sum(b.nbytes for b in buffers)
     return Serialized(
-        name, b"", buffers, sink.pieces, seconds, inband, outband, pickler.globals_read
+        name, b"", buffers, stream, seconds, inband, outband, pickler.globals_read, sink.chunks
     )
 
 

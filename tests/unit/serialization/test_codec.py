@@ -344,3 +344,32 @@ def test_a_released_memoryview_is_refused_as_such() -> None:
     with pytest.raises(SerializationError) as caught:
         codec.serialize([view], {})
     assert "deep" not in str(caught.value)
+
+
+def test_scratch_memory_is_used_again_and_nothing_is_mixed_up() -> None:
+    scratch = codec.Scratch()
+    large = [bytes([n]) * codec.LARGE_PIECE for n in range(3)]
+    values = [
+        [list(range(n, n + 900_000)), large[0], "x" * 1000, large[1], list(range(n))]
+        for n in (1, 300_000)
+    ]
+    seen: set[int] = set()
+    for value in [*values, 1, *values]:
+        serialized = codec.serialize(value, {}, scratch=scratch)
+        if seen and serialized.chunks:
+            assert {id(chunk) for chunk in serialized.chunks} & seen
+        seen |= {id(chunk) for chunk in serialized.chunks}
+        assert sum(map(len, serialized.stream)) == serialized.inband
+        got = codec.deserialize(serialized.header(), extent_of(serialized))
+        serialized.stream.clear()
+        scratch.give_back(serialized.chunks)
+        assert got == value
+    first, second = (codec.serialize(value, {}, scratch=scratch) for value in values)
+    assert not {*map(id, first.chunks)} & {*map(id, second.chunks)}, "two streams in one chunk"
+    assert codec.deserialize(first.header(), extent_of(first)) == values[0]
+
+
+def test_a_piece_that_is_large_is_stored_as_it_is() -> None:
+    data = bytes(codec.LARGE_PIECE)
+    stream = codec.serialize([1, data, 2], {}).stream
+    assert any(piece is data for piece in stream)
