@@ -11,13 +11,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench.api import (
+        cancel,
         deregister_serializer,
+        exit_actor,
         explain_cost,
         free,
         get,
+        get_actor,
         init,
         inspect_serializability,
         is_initialized,
+        kill,
         put,
         register_serializer,
         remote,
@@ -33,9 +37,9 @@ _HOME = {
     "ObjectRef": "workbench.ref",
     **dict.fromkeys(
         [
-            "deregister_serializer", "explain_cost", "free", "get", "init",
-            "inspect_serializability", "is_initialized", "put", "register_serializer", "remote",
-            "shutdown", "snapshot", "wait",
+            "cancel", "deregister_serializer", "exit_actor", "explain_cost", "free", "get",
+            "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "put",
+            "register_serializer", "remote", "shutdown", "snapshot", "wait",
         ],
         "workbench.api",
     ),
@@ -44,13 +48,17 @@ _HOME = {
 __all__ = [
     "Config",
     "ObjectRef",
+    "cancel",
     "deregister_serializer",
+    "exit_actor",
     "explain_cost",
     "free",
     "get",
+    "get_actor",
     "init",
     "inspect_serializability",
     "is_initialized",
+    "kill",
     "put",
     "register_serializer",
     "remote",

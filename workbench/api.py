@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import config as config_module
 from workbench import current, readonly
+from workbench.actors import ActorClass, ActorHandle, changed, handle_of
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine, Exported, TaskOptions
-from workbench.errors import SessionError
+from workbench.engines.base import ActorOptions, Engine, Exported, TaskOptions
+from workbench.errors import ActorExit, SessionError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -307,6 +308,59 @@ def snapshot() -> Snapshot:
     return engine().snapshot()
 
 
+def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+    """Stop the task that is to make this object; whoever waits for it gets TaskCancelledError.
+
+    One that hasn't begun will not. One that runs gets a KeyboardInterrupt, also while it sleeps
+    or waits for a socket. An object that is there already stays.
+
+    Parameters
+    ----------
+    force : bool
+        End the worker's process instead: for code that doesn't listen. Not for actors: see `kill`.
+    recursive : bool
+        Stop what the task has submitted too.
+    """
+    if not isinstance(ref, ObjectRef):
+        raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
+    ref._engine.cancel(ref, force, recursive)
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor's process now. Its calls, running and queued, fail with ActorDiedError.
+
+    Parameters
+    ----------
+    no_restart : bool
+        If False, it is made again as if it had crashed, as often as ``max_restarts`` allows.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise TypeError(
+            f"kill takes an actor's handle, not {type(actor).__name__}. A task is for `cancel`."
+        )
+    actor._ref._engine.dismiss(actor._ref, not no_restart)
+
+
+def get_actor(name: str) -> ActorHandle:
+    """The handle of the actor of that name, whoever made it in this session.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    current_engine = engine()
+    ref = current_engine.find_actor(name)
+    if ref is None:
+        raise ValueError(f"There is no actor named {name!r} in session {current_engine.session!r}.")
+    return handle_of(current_engine, ref)
+
+
+def exit_actor() -> None:
+    """In an actor's method: end this actor. Its other calls fail with ActorDiedError."""
+    raise ActorExit
+
+
 class RemoteFunction(Generic[P, R]):
     """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
 
@@ -368,6 +422,9 @@ def _options(base: TaskOptions, given: dict[str, Any]) -> TaskOptions:
     from dataclasses import replace
 
     changed = {key: value for key, value in given.items() if value is not None}
+    unknown = given.keys() - set(TaskOptions.__dataclass_fields__)
+    if unknown:
+        raise TypeError(f"A task has no option {', '.join(sorted(unknown))}.")
     for key in ("num_returns", "max_retries"):
         if key in changed and (not isinstance(changed[key], int) or changed[key] < 0):
             raise ValueError(f"{key}={changed[key]!r} must be a whole number, 0 or more.")
@@ -392,15 +449,14 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     name : str
         What it is called in messages; default the function's own name.
     """
-    unknown = options.keys() - {"num_returns", "max_retries", "name"}
-    if unknown:
-        raise TypeError(f"remote has no option {', '.join(sorted(unknown))}.")
     if function is None:
         return functools.partial(_remote, options)
     return _remote(options, function)
 
 
-def _remote(options: dict[str, Any], function: Any) -> RemoteFunction[Any, Any]:
-    if isinstance(function, type) or not callable(function):
-        raise TypeError(f"remote takes a function, not {function!r}.")
+def _remote(options: dict[str, Any], function: Any) -> Any:
+    if isinstance(function, type):
+        return ActorClass(function, changed(ActorOptions(), options), engine)
+    if not callable(function):
+        raise TypeError(f"remote takes a function or a class, not {function!r}.")
     return RemoteFunction(function, _options(TaskOptions(), options))

@@ -197,5 +197,13 @@ def task_error(
     return error
 
 
+class ActorDiedError(WorkbenchError):
+    """The actor is dead: its worker died, it left, it was ended, or it could not be made."""
+
+
+class ActorExit(BaseException):
+    """What `exit_actor` raises; not for anybody to catch."""
+
+
 class TaskCancelledError(WorkbenchError):
     """The task was cancelled before it finished."""

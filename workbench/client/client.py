@@ -21,6 +21,7 @@ from workbench.client.exports import Export
 from workbench.client.handles import Handles, HandleWatch
 from workbench.client.marshal import Encoded, Marshal, Parts
 from workbench.client.objects import Objects, chunks
+from workbench.client.running import Running
 from workbench.client.shield import shield
 from workbench.client.sites import call_site, name_of
 from workbench.client.store import Claims, LocalStore
@@ -29,7 +30,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Exported, OutputSink, Shown, TaskOptions
+from workbench.engines.base import ActorOptions, Exported, OutputSink, Shown, TaskOptions
 from workbench.errors import (
     ForeignRefError,
     GetTimeoutError,
@@ -49,6 +50,9 @@ _NOTHING: Packed = b"", (), (), None
 
 ARGUMENTS = "arguments"
 """What an object is described as that holds a call's arguments."""
+
+ACTOR_PREFIX = "actor:"
+"""Before an actor's name, among the names of objects."""
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
@@ -96,7 +100,8 @@ class Client:
         self.output: OutputSink | None = None
         self.joined = True
         self.origin: Callable[[], int] = int
-        self.running: do.Run | None = None  # in a worker: its task
+        self.work = Running()  # in a worker: its tasks
+        self.on_stop: Callable[[int], None] | None = None
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
         self.on_forget: Callable[[int], None] | None = None
@@ -129,6 +134,7 @@ class Client:
             do.Granted: self._granted,
             do.Answer: self._answered,
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+            do.Stop: lambda m: self.on_stop and self.on_stop(m.task),
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
             ev.Output: self._show,
         }
@@ -243,7 +249,7 @@ class Client:
 
     def shown(self, array: Any) -> Shown | None:
         """See `Engine.shown`."""
-        id = self.objects.shown(array, self.running)
+        id = self.objects.shown(array, self.work.current)
         if not id:
             return None if id is None else Shown(0, (), "")
         record = next((r for r in self.snapshot().objects if r.id == id), None)
@@ -314,7 +320,8 @@ class Client:
 
     def names(self) -> list[str]:
         """See `Engine.names`."""
-        return sorted(name for record in self.snapshot().objects for name in record.names)
+        names = (name for record in self.snapshot().objects for name in record.names)
+        return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
     def unname(self, name: str) -> None:
         """See `Engine.unname`."""
@@ -334,6 +341,30 @@ class Client:
         if self.connection.ended is not None:
             self._check_open()
         export = self._exported(function)
+        return self._submit(export.ref.id, args, kwargs, options, options.name or function.name)
+
+    def call(
+        self,
+        actor: ObjectRef,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> list[ObjectRef]:
+        """See `Engine.call`."""
+        self._check_refs([actor])
+        return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
+
+    def _submit(
+        self,
+        function: int,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+        name: str,
+        actor: int = 0,
+        method: str = "",
+    ) -> list[ObjectRef]:
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         returns = options.num_returns
@@ -344,12 +375,53 @@ class Client:
         refs = [self._handles.new(id) for id in ids]
         self.connection.send(
             ev.Submit(
-                task, export.ref.id, payload, deps, contains, returns,
-                options.name or function.name, self.origin(), options.max_retries,
+                task, function, payload, deps, contains, returns, name, self.origin(),
+                options.max_retries, actor, method,
             )
         )  # fmt: skip
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return refs
+
+    def create(
+        self,
+        blueprint: Exported,
+        description: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: ActorOptions,
+    ) -> ObjectRef:
+        """See `Engine.create`."""
+        self._check_open()
+        export = self._exported(blueprint)
+        payload, deps, contains, packed = self._pack(args, kwargs)
+        name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
+        ref, _ = self.put(description)
+        birth = ev.Submit(
+            ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name, self.origin(),
+            0, ref.id, "__init__",
+        )  # fmt: skip
+        self.connection.send(
+            ev.Create(birth, options.max_restarts, options.max_concurrency, name)
+        )
+        if name:
+            self.connection.flush()
+        del packed
+        return ref
+
+    def find_actor(self, name: str) -> ObjectRef | None:
+        """See `Engine.find_actor`."""
+        return self.find(f"{ACTOR_PREFIX}{name}")
+
+    def dismiss(self, actor: ObjectRef, restart: bool) -> None:
+        """See `Engine.dismiss`."""
+        self._check_refs([actor])
+        self.connection.send(ev.Dismiss(actor.id, restart))
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """See `Engine.cancel`."""
+        self._check_refs([ref])
+        self.connection.send(ev.Cancel(ref.id, force, recursive))
+        self.connection.flush()
 
     def _exported(self, function: Exported) -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
@@ -364,7 +436,7 @@ class Client:
         return export
 
     def _task_name(self) -> str:
-        return "" if self.running is None else self.running.name
+        return "" if self.work.current is None else self.work.current.name
 
     def _consecutive_ids(self, count: int) -> list[int]:
         """Fresh ids for one task's results. Another thread may take ids in between: try again."""
@@ -396,7 +468,7 @@ class Client:
 
         What is shown while no task runs goes nowhere a person would look for it: it is dropped.
         """
-        run = self.running
+        run = self.work.current
         if run is None:
             return
         if len(data) > MOST_SHOWN:

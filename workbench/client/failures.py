@@ -9,6 +9,7 @@ _TYPES: dict[str, type[errors.WorkbenchError]] = {
     "unknown": errors.UnknownObjectError,
     "crashed": errors.WorkerCrashedError,
     "cancelled": errors.TaskCancelledError,
+    "actor": errors.ActorDiedError,
 }
 
 

@@ -45,7 +45,9 @@ def _check_tasks(session: Session) -> None:
     """Pins and waits are what the tasks that aren't done say they are."""
     entries = {e.id: e for e in session.catalog.entries()}
     tasks = session.schedule.tasks
-    pins = Counter(id for task in tasks.values() for id in task.pins)
+    births = [actor.birth for actor in session.schedule.actors.values()]  # kept for a restart
+    keeping = [*(task for task in tasks.values() if task not in births), *births]
+    pins = Counter(id for task in keeping for id in task.pins)
     made = {id for task in tasks.values() for id in task.results}
     waits = Counter(
         task.submit.task for e in entries.values() for task in e.waiting if task in session.schedule

@@ -170,7 +170,7 @@ class Trimmed(Event, tag=14):
 
 
 class Submit(Event, tag=15):
-    """Run ``function`` (an object) on a worker.
+    """Run ``function`` (an object) on a worker, or ``method`` on the actor of that id.
 
     The task's id is its first result's id; result ``i`` is ``task + i``. ``args`` is an opaque
     payload; ``deps`` are the objects to resolve for it, in order; ``contains`` the refs nested
@@ -187,6 +187,8 @@ class Submit(Event, tag=15):
     name: str = ""
     origin: int = 0
     retries: Natural = 0
+    actor: int = 0
+    method: str = ""
 
 
 class Done(Event, tag=16):
@@ -257,10 +259,48 @@ class Loaded(Event, tag=24):
     seconds: tuple[Seconds, ...]
 
 
+class Create(Event, tag=25):
+    """Make an actor: ``creation`` runs first, in a worker of its own, which keeps what it makes.
+
+    The actor's id is an object of the sender's, sealed before: its handles' object. When nothing
+    keeps that any more, and no call of it is left, the actor ends. ``creation`` has that id too,
+    and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
+    always; ``concurrency`` how many of its calls run at a time. ``name`` is given to the object,
+    unless another has it: then there is no actor.
+    """
+
+    creation: Submit
+    restarts: Annotated[int, msgspec.Meta(ge=-1)] = 0
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 1
+    name: str = ""
+
+
+class Dismiss(Event, tag=26):
+    """End the actor now; ``restart``: unless it may be made again."""
+
+    actor: int
+    restart: bool = False
+
+
+class Leave(Event, tag=27):
+    """The sender, an actor's worker, ends because its actor said so."""
+
+
+class Cancel(Event, tag=28):
+    """Whoever makes this object shall stop; ``force``: even if that ends its worker.
+
+    ``recursive``: and so for all that it has submitted.
+    """
+
+    object: int
+    force: bool = False
+    recursive: bool = True
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
-    | Register | Escape | Loaded
+    | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel
 )  # fmt: skip
 """What a client may send."""
 

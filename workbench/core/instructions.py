@@ -46,7 +46,9 @@ class Shared(Instruction, tag=4):
 
 
 class Run(Instruction, tag=5):
-    """Run this task. ``values`` holds one Value per dep, then the function's if it is new.
+    """Run this task, or ``method`` of the actor this worker is (``__init__`` makes it).
+
+    ``values`` holds one Value per dep, then the function's if it is new.
 
     A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
     """
@@ -59,6 +61,7 @@ class Run(Instruction, tag=5):
     returns: int
     name: str
     origin: int
+    method: str = ""
 
 
 class Recall(Instruction, tag=6):
@@ -111,9 +114,15 @@ class Registered(Instruction, tag=12):
     payload: bytes
 
 
+class Stop(Instruction, tag=14):
+    """Stop this task if it runs, drop it if it doesn't yet."""
+
+    task: int
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Output
+    | Answer | Registered | Stop | Output
 )  # fmt: skip
 """What the server may send. Output is forwarded as it came."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+from workbench.core.actors import Actor
 from workbench.core.schedule import Schedule, Worker
 
 SPARE_SECONDS = 2.0
@@ -51,12 +52,16 @@ class Pool:
             return
         schedule = self._schedule
         while schedule.working < self.target and not self.broken and len(schedule.workers) < MOST:
-            if len(schedule.workers) >= self.target and not schedule.queue:
+            if schedule.pooled >= self.target and not schedule.queue:
                 return  # slots are lent, but there is nothing to run in them
-            self._numbers += 1
-            schedule.new_worker(self._numbers)
-            yield self._numbers
+            yield self.hire()
         self.at_rest = schedule.working == self.target
+
+    def hire(self, actor: Actor | None = None) -> int:
+        """The number of one more worker to fork, which will be this actor's."""
+        self._numbers += 1
+        self._schedule.new_worker(self._numbers, actor)
+        return self._numbers
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to send home: slots came back, and nobody used the extra one for a while."""
@@ -111,7 +116,7 @@ class Pool:
         assert len(schedule.workers) <= max(MOST, self.target)
         assert not self.at_rest or schedule.working == self.target
         if schedule.working < self.target and len(schedule.workers) < MOST and not self.broken:
-            assert len(schedule.workers) >= self.target
+            assert schedule.pooled >= self.target
             assert not schedule.queue, "tasks wait, and a slot is not filled"
 
 

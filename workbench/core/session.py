@@ -14,9 +14,10 @@ from typing import Any
 from workbench.core import audit
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.actors import Actor, Life
 from workbench.core.budget import Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
-from workbench.core.pool import Pool
+from workbench.core.pool import MOST, Pool
 from workbench.core.report import holders_table, take_snapshot
 from workbench.core.schedule import Schedule, Task
 
@@ -96,6 +97,10 @@ class Session:
             ev.Register: self._register,
             ev.Escape: self._escape,
             ev.Loaded: self._loaded,
+            ev.Create: self._create,
+            ev.Dismiss: self._dismiss,
+            ev.Leave: self._leave,
+            ev.Cancel: self._cancel,
             ev.Left: self._left,
         }
 
@@ -139,9 +144,9 @@ class Session:
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
         schedule = self.schedule
-        if schedule.queue:
-            if self.pool.hopeless:
-                self._give_up()
+        if schedule.queue and self.pool.hopeless:
+            self._give_up()
+        if schedule.restless:
             for worker, task in schedule.assign():
                 assert worker.client is not None
                 self._run(worker.client, task)
@@ -225,7 +230,7 @@ class Session:
             else:
                 self._close_arena(arena.segment)
         if client.worker:
-            worker = self.schedule.by_client.pop(client.number, None)
+            worker = self.schedule.disconnected(client.number)
             if worker is not None:
                 self.pool.block(worker)  # takes no more tasks while it goes
             self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
@@ -386,6 +391,8 @@ class Session:
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
         """The catalog's word that nobody needs these bytes."""
+        if entry.id in self.schedule.actors:
+            self._retire(self.schedule.actors[entry.id])
         if value.segment:
             self._release(value)
 
@@ -419,7 +426,7 @@ class Session:
     # -- tasks --------------------------------------------------------------------------------
 
     def _submit(self, client: Client, event: ev.Submit) -> None:
-        task = Task(event, client.number, self._audience(client))
+        task = Task(event, client.number, self._audience(client), self._running_in(client))
         results = task.results
         if not self._owns(client, event.task):
             return None
@@ -428,10 +435,27 @@ class Session:
         find = self.catalog.get
         if event.task in self.schedule.tasks or any(map(find, results)):
             return self._hang_up(client.number, "a task submitted twice")
+        why: ev.Value | None = None
+        if event.actor:
+            why = self._pin_actor(task)
+        why = self._pin_arguments(task) or why
+        for id in results:  # last: no task can wait for itself
+            self.catalog.promise(id, client.number)
+        if event.actor in self.schedule.actors or not event.actor:
+            self.schedule.add(task)
+            if why is not None:
+                self._fail(task, why)
+        else:
+            self._refuse(task, why)
+        return None
+
+    def _pin_arguments(self, task: Task) -> ev.Value | None:
+        """What the task needs lives as long as it; the value it fails with if that can't be."""
+        event = task.submit
         failed: ev.Value | None = None
         lost = ""
-        for id in (event.function, *event.deps):
-            entry = find(id)
+        for id in (*((event.function,) if event.function else ()), *event.deps):
+            entry = self.catalog.get(id)
             if entry is None or entry.state is State.FREED:
                 lost = lost or ("unknown" if entry is None else "freed")
                 continue
@@ -442,24 +466,23 @@ class Session:
                 failed = failed or entry.value
             self._pin(task, entry)
         for id in event.contains:
-            entry = find(id)
+            entry = self.catalog.get(id)
             if entry is not None:
                 self._pin(task, entry)
-        for id in results:  # last: no task can wait for itself
-            self.catalog.promise(id, client.number)
-        self.schedule.add(task)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."
-            self._fail(task, ev.refusal(lost, text))
-        elif failed is not None:
-            self._fail(task, failed)
-        return None
+            return ev.refusal(lost, text)
+        return failed
 
     def _audience(self, client: Client) -> int:
         """Who sees the output of what this client submits: of a task's tasks, who sees its own."""
-        worker = self.schedule.by_client.get(client.number)
-        running = next(iter(worker.sent.values()), None) if worker is not None else None
+        running = self._running_in(client)
         return client.number if running is None else running.audience
+
+    def _running_in(self, client: Client) -> Task | None:
+        """The task that runs in this client, if it is a worker and has one."""
+        worker = self.schedule.by_client.get(client.number)
+        return next(iter(worker.sent.values()), None) if worker is not None else None
 
     def _pin(self, task: Task, entry: Entry) -> None:
         self.catalog.need(entry)
@@ -474,11 +497,8 @@ class Session:
             assert entry.value is not None
             self._share(number, entry.value)
             values.append(entry.value)
-        cached = self._functions.get(submit.function)
-        if cached is None:
-            cached = self._functions[submit.function] = set()
-        if number not in cached:
-            cached.add(number)
+        if submit.function and number not in self._functions.setdefault(submit.function, set()):
+            self._functions[submit.function].add(number)
             entry = self.catalog.get(submit.function)
             assert entry is not None
             assert entry.value is not None
@@ -489,7 +509,7 @@ class Session:
                 number,
                 do.Run(
                     submit.task, submit.function, submit.args, submit.deps,
-                    tuple(values), submit.returns, submit.name, submit.origin,
+                    tuple(values), submit.returns, submit.name, submit.origin, submit.method,
                 ),
             )
         )  # fmt: skip
@@ -497,7 +517,7 @@ class Session:
     def _done(self, client: Client, event: ev.Done) -> None:
         worker = self.schedule.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if worker is None or task is None or len(event.values) != task.submit.returns:
+        if worker is None or task is None or len(event.values) != self._owed(task):
             return self._hang_up(client.number, "done with a task it was not given")
         abouts = event.abouts or (None,) * len(event.values)
         if len(abouts) != len(event.values):
@@ -507,10 +527,18 @@ class Session:
         self.schedule.finish(task, event.seconds)
         if not worker.sent:
             worker.since = self._now
+        if worker.actor is not None and task is worker.actor.birth:
+            self._born(worker.actor, event.values[0])
+            return None
         for id, value, about in zip(task.results, event.values, abouts, strict=True):
             self._result(id, value, about)
         self._unpin(task)
         return None
+
+    @staticmethod
+    def _owed(task: Task) -> int:
+        """How many values its Done has: of an actor's creation one, which says how it went."""
+        return 1 if task.submit.task == task.submit.actor else task.submit.returns
 
     def _result(self, id: int, value: ev.Value, about: ev.About | None = None) -> None:
         entry = self.catalog.get(id)
@@ -568,6 +596,156 @@ class Session:
             origin = task.submit.origin
             self._send(task.audience, ev.Output(event.task, event.kind, event.data, origin))
 
+    # -- cancelling ---------------------------------------------------------------------------
+
+    def _cancel(self, client: Client, event: ev.Cancel) -> None:
+        task = self.schedule.maker(event.object)
+        if task is not None:
+            self._stop(task, event.force, event.recursive)
+
+    def _stop(self, task: Task, force: bool, recursive: bool) -> None:
+        """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
+        tasks = self.schedule.tasks.values() if recursive else ()
+        children = [t for t in tasks if t.parent is task]
+        worker = task.worker
+        if worker is None:
+            self._fail(task, _cancelled(task))
+        elif worker.client is not None:
+            task.cancelled = True
+            if force and worker.actor is None and task is next(iter(worker.sent.values())):
+                self._out.append(do.Kill(worker.number))
+            else:
+                self._send(worker.client, do.Stop(task.submit.task))
+        for child in children:
+            if child in self.schedule:
+                self._stop(child, force, recursive)
+
+    # -- actors -------------------------------------------------------------------------------
+
+    def _create(self, client: Client, event: ev.Create) -> None:
+        submit = event.creation
+        entry = self.catalog.get(submit.actor)
+        if submit.task != submit.actor or submit.returns or not self._owns(client, submit.actor):
+            return self._hang_up(client.number, "an actor that is not its own")
+        if entry is None or submit.task in self.schedule.actors:
+            return self._hang_up(client.number, "an actor without an object, or made twice")
+        birth = Task(submit, client.number, self._audience(client), self._running_in(client))
+        actor = self.schedule.actors[submit.actor] = Actor(event, birth)
+        why = self._pin_arguments(birth)
+        if event.name and self.catalog.named(event.name) is not None:
+            why = ev.refusal("actor", f"There is another actor of the name of {actor.name}.")
+        elif event.name:
+            self.catalog.bind(event.name, entry)
+        self.schedule.add(birth)
+        if why is not None:
+            self._dies(actor, why)
+        else:
+            self._hire(actor)
+        return None
+
+    def _hire(self, actor: Actor) -> None:
+        """Have a worker of its own made for it."""
+        if self.pool.broken or len(self.schedule.workers) >= MOST:
+            why = self.pool.last_words or f"there are {MOST} workers already"
+            text = f"No worker could be started for {actor.name}: {why}."
+            self._dies(actor, ev.refusal("actor", text))
+        else:
+            self._out.append(do.Fork(self.pool.hire(actor)))
+
+    def _pin_actor(self, task: Task) -> ev.Value | None:
+        """A call keeps its actor alive; the value it fails with if that is dead."""
+        actor = self.schedule.actors.get(task.submit.actor)
+        entry = self.catalog.get(task.submit.actor)
+        if actor is None or entry is None or entry.state is State.FREED:
+            return ev.refusal("actor", "There is no such actor: its last handle was gone.")
+        self._pin(task, entry)
+        return actor.why
+
+    def _refuse(self, task: Task, why: ev.Value | None) -> None:
+        """A call of an actor nobody knows."""
+        assert why is not None
+        self._unpin(task)
+        for id in task.results:
+            self._result(id, why)
+
+    def _born(self, actor: Actor, value: ev.Value) -> None:
+        """Its instance was made, or not."""
+        if value.failed:
+            self._dies(actor, value)
+            self._send_home(actor)
+        elif actor.life is Life.BEING_MADE:
+            actor.life = Life.ALIVE
+            self.schedule.stir(actor)
+
+    def _actor_lost(self, actor: Actor, tasks: list[Task], crash: str) -> None:
+        """Its worker is gone: make it again, or let it be dead."""
+        if actor.life is Life.DEAD:
+            assert actor.why is not None
+            for task in tasks:
+                self._fail(task, actor.why)
+            return
+        if not actor.restarts:
+            while_it = f" while it ran `{tasks[0].submit.name}`" if tasks else ""
+            self._dies(actor, ev.refusal("actor", f"{actor.name} died: {crash}{while_it}."), tasks)
+            return
+        actor.restarts -= actor.restarts > 0
+        actor.life = Life.BEING_MADE
+        again, over = actor.lost(tasks)
+        for task in over:
+            text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again."
+            self._fail(task, ev.refusal("actor", text))
+        actor.put_back(again)
+        self.schedule.tasks[actor.id] = actor.birth
+        self._hire(actor)
+
+    def _dismiss(self, client: Client, event: ev.Dismiss) -> None:
+        actor = self.schedule.actors.get(event.actor)
+        if actor is None or actor.life is Life.DEAD:
+            return
+        worker = actor.worker
+        if not (event.restart and actor.restarts):
+            text = f"{actor.name} was ended by kill()."
+            self._dies(actor, ev.refusal("actor", text))
+        if worker is not None:
+            self._out.append(do.Kill(worker.number))
+
+    def _leave(self, client: Client, event: ev.Leave) -> None:
+        worker = self.schedule.by_client.get(client.number)
+        if worker is not None and worker.actor is not None:
+            text = f"{worker.actor.name} left by exit_actor()."
+            self._dies(worker.actor, ev.refusal("actor", text))
+
+    def _dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
+        """It will never run a call again."""
+        if actor.life is Life.DEAD:
+            return
+        actor.life, actor.why = Life.DEAD, why
+        worker = actor.worker
+        sent = list(worker.sent.values()) if worker is not None else []
+        for task in [*tasks, *sent, *actor.calls]:
+            if task in self.schedule and task is not actor.birth:
+                self._fail(task, why)
+        if actor.birth in self.schedule:
+            self.schedule.finish(actor.birth)
+        self._unpin(actor.birth)
+        actor.birth.pins.clear()
+        entry = self.catalog.get(actor.id)
+        for name in entry.names if entry is not None else ():
+            self.catalog.bind(name, None)
+
+    def _retire(self, actor: Actor) -> None:
+        """No handle is left, and no call."""
+        self._dies(actor, ev.refusal("actor", "Its last handle is gone."))
+        del self.schedule.actors[actor.id]
+        self._send_home(actor)
+
+    def _send_home(self, actor: Actor) -> None:
+        worker = actor.worker
+        if worker is not None and worker.client is not None:
+            self._hang_up(worker.client, "its actor has ended")
+        elif worker is not None:
+            self._out.append(do.Kill(worker.number))
+
     # -- workers ------------------------------------------------------------------------------
 
     def _gave_back(self, client: Client, event: ev.GaveBack) -> None:
@@ -595,7 +773,13 @@ class Session:
         if worker is None:
             return
         tasks = self.schedule.lost(worker)
-        if tasks:  # the first one was running; the others had not begun
+        if worker.actor is not None:
+            self._actor_lost(worker.actor, tasks, crash)
+            return
+        if tasks and tasks[0].cancelled:
+            task = tasks.pop(0)
+            self._fail(task, _cancelled(task))
+        elif tasks:  # the first one was running; the others had not begun
             first = tasks[0]
             first.attempts += 1
             if first.attempts > first.submit.retries:
@@ -630,3 +814,7 @@ class Session:
     def _ask(self, client: Client, event: ev.Ask) -> None:
         snapshot = take_snapshot(self) if event.what == "snapshot" else None
         self._send(client.number, do.Answer(event.request, snapshot))
+
+
+def _cancelled(task: Task) -> ev.Value:
+    return ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")

@@ -32,6 +32,17 @@ class TaskOptions:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """What ``.options()`` of a class sets."""
+
+    name: str = ""
+    max_restarts: int = 0
+    max_task_retries: int = 0
+    max_concurrency: int = 0
+    get_if_exists: bool = False
+
+
 class Exported:
     """A function as tasks name it. Engines keep what they know of it in ``handle``."""
 
@@ -97,6 +108,40 @@ class Engine(Protocol):
         options: TaskOptions,
     ) -> list[ObjectRef]:
         """Run a function on the pool; one handle per result."""
+        ...
+
+    def create(
+        self,
+        blueprint: Exported,
+        description: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: ActorOptions,
+    ) -> ObjectRef:
+        """Make an actor; the handle it lives by. ``description`` is what `get` of it gives."""
+        ...
+
+    def call(
+        self,
+        actor: ObjectRef,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> list[ObjectRef]:
+        """Run a method of an actor, after all that this process called before."""
+        ...
+
+    def find_actor(self, name: str) -> ObjectRef | None:
+        """The actor of that name."""
+        ...
+
+    def dismiss(self, actor: ObjectRef, restart: bool) -> None:
+        """End an actor now; with ``restart`` it is made again, if it may be."""
+        ...
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """Stop the task that makes this object, and those it has submitted."""
         ...
 
     def free(self, refs: Sequence[ObjectRef]) -> None:

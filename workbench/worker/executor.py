@@ -5,19 +5,24 @@ The main thread runs tasks. `add` and `recall` run in whichever thread reads the
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import os
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workbench.client.store import Claims
 from workbench.client.tasks import SLOTTED, fill_slots, slot_names
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import WorkbenchError
+from workbench.errors import ActorDiedError, ActorExit, WorkbenchError, task_error
 from workbench.serialization import codec
+from workbench.worker.host import Host
 from workbench.worker.tracebacks import describe_error
 
 if TYPE_CHECKING:
@@ -27,8 +32,14 @@ HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
 
 
+CREATION = "__init__"
+"""The method that makes an actor."""
+
 Result = tuple[ev.Value, ev.About | None]
-Results = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...]]
+Abouts = tuple[ev.About | None, ...]
+Results = tuple[tuple[ev.Value, ...], Abouts]
+
+_STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 
@@ -51,7 +62,13 @@ class Executor:
         self._functions: dict[int, Callable[..., Any]] = {}
         self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
         self._waits = 0
+        self._host: Host | None = None  # in an actor's worker
+        self._running: dict[int, int] = {}  # task → the thread it runs in
+        self._stopping: set[int] = set()  # tasks that somebody cancelled
+        self._interruptible = 0  # the task whose own code the main thread is in
+        client.origin = self._origin
         client.on_run = self.add
+        client.on_stop = self.stop
         client.on_recall = self.recall
         client.on_forget = self._forget
         client.on_end = self._session_over
@@ -72,8 +89,18 @@ class Executor:
                 run = queue.popleft()
             except IndexError:  # recalled meanwhile
                 continue
-            self._run(run)
+            if self._host is None or self._host.is_plain or run.method == CREATION:
+                self.run(run)
+                if self._host is not None and self._host.is_async:
+                    self._host.serve()
+            else:
+                self._host.start(run)
             del run
+
+    def _origin(self) -> int:
+        """What a nested task prints goes where ours does."""
+        run = self._client.work.current
+        return 0 if run is None else run.origin
 
     # -- the reading thread -----------------------------------------------------------------------
 
@@ -81,10 +108,18 @@ class Executor:
         """One more task, unless the running one has lent our slot away."""
         if len(run.values) > len(run.deps):
             self._sources[run.function] = run.values[-1]
-        if self._waits:
+        if self._host is not None and self._host.loop is not None:
+            self._host.loop.call_soon_threadsafe(self._host.begin, run)
+        elif self._waits and self._host is None:
             self._client.connection.send(ev.GaveBack((run.task,)))
         else:
             self._queue.append(run)
+
+    def take_all(self) -> list[do.Run]:
+        """What is queued, for an actor that runs it on a loop of its own from now on."""
+        runs = list(self._queue)
+        self._queue.clear()
+        return runs
 
     def recall(self, count: int) -> None:
         """Give back up to ``count`` tasks that haven't begun, the last ones first."""
@@ -110,7 +145,13 @@ class Executor:
 
     @contextlib.contextmanager
     def _lend_slot(self) -> Iterator[None]:
-        """Around every wait for other objects: what was queued here may be what we wait for."""
+        """Around every wait for other objects: what was queued here may be what we wait for.
+
+        An actor has no slot to lend, and its calls can run nowhere else.
+        """
+        if self._host is not None:
+            yield
+            return
         self._waits += 1
         self._client.connection.post(ev.GaveBack(self._take_back(len(self._queue) + 1)))
         self._client.connection.post(ev.Blocked())
@@ -120,29 +161,119 @@ class Executor:
             self._waits -= 1
             self._client.connection.post(ev.Unblocked())
 
-    # -- one task: the main thread ----------------------------------------------------------------
+    # -- stopping ---------------------------------------------------------------------------------
 
-    def _run(self, run: do.Run) -> None:
-        self._client.running = run
-        self._client.origin = lambda: run.origin  # what a nested task prints goes where ours does
-        claims: Claims = []
-        started = time.perf_counter()
-        try:
-            function = self._function(run)
-            args, kwargs = self._arguments(run)
+    def stop(self, task: int) -> None:
+        """Somebody cancelled it. The reading thread."""
+        for run in list(self._queue):
+            if run.task == task:
+                with contextlib.suppress(ValueError):  # it begins just now
+                    self._queue.remove(run)
+                    self._client.connection.send(ev.Done(task, _cancelled(run), 0.0))
+                    return
+        self._stopping.add(task)
+        thread = self._running.get(task)
+        if self._host is not None and self._host.cancel(task):
+            return
+        if thread is None:
+            return
+        if thread == threading.main_thread().ident:
+            signal.pthread_kill(thread, signal.SIGINT)  # ends a blocking system call too
+        else:
+            _interrupt(thread)
+
+    def interrupted(self, signum: int, frame: object) -> None:
+        """SIGINT in this process's main thread: meant for the running task, or for nobody.
+
+        Ctrl-C in a terminal goes to every process there; what stops then is the driver's business.
+        """
+        if self._interruptible in self._stopping:
+            raise KeyboardInterrupt
+
+    # -- one task: the main thread, or one of an actor's ------------------------------------------
+
+    def run(self, run: do.Run) -> None:
+        """Run one task from its arguments to its Done."""
+        with self._client.work.task(run):
+            claims: Claims = []
             started = time.perf_counter()
-            result = function(*args, **kwargs)
-            seconds = time.perf_counter() - started
-            values, abouts = self._results(run, result, claims)
-        except BaseException as error:
-            seconds = time.perf_counter() - started
-            self._client.unclaim(claims)
-            value = self._encode_error(error, run.name)
-            values, abouts = (value,) * run.returns, ()
-        finally:
-            self._client.running = None
-        # Here, where `result` still lives: refs inside it are dropped after this, not before.
-        self._client.connection.post(ev.Done(run.task, values, seconds, abouts))
+            self._running[run.task] = threading.get_ident()
+            try:
+                function, args, kwargs = self._prepared(run)
+                started = time.perf_counter()
+                self._interruptible = run.task
+                if run.task in self._stopping:
+                    raise KeyboardInterrupt
+                result = function(*args, **kwargs)
+                self._interruptible = 0
+                values, abouts = self._results(run, result, claims)
+            except BaseException as error:
+                self._interruptible = 0
+                self._client.unclaim(claims)
+                values, abouts = self._failure(run, error), ()
+            finally:
+                self._running.pop(run.task, None)
+            # Here, where `result` still lives: refs inside it are dropped after this, not before.
+            self._done(run, values, abouts, started)
+
+    async def run_async(self, run: do.Run) -> None:
+        """The same on an actor's loop: what its method awaits lets others run."""
+        with self._client.work.task(run):
+            claims: Claims = []
+            started = time.perf_counter()
+            try:
+                function, args, kwargs = self._prepared(run)
+                result = function(*args, **kwargs)
+                if inspect.isawaitable(result):
+                    result = await result
+                values, abouts = self._results(run, result, claims)
+            except BaseException as error:
+                self._client.unclaim(claims)
+                values, abouts = self._failure(run, error), ()
+            self._done(run, values, abouts, started)
+
+    def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
+        """What to call, with what."""
+        args, kwargs = self._arguments(run)
+        if not run.method:
+            return self._function(run), args, kwargs
+        if run.method == CREATION:
+            self._host = Host(self, cast(Any, self._function(run)))
+            return self._host.make, args, kwargs
+        assert self._host is not None
+        return self._host.method(run.method), args, kwargs
+
+    def _done(
+        self, run: do.Run, values: tuple[ev.Value, ...], abouts: Abouts, started: float
+    ) -> None:
+        self._stopping.discard(run.task)
+        seconds = time.perf_counter() - started
+        done = ev.Done(run.task, values, seconds, abouts)
+        if self._host is None or self._host.is_plain:
+            self._client.connection.post(done)  # this thread sends it before it waits
+        else:
+            self._client.connection.send(done)
+
+    def _failure(self, run: do.Run, error: BaseException) -> tuple[ev.Value, ...]:
+        if isinstance(error, ActorExit) and self._host is not None:
+            self._leave()
+        if run.task in self._stopping and isinstance(error, _STOPPED):
+            return _cancelled(run)
+        described = describe_error(error, run.name)
+        if run.method == CREATION:
+            described = task_error(
+                ActorDiedError, run.name, f"The actor could not be made: {described.cause_text}",
+                described.frames, described.remote_notes,
+            )  # fmt: skip
+        value = ev.Value(self._client.marshal.inline(described), failed=True)
+        return (value,) * _owed(run)
+
+    def _leave(self) -> None:
+        """The actor wants to end: its process does, when the server knows why."""
+        connection = self._client.connection
+        connection.send(ev.Leave())
+        connection.wait_for(connection.flush)
+        os._exit(0)
 
     def _function(self, run: do.Run) -> Callable[..., Any]:
         function = self._functions.get(run.function)
@@ -167,6 +298,8 @@ class Executor:
         return fill_slots(packed, [read(*source, names[n]) for n, source in enumerate(sources)])
 
     def _results(self, run: do.Run, result: Any, claims: Claims) -> Results:
+        if run.method == CREATION:
+            return (ev.Value(b"N"),), ()
         if run.returns == 1 and type(result) is not Failed:
             return _together([self._encode(result, run.name, claims)])
         if run.returns == 1:
@@ -203,6 +336,23 @@ class Executor:
     def _encode_error(self, error: BaseException, task: str) -> ev.Value:
         described = describe_error(error, task)
         return ev.Value(self._client.marshal.inline(described), failed=True)
+
+
+def _owed(run: do.Run) -> int:
+    return 1 if run.method == CREATION else run.returns
+
+
+def _cancelled(run: do.Run) -> tuple[ev.Value, ...]:
+    return (ev.refusal("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
+
+
+def _interrupt(thread: int) -> None:
+    """Raise KeyboardInterrupt in a thread that isn't the main one, at its next bytecode."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
+    )
 
 
 def _together(results: list[Result]) -> Results:

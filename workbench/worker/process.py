@@ -36,8 +36,6 @@ def run_worker(number: int, settings: Settings) -> None:
 
     nursery = os.getppid()
     die_with_parent(nursery)
-    # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.argv = ["workbench-worker"]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -50,5 +48,7 @@ def run_worker(number: int, settings: Settings) -> None:
     executor = Executor(client)
     sys.stdout = Capture("stdout", client)
     sys.stderr = Capture("stderr", client)
+    # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
+    signal.signal(signal.SIGINT, executor.interrupted)
     client.join()
     executor.serve()

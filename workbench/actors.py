@@ -1,0 +1,226 @@
+"""Actors as people hold them: the class, the handle, its methods. The engine does the rest."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from workbench.engines.base import ActorOptions, Exported, TaskOptions
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.engines.base import Engine
+
+ASYNC_CONCURRENCY = 1000
+"""Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
+Ray's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What an actor's worker needs to know to make it."""
+
+    cls: type
+    concurrency: int
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a handle knows of its actor; stored under the actor's id."""
+
+    cls: str
+    methods: tuple[str, ...]
+    max_task_retries: int
+
+
+class ActorMethod:
+    """A method of an actor: ``handle.method.remote(...)``."""
+
+    __slots__ = ("_handle", "_name", "_options")
+
+    def __init__(self, handle: ActorHandle, name: str, options: TaskOptions) -> None:
+        self._handle = handle
+        self._name = name
+        self._options = options
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Submit one call; it runs after all that this process has submitted to the actor before.
+
+        Returns
+        -------
+        ObjectRef, list of ObjectRef, or None
+            For ``num_returns`` of 1, more, or 0.
+
+        Raises
+        ------
+        SerializationError
+            If an argument can't be pickled. Nothing is submitted then.
+        """
+        ref = self._handle._ref
+        refs = ref._engine.call(ref, self._name, args, kwargs, self._options)
+        return refs[0] if len(refs) == 1 else refs or None
+
+    def options(
+        self, *, num_returns: int | None = None, name: str | None = None
+    ) -> ActorMethod:
+        """The same method with other options."""
+        now = self._options
+        options = replace(
+            now,
+            num_returns=now.num_returns if num_returns is None else num_returns,
+            name=now.name if name is None else name,
+        )
+        return ActorMethod(self._handle, self._name, options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self._name} is an actor's method: call `.{self._name}.remote(...)`, and `get` what "
+            "it returns."
+        )
+
+
+class ActorHandle:
+    """A handle to an actor, which lives as long as its handles, or its name.
+
+    Handles can be passed to tasks and other actors, and stored in objects.
+    """
+
+    __slots__ = ("__weakref__", "_description", "_ref")
+
+    def __init__(self, ref: ObjectRef, description: Description) -> None:
+        self._ref = ref
+        self._description = description
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        description = self._description
+        if name not in description.methods:
+            raise AttributeError(
+                f"{description.cls} has no method {name!r}; an actor's state is in its own "
+                f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
+            )
+        options = TaskOptions(
+            max_retries=description.max_task_retries, name=f"{description.cls}.{name}"
+        )
+        return ActorMethod(self, name, options)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._description.methods]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and self._ref == other._ref
+
+    def __hash__(self) -> int:
+        return hash(self._ref)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ActorHandle, (self._ref, self._description)
+
+    def __repr__(self) -> str:
+        return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
+
+
+class ActorClass:
+    """A class whose instances are actors: ``Cls.remote(...)`` makes one, in a worker of its own.
+
+    Made by `remote`.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        options: ActorOptions,
+        engine: Callable[[], Engine],
+        exported: dict[int, Exported] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, cls, updated=())
+        self._cls = cls
+        self._options = options
+        self._engine = engine
+        self._exported = {} if exported is None else exported  # by concurrency
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self._cls.__name__} is remote: `{self._cls.__name__}.remote(...)` makes an actor."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._cls, self._options)
+
+    def options(self, **given: Any) -> ActorClass:
+        """The same class with other options, for ``Cls.options(...).remote(...)``."""
+        return ActorClass(self._cls, changed(self._options, given), self._engine, self._exported)
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
+
+        Raises
+        ------
+        ValueError
+            If another actor has the name.
+        SerializationError
+            If the class or an argument can't be pickled.
+        """
+        engine = self._engine()
+        options = self._options
+        if options.name:
+            ref = engine.find_actor(options.name)
+            if ref is not None and options.get_if_exists:
+                return handle_of(engine, ref)
+            if ref is not None:
+                raise ValueError(
+                    f"There is an actor named {options.name!r} already: `get_actor"
+                    f"({options.name!r})`, or `get_if_exists=True`."
+                )
+        members = inspect.getmembers(self._cls, inspect.isfunction)
+        is_async = any(
+            inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for _, f in members
+        )
+        concurrency = options.max_concurrency or (ASYNC_CONCURRENCY if is_async else 1)
+        exported = self._exported.get(concurrency)
+        if exported is None:
+            blueprint: Any = Blueprint(self._cls, concurrency, is_async)
+            exported = self._exported[concurrency] = Exported(blueprint, self._cls.__name__)
+        description = Description(
+            self._cls.__name__,
+            tuple(name for name, _ in inspect.getmembers(self._cls, callable) if name[:2] != "__"),
+            options.max_task_retries,
+        )
+        options = replace(options, max_concurrency=concurrency)
+        return ActorHandle(
+            engine.create(exported, description, args, kwargs, options), description
+        )
+
+
+def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
+    """A handle for an actor that another process made."""
+    (description,) = engine.get([ref], None, False)
+    return ActorHandle(ref, description)
+
+
+def changed(options: ActorOptions, given: Mapping[str, Any]) -> ActorOptions:
+    """The options with those given in their place.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such option, or it can't have that value.
+    """
+    unknown = given.keys() - set(ActorOptions.__dataclass_fields__)
+    if unknown:
+        known = ", ".join(ActorOptions.__dataclass_fields__)
+        raise TypeError(f"An actor has no option {', '.join(sorted(unknown))}. There are: {known}.")
+    for key, least in (("max_restarts", -1), ("max_task_retries", 0), ("max_concurrency", 1)):
+        value = given.get(key)
+        if value is not None and (not isinstance(value, int) or value < least):
+            raise ValueError(f"{key}={value!r} must be a whole number, {least} or more.")
+    return replace(options, **{key: value for key, value in given.items() if value is not None})
+
+
+def _again(cls: type, options: ActorOptions) -> ActorClass:
+    from workbench.api import engine
+
+    return ActorClass(cls, options, engine)
