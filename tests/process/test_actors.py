@@ -1,0 +1,424 @@
+"""Actors: state that is kept, calls in order, handles that travel, and what comes of deaths."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sqlite3
+import threading
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError, TaskError
+
+
+def counter() -> Any:
+    """The class, as a notebook's cell makes it."""
+
+    @wb.remote
+    class Counter:
+        """Counts."""
+
+        def __init__(self, n: int = 0, *, step: int = 1) -> None:
+            self.n, self.step = n, step
+            self.lock = threading.Lock()  # can't be pickled, and needn't be
+
+        def add(self, k: int | None = None) -> int:
+            with self.lock:
+                self.n += self.step if k is None else k
+            return self.n
+
+        def pid(self) -> int:
+            return os.getpid()
+
+        def fail(self, text: str) -> None:
+            raise LookupError(text)
+
+        def two(self) -> tuple[int, int]:
+            return self.n, -self.n
+
+        def end(self, how: str) -> None:
+            if how == "exit":
+                os._exit(3)
+            elif how == "leave":
+                wb.exit_actor()
+            else:
+                os.kill(os.getpid(), signal.Signals[how])
+
+        def wait_at(self, path: str) -> str:
+            from tests.process.gates import stopper
+
+            return stopper(path)()
+
+    return Counter
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def test_state_is_kept_and_calls_run_in_order(session: Engine) -> None:
+    Counter = counter()
+    one, other = Counter.remote(10, step=2), Counter.remote()
+    assert wb.get([one.add.remote() for _ in range(200)]) == list(range(12, 412, 2))
+    assert wb.get(other.add.remote(k=wb.put(7))) == 7  # a ref among the arguments is resolved
+    assert wb.get(one.pid.remote()) != wb.get(other.pid.remote()) != os.getpid()
+    assert wb.get(one.two.options(num_returns=2).remote()) == [410, -410]
+    with pytest.raises(LookupError, match="no such thing") as caught:
+        wb.get(one.fail.remote("no such thing"))
+    assert caught.value.task == "Counter.fail"
+    assert wb.get(one.add.remote()) == 412  # an error ends a call, not the actor
+
+
+def test_a_call_waits_for_its_arguments_and_those_behind_it_wait_too(
+    session: Engine, gate: Gate
+) -> None:
+    number = wb.remote(lambda stop: int(stop())).remote(gate.stop)
+    actor = counter().remote()
+    refs = [actor.add.remote(number), actor.add.remote(), actor.add.remote()]
+    visitor = gate.next()
+    assert wb.wait(refs, timeout=0)[0] == []
+    visitor.let_on("40")
+    assert wb.get(refs) == [40, 41, 42]
+
+
+def test_what_cannot_be_pickled_lives_in_an_actor(session: Engine) -> None:
+    @wb.remote
+    class Database:
+        def __init__(self) -> None:
+            self.connection = sqlite3.connect(":memory:")
+            self.connection.execute("create table t (x)")
+
+        def insert(self, x: Any) -> None:
+            self.connection.execute("insert into t values (?)", (x,))
+
+        def total(self) -> Any:
+            return self.connection.execute("select sum(x) from t").fetchone()[0]
+
+    database = Database.remote()
+
+    @wb.remote
+    def work(handle: Any, x: int) -> None:
+        wb.get(handle.insert.remote(x))
+
+    wb.get([work.remote(database, x) for x in range(10)])
+    assert wb.get(database.total.remote()) == 45
+
+
+def test_handles_travel(session: Engine) -> None:
+    actor = counter().remote(1)
+    again = wb.get(wb.put({"deep": [actor]}))["deep"][0]
+    assert again == actor
+    assert hash(again) == hash(actor)
+    assert wb.get(again.add.remote()) == 2
+
+    @wb.remote
+    class Boss:
+        def __init__(self, worker: Any) -> None:
+            self.worker = worker
+
+        def order(self) -> Any:
+            return wb.get(self.worker.add.remote())
+
+        def give(self) -> Any:
+            return self.worker
+
+    boss = Boss.remote(actor)
+    assert wb.get(boss.order.remote()) == 3
+    given = wb.get(boss.give.remote())
+    del actor, again
+    assert wb.get(given.add.remote()) == 4
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "text"),
+    [
+        (lambda C: C(), TypeError, "`Counter.remote"),
+        (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
+        (lambda C: C.remote().n, AttributeError, "only methods reach it: add, end"),
+        (lambda C: C.options(max_restarts=-2), ValueError, "-1 or more"),
+        (lambda C: C.options(restarts=1), TypeError, "There are: name"),
+        (lambda C: wb.get_actor("nobody"), ValueError, "no actor named 'nobody'"),
+        (lambda C: wb.kill(wb.put(1)), TypeError, "`cancel`"),
+        (lambda C: wb.cancel(C.remote()), TypeError, "ObjectRef, not ActorHandle"),
+    ],
+)
+def test_wrong_uses_say_what_is_right(
+    session: Engine, use: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        use(counter())
+
+
+# -- names, and the end ----------------------------------------------------------------------------
+
+
+def ends(pid: int) -> bool:
+    return eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_an_actor_lives_as_long_as_its_handles_or_its_name(session: Engine) -> None:
+    Counter = counter()
+    pid = wb.get(Counter.remote().pid.remote())  # its only handle is gone before it has answered
+    assert ends(pid)
+    Counter.options(name="kept").remote(5)
+    kept = wb.get_actor("kept")
+    assert wb.get(kept.add.remote()) == 6
+    with pytest.raises(ValueError, match="named 'kept' already"):
+        Counter.options(name="kept").remote()
+    assert Counter.options(name="kept", get_if_exists=True).remote() == kept
+    assert "kept" not in " ".join(session.names())
+    pid = wb.get(kept.pid.remote())
+    wb.kill(kept)
+    assert ends(pid)
+    with pytest.raises(ValueError, match="no actor named 'kept'"):
+        wb.get_actor("kept")
+    assert wb.get(Counter.options(name="kept").remote(8).add.remote()) == 9
+
+
+def test_what_is_asked_of_an_actor_keeps_it_until_it_is_answered(
+    session: Engine, gate: Gate
+) -> None:
+    actor = counter().remote()
+    ref, after, pid = actor.wait_at.remote(gate.path), actor.add.remote(), actor.pid.remote()
+    visitor = gate.next()
+    del actor
+    visitor.let_on("late")
+    assert wb.get([ref, after]) == ["late", 1]
+    assert ends(wb.get(pid))
+
+
+# -- death -----------------------------------------------------------------------------------------
+
+DEATHS = {
+    "exit": "exited with status 3",
+    "SIGKILL": "was killed by SIGKILL",
+    "SIGSEGV": "was killed by SIGSEGV",
+    "leave": "left by exit_actor",
+}
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_a_dead_actor_says_how_it_died(session: Engine, how: str) -> None:
+    actor = counter().remote()
+    refs = [actor.end.remote(how), actor.add.remote()]
+    for ref in [*refs, actor.add.remote()]:
+        with pytest.raises(ActorDiedError, match=DEATHS[how]):
+            wb.get(ref)
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+
+
+@pytest.mark.parametrize("how", ["exit", "SIGKILL"])
+def test_an_actor_is_made_again_as_often_as_it_may(session: Engine, how: str) -> None:
+    actor = counter().options(max_restarts=2).remote(10)
+    for _ in range(2):
+        assert wb.get(actor.add.remote()) == 11  # its state began anew
+        ref, queued = actor.end.remote(how), actor.add.remote()
+        with pytest.raises(ActorDiedError, match="is made again"):
+            wb.get(ref)
+        assert wb.get(queued) == 11  # what had not begun is not lost
+        wb.get(actor.add.remote(-1))
+    with pytest.raises(ActorDiedError, match="Counter died"):
+        wb.get(actor.end.remote(how))
+
+
+def test_a_call_may_be_tried_again(session: Engine, tmp_path: Any) -> None:
+    @wb.remote
+    class Fragile:
+        def once(self, path: str) -> str:
+            if not os.path.exists(path):
+                open(path, "w").close()
+                os._exit(1)
+            return "second time"
+
+    actor = Fragile.options(max_restarts=-1, max_task_retries=1).remote()
+    assert wb.get(actor.once.remote(str(tmp_path / "mark"))) == "second time"
+
+
+def test_kill_with_restart(session: Engine, gate: Gate) -> None:
+    actor = counter().options(max_restarts=1).remote()
+    ref = actor.wait_at.remote(gate.path)
+    gate.next()
+    wb.kill(actor, no_restart=False)
+    with pytest.raises(ActorDiedError):
+        wb.get(ref)
+    assert wb.get(actor.add.remote()) == 1
+    wb.kill(actor, no_restart=False)
+    with pytest.raises(ActorDiedError, match="ended by kill"):
+        wb.get(actor.add.remote())
+
+
+def test_an_actor_that_cannot_be_made(session: Engine) -> None:
+    @wb.remote
+    class Impossible:
+        def __init__(self, how: str) -> None:
+            if how == "raise":
+                raise RuntimeError("not like this")
+            os._exit(4)
+
+        def work(self) -> None: ...
+
+    for how, text in (("raise", "could not be made: RuntimeError: not"), ("exit", "status 4")):
+        actor = Impossible.remote(how)
+        for _ in range(2):
+            with pytest.raises(ActorDiedError, match=text):
+                wb.get(actor.work.remote())
+    lock = threading.Lock()
+    with pytest.raises(SerializationError, match="argument 1 can't be serialized"):
+        Impossible.remote(lock)
+
+
+# -- several calls at a time -----------------------------------------------------------------------
+
+
+def test_threads(session: Engine, gate: Gate) -> None:
+    actor = counter().options(max_concurrency=3).remote()
+    waiting = [actor.wait_at.remote(gate.path) for _ in range(4)]
+    visitors = [gate.next() for _ in range(3)]
+    assert {v.pid for v in visitors} == {visitors[0].pid}
+    for visitor in visitors:
+        visitor.let_on("in")
+    gate.next().let_on("last")
+    assert sorted(wb.get(waiting)) == ["in", "in", "in", "last"]
+    assert sorted(wb.get([actor.add.remote() for _ in range(50)])) == list(range(1, 51))
+
+
+def test_coroutines(session: Engine) -> None:
+    @wb.remote
+    class Room:
+        def __init__(self) -> None:
+            import asyncio
+
+            self.open = asyncio.Event()
+            self.inside = 0
+
+        async def enter(self) -> int:
+            self.inside += 1
+            print("entered", self.inside)
+            await self.open.wait()
+            return self.inside
+
+        def let_out(self) -> int:
+            self.open.set()
+            return self.inside
+
+    room = Room.remote()
+    waiting = [room.enter.remote() for _ in range(100)]
+    assert wb.wait(waiting, timeout=0)[0] == []
+    assert wb.get(room.let_out.remote()) == 100
+    assert wb.get(waiting) == [100] * 100
+    narrow = Room.options(max_concurrency=1).remote()
+    first = narrow.enter.remote()
+    behind = narrow.let_out.remote()
+    wb.cancel(first)
+    with pytest.raises(TaskCancelledError):
+        wb.get(first)
+    assert wb.get(behind) in (0, 1)  # the first one had begun or not
+
+
+# -- cancelling ------------------------------------------------------------------------------------
+
+
+def test_cancelling_what_sleeps_runs_or_has_not_begun(session: Engine, gate: Gate) -> None:
+    @wb.remote
+    def spin(path: str) -> None:
+        from tests.process.gates import stopper
+
+        stopper(path)()
+        while True:
+            pass
+
+    sleeping = [wb.remote(gate.stop).remote() for _ in range(2)]  # in a system call
+    gate.next()
+    gate.next()
+    queued = wb.remote(len).remote("abc")
+    for ref in (queued, *sleeping):
+        wb.cancel(ref)
+        with pytest.raises(TaskCancelledError, match="was cancelled"):
+            wb.get(ref, timeout=10)
+    spinning = spin.remote(gate.path)
+    gate.next().let_on()
+    wb.cancel(spinning)
+    with pytest.raises(TaskCancelledError):
+        wb.get(spinning, timeout=10)
+    done = wb.remote(len).remote("abc")
+    assert wb.get(done) == 3
+    wb.cancel(done)  # too late: nothing happens
+    assert wb.get(done) == 3
+
+
+def test_cancelling_what_does_not_listen(session: Engine, gate: Gate) -> None:
+    @wb.remote
+    def deaf(path: str) -> None:
+        from tests.process.gates import stopper
+
+        while True:
+            try:
+                stopper(path)()
+            except KeyboardInterrupt:
+                pass
+
+    ref = deaf.remote(gate.path)
+    gate.next()
+    wb.cancel(ref)
+    pid = gate.next().pid  # it goes on
+    wb.cancel(ref, force=True)
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref, timeout=10)
+    assert ends(pid)
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+def test_cancelling_what_a_task_has_submitted(session: Engine, gate: Gate, recursive: bool) -> None:
+    @wb.remote
+    def parent(path: str) -> Any:
+        from tests.process.gates import stopper
+
+        return wb.get([wb.remote(stopper(path)).remote() for _ in range(2)])
+
+    ref = parent.remote(gate.path)
+    visitors = [gate.next(), gate.next()]
+    wb.cancel(ref, recursive=recursive)
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref, timeout=10)
+    if not recursive:
+        assert wb.snapshot().running >= 2
+        for visitor in visitors:
+            visitor.let_on()
+    assert eventually(lambda: not wb.snapshot().running)
+
+
+def test_cancelling_a_call_leaves_the_actor(session: Engine, gate: Gate) -> None:
+    for concurrency in (1, 2):
+        actor = counter().options(max_concurrency=concurrency).remote()
+        running = actor.wait_at.remote(gate.path)
+        visitor = gate.next()
+        queued = [actor.add.remote() for _ in range(5)]
+        if concurrency == 1:
+            wb.cancel(queued[0])
+            with pytest.raises(TaskCancelledError):
+                wb.get(queued.pop(0))
+        wb.cancel(running)
+        if concurrency == 2:
+            visitor.let_on()  # a thread hears of it at its next step
+        with pytest.raises(TaskCancelledError):
+            wb.get(running)
+        wb.get(queued)
+        assert wb.get(actor.add.remote(0)) == len(queued)
+
+
+def test_a_handle_outside_its_session_is_refused(session: Engine) -> None:
+    data = pickle.dumps(counter().remote())
+    wb.shutdown()
+    with pytest.raises(ValueError, match="belongs to session"):
+        pickle.loads(data)
+
+
+def test_errors_of_actors_are_task_errors(session: Engine) -> None:
+    with pytest.raises(TaskError):
+        wb.get(counter().remote().fail.remote("x"))
