@@ -320,10 +320,15 @@ class WorkerForked(Event, tag=102):
 
 
 class WorkerExited(Event, tag=103):
-    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``."""
+    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
+
+    ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
+    fault handler's traceback.
+    """
 
     worker: int
     status: int
+    stderr: str = ""
 
 
 class Tick(Event, tag=104):

@@ -188,8 +188,8 @@ class Session:
                 self._hello(number, event)
             case ev.WorkerForked(worker, pid):
                 self.pool.forked(worker, pid)
-            case ev.WorkerExited(worker, status):
-                self._worker_exited(worker, status)
+            case ev.WorkerExited():
+                self._worker_exited(event)
             case ev.Tick() | ev.Left():
                 pass
             case _:
@@ -677,7 +677,7 @@ class Session:
             actor.life = Life.ALIVE
             self.schedule.stir(actor)
 
-    def _actor_lost(self, actor: Actor, tasks: list[Task], crash: str) -> None:
+    def _actor_lost(self, actor: Actor, tasks: list[Task], crash: str, words: str) -> None:
         """Its worker is gone: make it again, or let it be dead."""
         if actor.life is Life.DEAD:
             assert actor.why is not None
@@ -686,13 +686,14 @@ class Session:
             return
         if not actor.restarts:
             while_it = f" while it ran `{tasks[0].submit.name}`" if tasks else ""
-            self._dies(actor, ev.refusal("actor", f"{actor.name} died: {crash}{while_it}."), tasks)
+            text = f"{actor.name} died: {crash}{while_it}.{words}"
+            self._dies(actor, ev.refusal("actor", text), tasks)
             return
         actor.restarts -= actor.restarts > 0
         actor.life = Life.BEING_MADE
         again, over = actor.lost(tasks)
         for task in over:
-            text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again."
+            text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
             self._fail(task, ev.refusal("actor", text))
         actor.put_back(again)
         self.schedule.tasks[actor.id] = actor.birth
@@ -768,13 +769,13 @@ class Session:
         if worker is not None:
             self.pool.unblock(worker)
 
-    def _worker_exited(self, number: int, status: int) -> None:
-        worker, crash = self.pool.exited(number, status)
+    def _worker_exited(self, event: ev.WorkerExited) -> None:
+        worker, crash = self.pool.exited(event.worker, event.status)
         if worker is None:
             return
         tasks = self.schedule.lost(worker)
         if worker.actor is not None:
-            self._actor_lost(worker.actor, tasks, crash)
+            self._actor_lost(worker.actor, tasks, crash, _last_words(event))
             return
         if tasks and tasks[0].cancelled:
             task = tasks.pop(0)
@@ -783,7 +784,7 @@ class Session:
             first = tasks[0]
             first.attempts += 1
             if first.attempts > first.submit.retries:
-                text = f"{crash} while it ran `{first.submit.name}`."
+                text = f"{crash} while it ran `{first.submit.name}`.{_last_words(event)}"
                 self._fail(tasks.pop(0), ev.refusal("crashed", text))
         self.schedule.give_back(tasks)
         self._abandon(tasks)
@@ -814,6 +815,10 @@ class Session:
     def _ask(self, client: Client, event: ev.Ask) -> None:
         snapshot = take_snapshot(self) if event.what == "snapshot" else None
         self._send(client.number, do.Answer(event.request, snapshot))
+
+
+def _last_words(event: ev.WorkerExited) -> str:
+    return f"\nThe last it wrote to stderr:\n{event.stderr}" if event.stderr else ""
 
 
 def _cancelled(task: Task) -> ev.Value:

@@ -5,6 +5,7 @@ Single-threaded, so that a fork is safe. It talks to the server alone, and ends 
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import select
@@ -20,6 +21,9 @@ from workbench.core.instructions import Fork, Kill
 from workbench.server.settings import Settings
 from workbench.wire.streams import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
+
+LAST_WORDS = 2000
+"""Bytes kept of what a worker writes to stderr past Python: for the error, should it die."""
 
 GRACE = 0.5
 """Seconds the workers have to end by themselves when the session ends."""
@@ -37,6 +41,9 @@ class NurseryLoop:
         self._inbox = Inbox(_decode)
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
+        self._pipes: dict[int, int] = {}  # read end of a worker's stderr → worker
+        self._words: dict[int, bytes] = {}  # worker → the last it wrote there
+        self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only for the wakeup
@@ -44,16 +51,17 @@ class NurseryLoop:
 
     def run(self) -> None:
         """Serve until the server hangs up; then end all workers."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
+        self._poll.register(self._sock, select.POLLIN)
+        self._poll.register(self._wake_read, select.POLLIN)
         more = True
         while more:
-            for fd, _ in poll.poll():
+            for fd, _ in self._poll.poll():
                 if fd == self._sock.fileno():
                     more = self._read()
-                else:
+                elif fd == self._wake_read:
                     os.read(self._wake_read, 4096)
+                else:
+                    self._listen(fd)
             self._reap()
             try:
                 self._outbox.send(self._sock.sendmsg)
@@ -79,21 +87,52 @@ class NurseryLoop:
         return more
 
     def _fork(self, worker: int) -> None:
+        ear, mouth = os.pipe()
         pid = os.fork()
         if pid:
+            os.close(mouth)
+            os.set_blocking(ear, False)
             self._children[pid] = worker
+            self._pipes[ear] = worker
+            self._words[worker] = b""
+            self._poll.register(ear, select.POLLIN)
             self._outbox.put(WorkerForked(worker, pid))
             return
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
+            os.dup2(mouth, 2)
+            faulthandler.enable(2, all_threads=False)
+            own = (self._sock.fileno(), self._wake_read, self._wake_write)
+            for fd in (*own, *self._pipes, ear, mouth):
                 os.close(fd)
             run_worker(worker, self._settings)
             status = 0
         finally:
             os._exit(status)
+
+    def _listen(self, ear: int) -> bool:
+        """Read a worker's stderr; False at its end. Of a flood only the end is kept."""
+        worker = self._pipes[ear]
+        try:
+            data = os.read(ear, 1 << 16)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(ear)
+            os.close(ear)
+            del self._pipes[ear]
+        elif worker in self._words:
+            self._words[worker] = (self._words[worker] + data)[-LAST_WORDS:]
+        return bool(data)
+
+    def _last_words(self, worker: int) -> str:
+        """The end of what it wrote. Its children may still hold the pipe: they may go on."""
+        for ear in [ear for ear, whose in self._pipes.items() if whose == worker]:
+            while self._listen(ear):
+                pass
+        return self._words.pop(worker, b"").decode(errors="backslashreplace").strip()
 
     def _reap(self) -> None:
         while self._children:
@@ -102,7 +141,8 @@ class NurseryLoop:
                 return
             worker = self._children.pop(pid, None)
             if worker is not None:
-                self._outbox.put(WorkerExited(worker, os.waitstatus_to_exitcode(status)))
+                code = os.waitstatus_to_exitcode(status)
+                self._outbox.put(WorkerExited(worker, code, self._last_words(worker)))
 
     def _end(self) -> None:
         poll = select.poll()
