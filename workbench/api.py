@@ -449,6 +449,10 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     name : str
         What it is called in messages; default the function's own name.
     """
+    known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
+    if options.keys() - known:
+        unknown = ", ".join(sorted(options.keys() - known))
+        raise TypeError(f"remote has no option {unknown}. There are: {', '.join(sorted(known))}.")
     if function is None:
         return functools.partial(_remote, options)
     return _remote(options, function)

@@ -135,9 +135,10 @@ def test_options(session: Engine) -> None:
             fails.options(**wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no option colour"):
         wb.remote(colour="red")  # type: ignore[call-overload]
-    for not_a_function in (3, int):
-        with pytest.raises(TypeError, match="takes a function"):
-            wb.remote(not_a_function)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="A task has no option max_restarts"):
+        wb.remote(max_restarts=1)(len)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="takes a function or a class"):
+        wb.remote(3)  # type: ignore[call-overload]
 
 
 def rendered(function: Any) -> str:

@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
-        | {"server.settings", "api", "readonly"},
+        | {"server.settings", "api", "actors", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
     ),
     "engines": (
@@ -50,12 +50,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
+        | {"actors", "api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
         | {"readonly", "serialization"},
         {"IPython"},
     ),
     # top-level modules
-    "api": (NEUTRAL | {"core.snapshot", "engines", "readonly", "serialization"}, set()),
+    "api": (NEUTRAL | {"core.snapshot", "engines", "actors", "readonly", "serialization"}, set()),
+    "actors": ({"api", "engines.base", "ref"}, set()),
     "readonly": ({"current", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),

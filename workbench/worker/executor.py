@@ -65,6 +65,7 @@ class Executor:
         self._host: Host | None = None  # in an actor's worker
         self._running: dict[int, int] = {}  # task → the thread it runs in
         self._stopping: set[int] = set()  # tasks that somebody cancelled
+        self._signals = 0  # those we sent ourselves, and that haven't come
         self._interruptible = 0  # the task whose own code the main thread is in
         client.origin = self._origin
         client.on_run = self.add
@@ -178,16 +179,15 @@ class Executor:
         if thread is None:
             return
         if thread == threading.main_thread().ident:
+            self._signals += 1
             signal.pthread_kill(thread, signal.SIGINT)  # ends a blocking system call too
         else:
             _interrupt(thread)
 
     def interrupted(self, signum: int, frame: object) -> None:
-        """SIGINT in this process's main thread: meant for the running task, or for nobody.
-
-        Ctrl-C in a terminal goes to every process there; what stops then is the driver's business.
-        """
-        if self._interruptible in self._stopping:
+        """SIGINT. Ours may come late, when another task runs: it isn't for that one."""
+        ours, self._signals = self._signals > 0, 0
+        if self._interruptible and (not ours or self._interruptible in self._stopping):
             raise KeyboardInterrupt
 
     # -- one task: the main thread, or one of an actor's ------------------------------------------
