@@ -27,6 +27,7 @@ class Task:
     """One task. ``missing`` counts the dependencies that aren't ready."""
 
     __slots__ = (
+        "actor",
         "attempts",
         "audience",
         "cancelled",
@@ -47,6 +48,7 @@ class Task:
         self.owner = owner
         self.audience = audience  # the client that sees its output: a task's own isn't its worker
         self.parent = parent  # the task that submitted it
+        self.actor: Actor | None = None  # whose call it is, or whose birth
         self.cancelled = False  # whoever runs it has been told to stop
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.missing = 0
@@ -116,7 +118,7 @@ class Schedule:
     def add(self, task: Task) -> None:
         """A new task; in the queue at once unless it waits for something."""
         self.tasks[task.submit.task] = task
-        actor = self._actor_of(task)
+        actor = task.actor
         if actor is not None:
             if task is not actor.birth:
                 actor.add(task)
@@ -128,15 +130,12 @@ class Schedule:
         """One dependency of the task is ready."""
         if task in self:
             task.missing -= 1
-            actor = self._actor_of(task)
+            actor = task.actor
             if actor is not None:
                 actor.advance(task.owner)
                 self.stir(actor)
             elif not task.missing:
                 self._enqueue(task)
-
-    def _actor_of(self, task: Task) -> Actor | None:
-        return self.actors[task.submit.actor] if task.submit.actor else None
 
     def stir(self, actor: Actor) -> None:
         """It may have calls to send."""
@@ -146,7 +145,7 @@ class Schedule:
         """It is over: done after ``seconds``, or given up."""
         del self.tasks[task.submit.task]
         worker = task.worker
-        actor = self._actor_of(task)
+        actor = task.actor
         if worker is not None:
             self._unsend(worker, task)
         elif task.queued:

@@ -441,7 +441,8 @@ class Session:
         why = self._pin_arguments(task) or why
         for id in results:  # last: no task can wait for itself
             self.catalog.promise(id, client.number)
-        if event.actor in self.schedule.actors or not event.actor:
+        task.actor = self.schedule.actors.get(event.actor)
+        if task.actor is not None or not event.actor:
             self.schedule.add(task)
             if why is not None:
                 self._fail(task, why)
@@ -565,7 +566,10 @@ class Session:
             return
         while self._failing:
             task, value = self._failing[0]
-            if task in self.schedule:
+            if task.actor is not None and task is task.actor.birth:
+                self._dies(task.actor, value)
+                self._send_home(task.actor)
+            elif task in self.schedule:
                 self.schedule.finish(task)
                 self._unpin(task)
                 for id in task.results:
@@ -630,7 +634,7 @@ class Session:
         if entry is None or submit.task in self.schedule.actors:
             return self._hang_up(client.number, "an actor without an object, or made twice")
         birth = Task(submit, client.number, self._audience(client), self._running_in(client))
-        actor = self.schedule.actors[submit.actor] = Actor(event, birth)
+        actor = birth.actor = self.schedule.actors[submit.actor] = Actor(event, birth)
         why = self._pin_arguments(birth)
         if event.name and self.catalog.named(event.name) is not None:
             why = ev.refusal("actor", f"There is another actor of the name of {actor.name}.")
@@ -695,9 +699,10 @@ class Session:
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
             self._fail(task, ev.refusal("actor", text))
-        actor.put_back(again)
-        self.schedule.tasks[actor.id] = actor.birth
-        self._hire(actor)
+        if self.schedule.actors.get(actor.id) is actor:  # else those were its last calls
+            actor.put_back(again)
+            self.schedule.tasks[actor.id] = actor.birth
+            self._hire(actor)
 
     def _dismiss(self, client: Client, event: ev.Dismiss) -> None:
         actor = self.schedule.actors.get(event.actor)
@@ -722,10 +727,7 @@ class Session:
             return
         actor.life, actor.why = Life.DEAD, why
         worker = actor.worker
-        sent = list(worker.sent.values()) if worker is not None else []
-        for task in [*tasks, *sent, *actor.calls]:
-            if task in self.schedule and task is not actor.birth:
-                self._fail(task, why)
+        calls = [*tasks, *(worker.sent.values() if worker is not None else ()), *actor.calls]
         if actor.birth in self.schedule:
             self.schedule.finish(actor.birth)
         self._unpin(actor.birth)
@@ -733,11 +735,14 @@ class Session:
         entry = self.catalog.get(actor.id)
         for name in entry.names if entry is not None else ():
             self.catalog.bind(name, None)
+        for task in calls:  # with the last of them the actor itself may be forgotten
+            if task in self.schedule and task is not actor.birth:
+                self._fail(task, why)
 
     def _retire(self, actor: Actor) -> None:
         """No handle is left, and no call."""
-        self._dies(actor, ev.refusal("actor", "Its last handle is gone."))
         del self.schedule.actors[actor.id]
+        self._dies(actor, ev.refusal("actor", "Its last handle is gone."))
         self._send_home(actor)
 
     def _send_home(self, actor: Actor) -> None:

@@ -54,7 +54,12 @@ class ActorMachine(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Hand over the batch, and look at what comes of it."""
-        for instruction in self.stage.turn():
+        self.obey(self.stage.turn())
+        for number, peer in list(self.workers.items()):
+            self.look(number, peer)
+
+    def obey(self, out: list[do.Anything]) -> None:
+        for instruction in out:
             match instruction:
                 case do.Fork(worker):
                     self.stage.unborn.remove(worker)
@@ -65,8 +70,6 @@ class ActorMachine(RuleBasedStateMachine):
                     gone = [n for n, p in self.workers.items() if p.number == client]
                     for worker in gone:
                         self.ends(worker)
-        for number, peer in list(self.workers.items()):
-            self.look(number, peer)
 
     def look(self, number: int, peer: Peer) -> None:
         """What an actor's worker was sent."""
@@ -76,6 +79,8 @@ class ActorMachine(RuleBasedStateMachine):
                 if message.task in self.sent[number]:
                     self.finish(number, message.task, ev.refusal("cancelled", ""))
                 continue
+            if isinstance(message, do.Forget):
+                peer.post(ev.Unview(message.objects))
             if not isinstance(message, do.Run):
                 continue
             self.sent[number].append(message.task)
@@ -98,13 +103,12 @@ class ActorMachine(RuleBasedStateMachine):
         self.alive.discard(worker)
         for task in self.sent.pop(worker, []):
             self.crashes[task] += 1
-        self.stage.crash(peer)
+        self.obey(self.stage.crash(peer))
 
     def finish(self, worker: int, task: int, value: ev.Value) -> None:
         self.sent[worker].remove(task)
-        if task not in self.calls:
-            if not value.failed:
-                self.alive.add(worker)
+        if task not in self.calls and not value.failed:
+            self.alive.add(worker)
         self.workers[worker].post(ev.Done(task, (value,), 0.1))
 
     # -- what happens -----------------------------------------------------------------------------
@@ -222,6 +226,9 @@ class ActorMachine(RuleBasedStateMachine):
             for id in list(+driver.holds):
                 while driver.holds[id]:
                     driver.drop(id)
+        self.settle()
+        while self.maker.inbox:
+            self.maker.read()
         self.settle()
         assert not session.schedule.actors
         assert not self.workers, "an actor nobody can reach has a process"
