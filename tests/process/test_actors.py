@@ -405,6 +405,7 @@ def test_cancelling_a_call_leaves_the_actor(session: Engine, gate: Gate) -> None
                 wb.get(queued.pop(0))
         wb.cancel(running)
         if concurrency == 2:
+            wb.get(actor.add.remote(0))  # by now the worker knows
             visitor.let_on()  # a thread hears of it at its next step
         with pytest.raises(TaskCancelledError):
             wb.get(running)
