@@ -187,7 +187,8 @@ class Executor:
     def interrupted(self, signum: int, frame: object) -> None:
         """SIGINT. Ours may come late, when another task runs: it isn't for that one."""
         ours, self._signals = self._signals > 0, 0
-        if self._interruptible and (not ours or self._interruptible in self._stopping):
+        here = self._running.get(self._interruptible) == threading.get_ident()  # not in a thread
+        if here and (not ours or self._interruptible in self._stopping):
             raise KeyboardInterrupt
 
     # -- one task: the main thread, or one of an actor's ------------------------------------------

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.serialization.samples import Holder, Slotted
 from workbench.serialization import rebuilding
 from workbench.serialization.arrays import Array, out_of_band
 from workbench.serialization.pickler import Pickler
@@ -57,18 +58,6 @@ class Bad:
 
 
 BAD = Bad()
-
-
-class Holder:
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-
-class Slotted:
-    __slots__ = ("a", "b")
-
-    def __init__(self, a: Any, b: Any) -> None:
-        self.a, self.b = a, b
 
 
 class SlotsAndDict(Slotted):
