@@ -59,8 +59,8 @@ def _check_tasks(session: Session) -> None:
         if entry.state is State.PENDING:
             assert entry.id in made, "pending, and no task will ever make it"
     assert pins.keys() <= entries.keys()
-    assert not session._failing
-    assert session._functions.keys() <= entries.keys(), "a dead function counts as cached"
+    assert not session.work.failing
+    assert session.work.functions.keys() <= entries.keys(), "a dead function counts as cached"
     for worker in session.schedule.by_client.values():
         assert not (worker.idle and session.schedule.queue), "an idle worker beside a queue"
 
@@ -73,7 +73,7 @@ def _check_clients(session: Session) -> None:
     assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
     assert {request.client for request in session.budget._queue} <= connected
     assert session.schedule.by_client.keys() <= connected
-    for caching in session._functions.values():
+    for caching in session.work.functions.values():
         assert caching <= connected
     assert not session._releases
     assert not session._out

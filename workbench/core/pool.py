@@ -17,6 +17,9 @@ MOST = 512
 STILLBORN = 3
 """After so many workers in a row that died before their Hello, no more are made."""
 
+KILLS = 10
+"""So many that were killed from outside count as one: that may stop, a broken Python won't."""
+
 
 class Pool:
     """The workers' number over time.
@@ -30,7 +33,7 @@ class Pool:
 
     def __init__(self, target: int, schedule: Schedule) -> None:
         self.target = target
-        self.stillborn = 0
+        self.stillborn = 0  # those deaths, each by SIGKILL as one, any other as KILLS
         self.last_words = ""  # how the last stillborn worker went
         self.at_rest = False  # as many have a slot as shall have one: nothing to decide
         self._schedule = schedule
@@ -39,7 +42,7 @@ class Pool:
     @property
     def broken(self) -> bool:
         """Workers die before they say a word; making more would go on for ever."""
-        return self.stillborn >= STILLBORN
+        return self.stillborn >= STILLBORN * KILLS
 
     @property
     def hopeless(self) -> bool:
@@ -106,7 +109,7 @@ class Pool:
         self.at_rest = False
         crash = f"Worker {number} (pid {worker.pid}) {_fate(status)}"
         if worker.client is None:
-            self.stillborn += 1
+            self.stillborn += 1 if status == -signal.SIGKILL else KILLS
             self.last_words = crash
         return worker, crash
 

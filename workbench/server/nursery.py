@@ -6,6 +6,7 @@ The server forks nothing itself: a fork of it would inherit every client's socke
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -33,7 +34,7 @@ class Nursery:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._alive: set[int] = set()
+        self._alive: dict[int, int] = {}  # worker → its status, should the nursery die now
         self._start()
 
     def _start(self) -> None:
@@ -62,7 +63,7 @@ class Nursery:
     def send(self, instruction: Fork | Kill) -> None:
         """Tell it to fork, or to kill one of its own. If it died, a Fork starts another."""
         if isinstance(instruction, Fork):
-            self._alive.add(instruction.worker)
+            self._alive[instruction.worker] = 1  # until it is forked
             if self.sock.fileno() < 0:
                 self._start()
         self._outbox.put(instruction)
@@ -82,10 +83,14 @@ class Nursery:
             more = False
         while messages := self._inbox.messages():
             events.append(messages.popleft())
-        self._alive -= {e.worker for e in events if isinstance(e, WorkerExited)}
+        for event in events:
+            if isinstance(event, WorkerForked):
+                self._alive[event.worker] = -signal.SIGKILL  # the kernel's doing
+            else:
+                self._alive.pop(event.worker, None)
         if not more:
             self.close()
-            events += [WorkerExited(worker, -9) for worker in self._alive]
+            events += [WorkerExited(*each) for each in self._alive.items()]
             self._alive.clear()
         return events
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
-from workbench.core.pool import STILLBORN
+from workbench.core.pool import KILLS, STILLBORN
 from workbench.core.session import ALONE_AT_START, ID_BITS
 
 
@@ -231,8 +231,8 @@ class Spec:
                 self.take_back(hand, list(tasks))
             case ev.Blocked() | ev.Unblocked():
                 self.hand_of(client).blocked += 1 if isinstance(event, ev.Blocked) else -1
-            case ev.WorkerExited(worker, _):
-                self.exited(self.hands.pop(worker))
+            case ev.WorkerExited(worker, status):
+                self.exited(self.hands.pop(worker), status)
             case ev.Ask():
                 self.owe(client, ("Answer", event.request))
             case ev.Trimmed(_, answer):
@@ -246,7 +246,7 @@ class Spec:
 
     def end_of_batch(self) -> None:
         """What is decided once: nothing can run, and nothing ever will."""
-        if self.stillborn >= STILLBORN and not self.working():
+        if self.stillborn >= STILLBORN * KILLS and not self.working():
             for id in self.queued():
                 if id in self.jobs:
                     self.fail(self.jobs[id], "crashed")
@@ -378,9 +378,9 @@ class Spec:
         if why:
             self.fail(job, why)
 
-    def exited(self, hand: Hand) -> None:
+    def exited(self, hand: Hand, status: int) -> None:
         if not hand.client:
-            self.stillborn += 1
+            self.stillborn += 1 if status == -9 else KILLS
         sent = list(hand.sent)
         for id in sent[:1]:
             job = self.jobs[id]

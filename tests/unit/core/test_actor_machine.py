@@ -15,7 +15,6 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.pool import STILLBORN
 
 T = TypeVar("T")
 
@@ -217,7 +216,7 @@ class ActorMachine(RuleBasedStateMachine):
                 break
             self.settle()
         session = self.stage.session
-        assert session.pool.stillborn < STILLBORN
+        assert not session.pool.broken
         assert not session.schedule.tasks, "a call was forgotten"
         for driver in self.drivers:
             answered = {m.object for m in driver.inbox if isinstance(m, do.Ready)}

@@ -12,7 +12,7 @@ from tests.unit.core.peers import ABOUT, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
-from workbench.core.pool import MOST, SPARE_SECONDS, STILLBORN
+from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, ID_BITS
 from workbench.memory.arena import ALIGN
@@ -182,6 +182,14 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     later = driver.submit(f, (), ())[0]
     s.turn()
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
+
+
+def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
+    s = stage(workers=1)
+    for _ in range(STILLBORN * KILLS):
+        s.post(0, ev.WorkerExited(s.unborn.pop(), -9))
+        s.turn()
+    assert not s.unborn
 
 
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:

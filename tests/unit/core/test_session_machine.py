@@ -15,7 +15,7 @@ from tests.unit.core.peers import PAGES, Peer
 from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.pool import SPARE_SECONDS, STILLBORN
+from workbench.core.pool import KILLS, SPARE_SECONDS, STILLBORN
 from workbench.core.report import take_snapshot
 from workbench.core.session import ID_BITS, Session
 from workbench.memory.arena import ALIGN
@@ -185,7 +185,7 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Fork(worker):
                 assert worker not in self.forked, "a worker's number is never used again"
                 assert self.spec.working() < self.session.pool.target
-                assert self.spec.stillborn < STILLBORN
+                assert self.spec.stillborn < STILLBORN * KILLS
                 self.spec.hands[worker] = Hand()
                 self.forked.add(worker)
                 self.processes.add(worker)
@@ -278,7 +278,7 @@ class SessionMachine(RuleBasedStateMachine):
         number = next((p.number for p in self.peers.values() if p.worker == worker), 0)
         if number and not exit_first:
             self.hang_up(number)
-        self.post(0, ev.WorkerExited(worker, -9))
+        self.post(0, ev.WorkerExited(worker, -9 if number else 1))
         if number and exit_first:
             self.hang_up(number)
 
@@ -479,7 +479,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert not self.spec.requests, "a Grow was forgotten"
         assert all(object.state != "pending" for object in self.spec.objects.values())
         self.time_passes(SPARE_SECONDS)
-        if self.spec.stillborn < STILLBORN:
+        if self.spec.stillborn < STILLBORN * KILLS:
             assert self.spec.working() == self.session.pool.target
 
     def all_leave(self) -> None:
