@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     )
     from workbench.config import Config
     from workbench.ref import ObjectRef
+    from workbench.streams import ObjectRefGenerator
 
 _HOME = {
     "Config": "workbench.config",
     "ObjectRef": "workbench.ref",
+    "ObjectRefGenerator": "workbench.streams",
     **dict.fromkeys(
         [
             "cancel", "deregister_serializer", "exit_actor", "explain_cost", "free", "get",
@@ -48,6 +50,7 @@ _HOME = {
 __all__ = [
     "Config",
     "ObjectRef",
+    "ObjectRefGenerator",
     "cancel",
     "deregister_serializer",
     "exit_actor",

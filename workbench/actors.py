@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.engines.base import ActorOptions, Exported, TaskOptions
+from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
+from workbench.options import changed
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Description:
 
     cls: str
     methods: tuple[str, ...]
+    streams: tuple[str, ...]
     max_task_retries: int
 
 
@@ -52,8 +54,8 @@ class ActorMethod:
 
         Returns
         -------
-        ObjectRef, list of ObjectRef, or None
-            For ``num_returns`` of 1, more, or 0.
+        ObjectRef, list of ObjectRef, ObjectRefGenerator, or None
+            For ``num_returns`` of 1, more, ``"streaming"`` (a method that yields), or 0.
 
         Raises
         ------
@@ -61,19 +63,13 @@ class ActorMethod:
             If an argument can't be pickled. Nothing is submitted then.
         """
         ref = self._handle._ref
-        refs = ref._engine.call(ref, self._name, args, kwargs, self._options)
-        return refs[0] if len(refs) == 1 else refs or None
+        return ref._engine.call(ref, self._name, args, kwargs, self._options)
 
-    def options(
-        self, *, num_returns: int | None = None, name: str | None = None
-    ) -> ActorMethod:
-        """The same method with other options."""
-        now = self._options
-        options = replace(
-            now,
-            num_returns=now.num_returns if num_returns is None else num_returns,
-            name=now.name if name is None else name,
-        )
+    def options(self, **given: Any) -> ActorMethod:
+        """The same method with other options: those of a task, but ``num_cpus``."""
+        if "num_cpus" in given:
+            raise TypeError("An actor has a process of its own, so its calls have no num_cpus.")
+        options = changed(self._options, given, "A call")
         return ActorMethod(self._handle, self._name, options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +99,9 @@ class ActorHandle:
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
         options = TaskOptions(
-            max_retries=description.max_task_retries, name=f"{description.cls}.{name}"
+            num_returns=STREAMING if name in description.streams else 1,
+            max_retries=description.max_task_retries,
+            name=f"{description.cls}.{name}",
         )
         return ActorMethod(self, name, options)
 
@@ -152,7 +150,8 @@ class ActorClass:
 
     def options(self, **given: Any) -> ActorClass:
         """The same class with other options, for ``Cls.options(...).remote(...)``."""
-        return ActorClass(self._cls, changed(self._options, given), self._engine, self._exported)
+        options = changed(self._options, given, "An actor")
+        return ActorClass(self._cls, options, self._engine, self._exported)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
@@ -187,6 +186,7 @@ class ActorClass:
         description = Description(
             self._cls.__name__,
             tuple(name for name, _ in inspect.getmembers(self._cls, callable) if name[:2] != "__"),
+            tuple(name for name, method in members if _yields(method)),
             options.max_task_retries,
         )
         options = replace(options, max_concurrency=concurrency)
@@ -201,23 +201,8 @@ def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
     return ActorHandle(ref, description)
 
 
-def changed(options: ActorOptions, given: Mapping[str, Any]) -> ActorOptions:
-    """The options with those given in their place.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no such option, or it can't have that value.
-    """
-    unknown = given.keys() - set(ActorOptions.__dataclass_fields__)
-    if unknown:
-        known = ", ".join(ActorOptions.__dataclass_fields__)
-        raise TypeError(f"An actor has no option {', '.join(sorted(unknown))}. There are: {known}.")
-    for key, least in (("max_restarts", -1), ("max_task_retries", 0), ("max_concurrency", 1)):
-        value = given.get(key)
-        if value is not None and (not isinstance(value, int) or value < least):
-            raise ValueError(f"{key}={value!r} must be a whole number, {least} or more.")
-    return replace(options, **{key: value for key, value in given.items() if value is not None})
+def _yields(method: Any) -> bool:
+    return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _again(cls: type, options: ActorOptions) -> ActorClass:

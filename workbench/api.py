@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import atexit
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import config as config_module
 from workbench import current, readonly
-from workbench.actors import ActorClass, ActorHandle, changed, handle_of
+from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import ActorOptions, Engine, Exported, TaskOptions
+from workbench.engines.base import (
+    STREAMING,
+    ActorOptions,
+    Engine,
+    Exported,
+    TaskOptions,
+    Waitable,
+)
 from workbench.errors import ActorExit, SessionError
+from workbench.options import changed
 from workbench.ref import ObjectRef
+from workbench.streams import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.serialization.costs import Cost
@@ -166,7 +176,7 @@ def get(
         If time is up. Nothing is lost.
     TaskError
         If the task raised; also an instance of what it raised.
-    ObjectFreedError, UnknownObjectError, ForeignRefError, WorkerCrashedError
+    ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
         If the object can't be had; the message says why.
     """
     if isinstance(refs, ObjectRef):
@@ -180,9 +190,20 @@ def get(
 
 
 def wait(
-    refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None
-) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    refs: Sequence[Waitable],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
+) -> tuple[list[Waitable], list[Waitable]]:
     """Wait until ``num_returns`` of the refs are ready, or time is up.
+
+    Parameters
+    ----------
+    refs : sequence of ObjectRef or ObjectRefGenerator
+        A stream is ready when its next item is, or when it is over.
+    fetch_local : bool
+        Ray's; here all objects are local, so it changes nothing.
 
     Returns
     -------
@@ -194,7 +215,7 @@ def wait(
     ValueError
         If a ref is there twice, or there are fewer than ``num_returns``.
     """
-    if isinstance(refs, ObjectRef):
+    if isinstance(refs, ObjectRef | ObjectRefGenerator):
         raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
     refs = list(refs)
     if len(set(refs)) != len(refs):
@@ -392,62 +413,69 @@ class RemoteFunction(Generic[P, R]):
 
         Returns
         -------
-        ObjectRef, list of ObjectRef, or None
-            For ``num_returns`` of 1, more, or 0.
+        ObjectRef, list of ObjectRef, ObjectRefGenerator, or None
+            For ``num_returns`` of 1, more, ``"streaming"``, or 0.
 
         Raises
         ------
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
+        ValueError
+            If it asks for more processors than the session has.
         """
         target = current.get()
         if target is None:
             target = engine()
-        refs = target.submit(self._exported, args, kwargs, self._options)
-        return refs[0] if len(refs) == 1 else refs or None
+        return target.submit(self._exported, args, kwargs, self._options)
 
-    def options(
-        self,
-        *,
-        num_returns: int | None = None,
-        max_retries: int | None = None,
-        name: str | None = None,
-    ) -> RemoteFunction[P, R]:
-        """The same function with other options, for ``f.options(...).remote(...)``."""
-        given = {"num_returns": num_returns, "max_retries": max_retries, "name": name}
-        return RemoteFunction(self._function, _options(self._options, given), self._exported)
+    def options(self, **given: Any) -> RemoteFunction[P, R]:
+        """The same function with other options, for ``f.options(...).remote(...)``.
 
-
-def _options(base: TaskOptions, given: dict[str, Any]) -> TaskOptions:
-    from dataclasses import replace
-
-    changed = {key: value for key, value in given.items() if value is not None}
-    unknown = given.keys() - set(TaskOptions.__dataclass_fields__)
-    if unknown:
-        raise TypeError(f"A task has no option {', '.join(sorted(unknown))}.")
-    for key in ("num_returns", "max_retries"):
-        if key in changed and (not isinstance(changed[key], int) or changed[key] < 0):
-            raise ValueError(f"{key}={changed[key]!r} must be a whole number, 0 or more.")
-    return replace(base, **changed)
+        See `remote` for what there is.
+        """
+        options = changed(self._options, given, "A task")
+        return RemoteFunction(self._function, options, self._exported)
 
 
 @overload
 def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
 @overload
 def remote(
-    *, num_returns: int | None = None, max_retries: int | None = None, name: str | None = None
+    *,
+    num_returns: int | str | None = None,
+    max_retries: int | None = None,
+    retry_exceptions: bool | Sequence[type[Exception]] | None = None,
+    timeout: float | None = None,
+    num_cpus: float | None = None,
+    max_ahead: int | None = None,
+    name: str | None = None,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
     """Make a function remote: ``@remote`` or ``@remote(num_returns=2)``.
 
     Parameters
     ----------
-    num_returns : int
-        How many results, each with a ref of its own (default 1).
+    num_returns : int or "streaming"
+        How many results, each with a ref of its own (default 1). ``"streaming"``, the default of
+        a function that yields: ``.remote()`` returns an `ObjectRefGenerator`, which gives the
+        refs while the task runs.
     max_retries : int
-        How often it is run again when its worker dies (default 3).
+        How often it is run again when its worker dies (default 3; -1: always).
+    retry_exceptions : bool, or list of exception types
+        Run it again when it raises too (one of these), as often (default False).
+    timeout : float
+        Seconds it may run. Then it is interrupted, and if it doesn't hear that within a second
+        its worker is ended; whoever gets it has TaskTimeoutError. Default: no limit.
+    num_cpus : float
+        Processors it needs (default 1): 2 leaves that many fewer for others, 0.5 or 0 lets more
+        tasks run than there are processors, for those that mostly wait.
+    max_ahead : int
+        How many items a stream may be ahead of its reader (default 16).
     name : str
         What it is called in messages; default the function's own name.
+
+    For a class: ``name``, ``get_if_exists``, ``max_restarts``, ``max_task_retries``,
+    ``max_concurrency``; see `ActorClass`.
     """
     known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
     if options.keys() - known:
@@ -460,7 +488,9 @@ def remote(function: Any = None, /, **options: Any) -> Any:
 
 def _remote(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, type):
-        return ActorClass(function, changed(ActorOptions(), options), engine)
+        return ActorClass(function, changed(ActorOptions(), options, "An actor"), engine)
     if not callable(function):
         raise TypeError(f"remote takes a function or a class, not {function!r}.")
-    return RemoteFunction(function, _options(TaskOptions(), options))
+    if inspect.isgeneratorfunction(function):
+        options = {"num_returns": STREAMING, **options}
+    return RemoteFunction(function, changed(TaskOptions(), options, "A task"))

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.machine import cpu_count, memory_limit
 from workbench.units import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
 """The store's default share of the memory there is: what Ray takes too."""
 
-UNLIMITED = 1 << 60
-"""Kernels write "no limit" as a number near 2**63."""
+HEADROOM, SHARE_OF_HEADROOM = 1_000_000_000, 0.05
+"""Memory that stays free by default: this share of what there is, and no more than that."""
 
 NOTEBOOK_LINGER = 120.0
 """Seconds a notebook's session outlives its kernel: time for a restart, and a coffee."""
@@ -47,6 +48,12 @@ class Config:
     pickle_debug : bool
         Serialize with a pickler in Python, some thirty times slower, which shows the stack of
         objects when something breaks midway.
+    headroom : int
+        Bytes of the machine's memory that shall stay free. Before they are taken, the youngest
+        task of those that use most is ended, lest the kernel end the notebook. 0: nobody looks.
+    reload : bool
+        Have workers look for edited source files before each task. In a notebook with
+        ``%autoreload`` on, they look after each cell anyway.
     cpus : int
         Processors this process may use.
     """
@@ -56,6 +63,8 @@ class Config:
     memory: int = 1 << 30
     linger: float = 0.0
     pickle_debug: bool = False
+    headroom: int = 0
+    reload: bool = False
     cpus: int = 1
 
     @property
@@ -86,9 +95,11 @@ def load(
         If a value can't be used; the message says which, from where, and what would do.
     """
     cpus = cpu_count(root)
+    limit = memory_limit(environ, root)
     merged: dict[str, Any] = {
         "workers": cpus,
-        "memory": int(memory_limit(environ, root) * SHARE_OF_MEMORY),
+        "memory": int(limit * SHARE_OF_MEMORY),
+        "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
         "linger": NOTEBOOK_LINGER if _in_notebook(environ) else 0.0,
         "session": notebook_session(environ),
     }
@@ -111,6 +122,10 @@ def _bytes(value: Any) -> int:
     if size < 1 << 20:
         raise ValueError("the store needs at least 1 MiB")
     return size
+
+
+def _headroom(value: Any) -> int:
+    return 0 if str(value).strip() == "0" else parse_bytes(str(value))
 
 
 def _workers(value: Any) -> int:
@@ -149,6 +164,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "linger": _seconds,
     "session": _session,
     "pickle_debug": _switch,
+    "headroom": _headroom,
+    "reload": _switch,
 }
 
 
@@ -184,79 +201,6 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct or remove it.") from None
-
-
-# -- what the machine allows --------------------------------------------------------------------
-
-
-def cpu_count(root: Path = Path("/")) -> int:
-    """Processors this process may use: affinity and cgroup quota (v2, then v1), at least 1."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota: float | None = None
-    for directory in _cgroups(root, "cpu"):
-        fields = _text(directory / "cpu.max").split()
-        if len(fields) == 2 and fields[0] != "max":
-            quota = min(quota or 1e9, int(fields[0]) / int(fields[1]))
-        limit, period = (
-            _number(directory / "cpu.cfs_quota_us"),
-            _number(directory / "cpu.cfs_period_us"),
-        )
-        if limit and period and limit > 0:
-            quota = min(quota or 1e9, limit / period)
-    return max(1, min(count or 1, round(quota) if quota is not None else 1 << 20))
-
-
-def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> int:
-    """Bytes of memory there are for us: the least of RAM, cgroup limits and ``MEM_LIMIT``.
-
-    JupyterHub (and so Binder) sets ``MEM_LIMIT``.
-    """
-    limits = []
-    match = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
-    if match:
-        limits.append(int(match[1]) * 1024)
-    for directory in _cgroups(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            limit = _number(directory / name)
-            if limit is not None and 0 < limit < UNLIMITED:
-                limits.append(limit)
-    try:
-        limits.append(parse_bytes(environ.get("MEM_LIMIT", "")))
-    except ValueError:
-        pass
-    return min(limits, default=4 << 30)
-
-
-def _cgroups(root: Path, controller: str) -> list[Path]:
-    """Directories of this process's cgroup for a controller and of all its parents, v1 and v2."""
-    found = []
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            base = root / "sys/fs/cgroup"
-        elif controller in controllers.split(","):
-            base = root / "sys/fs/cgroup" / controllers
-            if not base.is_dir():
-                base = root / "sys/fs/cgroup" / controller
-        else:
-            continue
-        parts = [p for p in path.split("/") if p not in ("", "..")]
-        found += [base.joinpath(*parts[:i]) for i in range(len(parts) + 1)]
-    return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(_text(path))
-    except ValueError:
-        return None
 
 
 # -- who we are -----------------------------------------------------------------------------------

@@ -65,11 +65,11 @@ class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room, and the message lists what holds it."""
 
 
-class UnknownObjectError(WorkbenchError, LookupError):
-    """The session has no such object (any more)."""
+class ObjectLostError(WorkbenchError, LookupError):
+    """The session has no such object (any more), or its bytes are gone."""
 
 
-class ObjectFreedError(UnknownObjectError):
+class ObjectFreedError(ObjectLostError):
     """The object was freed by ``free`` while refs to it were still held."""
 
 
@@ -83,6 +83,10 @@ class GetTimeoutError(WorkbenchError, TimeoutError):
 
 class WorkerCrashedError(WorkbenchError):
     """The worker process died while it ran the task."""
+
+
+class OutOfMemoryError(WorkerCrashedError, MemoryError):
+    """The worker was ended because memory ran short; the message says who used how much."""
 
 
 class TaskError(WorkbenchError):
@@ -207,3 +211,7 @@ class ActorExit(BaseException):
 
 class TaskCancelledError(WorkbenchError):
     """The task was cancelled before it finished."""
+
+
+class TaskTimeoutError(TaskCancelledError, TimeoutError):
+    """The task ran for longer than its ``timeout``, and was stopped."""

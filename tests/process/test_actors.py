@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -406,7 +407,8 @@ def test_cancelling_a_call_leaves_the_actor(session: Engine, gate: Gate) -> None
         wb.cancel(running)
         if concurrency == 2:
             wb.get(actor.add.remote(0))  # by now the worker knows
-            visitor.let_on()  # a thread hears of it at its next step
+            with contextlib.suppress(BrokenPipeError):  # it has heard of it before it waited
+                visitor.let_on()  # a thread hears of it at its next step
         with pytest.raises(TaskCancelledError):
             wb.get(running)
         wb.get(queued)

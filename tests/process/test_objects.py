@@ -23,10 +23,10 @@ from workbench.errors import (
     ForeignRefError,
     GetTimeoutError,
     ObjectFreedError,
+    ObjectLostError,
     SerializationError,
     SessionError,
     TaskError,
-    UnknownObjectError,
 )
 
 READ_ONLY = "r--s /memfd:workbench"
@@ -314,9 +314,9 @@ def test_a_ref_to_what_is_gone(session: Engine) -> None:
     del ref
     session.snapshot()
     stale = session.adopt(gone)
-    with pytest.raises(UnknownObjectError, match="no such object"):
+    with pytest.raises(ObjectLostError, match="no such object"):
         wb.get(stale)
-    with pytest.raises(UnknownObjectError):
+    with pytest.raises(ObjectLostError):
         wb.get(wb.remote(lambda value: value).remote(stale))
     assert wb.get(wb.put("goes on")) == "goes on"
 

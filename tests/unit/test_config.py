@@ -44,7 +44,7 @@ MEMORY = [
 def test_memory_is_the_least_of_all_limits(
     tmp_path: Path, files: dict[str, str], environ: dict[str, str], limit: int
 ) -> None:
-    assert config.memory_limit(environ, machine(tmp_path, files)) == limit
+    assert machine.memory_limit(environ, machine(tmp_path, files)) == limit
 
 
 QUOTAS = [
@@ -66,7 +66,7 @@ def test_processors_are_what_quota_and_affinity_allow(
     tmp_path: Path, files: dict[str, str], count: int | None
 ) -> None:
     allowed = len(os.sched_getaffinity(0))
-    assert config.cpu_count(machine(tmp_path, files)) == (count or allowed)
+    assert machine.cpu_count(machine(tmp_path, files)) == (count or allowed)
 
 
 def test_the_store_takes_its_share(tmp_path: Path) -> None:

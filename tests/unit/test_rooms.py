@@ -15,7 +15,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
-NEUTRAL = {"errors", "units", "config", "ref", "current", "polling"}
+NEUTRAL = {"errors", "units", "config", "ref", "streams", "current", "polling"}
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
 PURE = {"errors", "units"}
@@ -35,7 +35,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy"},
     ),
     "server": (
-        PURE | {"polling", "core", "wire", "memory.segment"},
+        PURE | {"polling", "machine", "core", "wire", "memory.segment"},
         {"msgspec"},
     ),
     "worker": (
@@ -55,12 +55,18 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython"},
     ),
     # top-level modules
-    "api": (NEUTRAL | {"core.snapshot", "engines", "actors", "readonly", "serialization"}, set()),
-    "actors": ({"api", "engines.base", "ref"}, set()),
+    "api": (
+        NEUTRAL | {"core.snapshot", "engines", "actors", "options", "readonly", "serialization"},
+        set(),
+    ),
+    "actors": ({"api", "engines.base", "options", "ref"}, set()),
+    "options": ({"engines.base"}, set()),
+    "streams": ({"engines.base", "ref"}, set()),
     "readonly": ({"current", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
-    "config": (PURE, {"platformdirs"}),
+    "config": (PURE | {"machine"}, {"platformdirs"}),
+    "machine": (PURE, set()),
     "ref": ({"current", "errors", "engines.base"}, set()),
     "current": ({"engines.base"}, set()),
     "polling": (set(), set()),

@@ -11,7 +11,7 @@ import secrets
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -25,12 +25,22 @@ from workbench.client.running import Running
 from workbench.client.shield import shield
 from workbench.client.sites import call_site, name_of
 from workbench.client.store import Claims, LocalStore
+from workbench.client.streams import Streams
 from workbench.client.tasks import SLOTTED, argument_names, pack_arguments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import ActorOptions, Exported, OutputSink, Shown, TaskOptions
+from workbench.engines.base import (
+    STREAMING,
+    ActorOptions,
+    Exported,
+    OutputSink,
+    Shown,
+    Submitted,
+    TaskOptions,
+    Waitable,
+)
 from workbench.errors import (
     ForeignRefError,
     GetTimeoutError,
@@ -42,6 +52,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
+from workbench.streams import ObjectRefGenerator
 from workbench.units import human_bytes
 from workbench.wire.streams import Parcel
 
@@ -59,6 +70,12 @@ MOST_SHOWN = 32 << 20
 
 TEXT = 1 << 20
 """Bytes of text, about, that neighbouring pieces are joined up to."""
+
+UNLIMITED = 1 << 62
+"""Retries: as many as it takes."""
+
+MOST_TERMS = 1000
+"""Different options of tasks remembered as they are sent."""
 
 _AWAITED = object()
 """Stands where an answer will be."""
@@ -103,6 +120,8 @@ class Client:
         self.work = Running()  # in a worker: its tasks
         self.on_stop: Callable[[int], None] | None = None
         self.on_run: Callable[[do.Run], None] | None = None
+        self.on_took: Callable[[int, int], None] | None = None
+        self.on_refresh: Callable[[], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
         self.on_forget: Callable[[int], None] | None = None
         self.on_end: Callable[[str], None] | None = None
@@ -123,8 +142,13 @@ class Client:
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self._store, self._known_capacity, self._check_ref, side, debug)
         self.objects = Objects(self.connection, self._handles, self._store, self.marshal)
+        self.streams = Streams(self.connection, self._handles, self.objects)
+        self._terms: dict[TaskOptions, ev.Terms] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
-            do.Ready: self.objects.ready,
+            do.Ready: self._ready,
+            do.Item: self.streams.item,
+            ev.Took: lambda m: self.on_took and self.on_took(m.task, m.count),
+            ev.Refresh: lambda m: self.on_refresh and self.on_refresh(),
             do.Run: self._run,
             do.Release: self._store.released,
             do.Trim: self._store.trim,
@@ -203,22 +227,29 @@ class Client:
         return [self.objects.load(id, copy) for id in ids]
 
     def wait(
-        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None
-    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
+    ) -> tuple[list[Waitable], list[Waitable]]:
         """See `Engine.wait`."""
-        self._check_refs(refs)
+        streams = {ref.id: ref for ref in refs if isinstance(ref, ObjectRefGenerator)}
+        self._check_refs([ref for ref in refs if isinstance(ref, ObjectRef)])
         values = self.objects.values
         self.objects.request(ref.id for ref in refs)
-        pending = [ref.id for ref in refs if ref.id not in values]
+        has_item = {id: self.streams.ready(stream) for id, stream in streams.items()}
+
+        def still_pending(ids: Iterable[int]) -> list[int]:
+            return [i for i in ids if i not in values and not (i in has_item and has_item[i]())]
+
+        pending = still_pending(ref.id for ref in refs)
         enough = len(refs) - num_returns
 
         def done() -> bool:
             nonlocal pending
-            pending = [id for id in pending if id not in values]
+            pending = still_pending(pending)
             return len(pending) <= enough
 
         self._wait(done, timeout)
-        ready = [ref for ref in refs if ref.id in values][:num_returns]
+        missing = set(still_pending(pending))
+        ready = [ref for ref in refs if ref.id not in missing][:num_returns]
         chosen = {ref.id for ref in ready}
         return ready, [ref for ref in refs if ref.id not in chosen]
 
@@ -336,7 +367,7 @@ class Client:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         options: TaskOptions,
-    ) -> list[ObjectRef]:
+    ) -> Submitted:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
@@ -350,7 +381,7 @@ class Client:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         options: TaskOptions,
-    ) -> list[ObjectRef]:
+    ) -> Submitted:
         """See `Engine.call`."""
         self._check_refs([actor])
         return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
@@ -364,23 +395,82 @@ class Client:
         name: str,
         actor: int = 0,
         method: str = "",
-    ) -> list[ObjectRef]:
+    ) -> Submitted:
+        terms = None if options.is_usual else self._terms_of(options)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
-        returns = options.num_returns
+        given = options.num_returns
+        returns = given if isinstance(given, int) else 1
+        retries = UNLIMITED if options.max_retries < 0 else options.max_retries
         ids = [next(self._ids)] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
         del ids[returns:]
         self.objects.expect(ids)
         refs = [self._handles.new(id) for id in ids]
+        stream = self.streams.new(refs[0], options.max_ahead) if given == STREAMING else None
         self.connection.send(
             ev.Submit(
                 task, function, payload, deps, contains, returns, name, self.origin(),
-                options.max_retries, actor, method,
+                retries, actor, method, terms,
             )
         )  # fmt: skip
         del packed  # the Submit that needs the arguments is before their Drop in the queue
-        return refs
+        return stream or (refs[0] if given == 1 else refs or None)
+
+    def _terms_of(self, options: TaskOptions) -> ev.Terms:
+        """What they ask for, as it is sent."""
+        terms = self._terms.get(options)
+        if terms is None:
+            self.wait_welcome()
+            if options.num_cpus > self.workers:
+                raise ValueError(
+                    f"num_cpus={options.num_cpus:g}, and session {self.session!r} has "
+                    f"{self.workers}. Ask for less, or start it with `init(workers=...)`."
+                )
+            if len(self._terms) >= MOST_TERMS:
+                self._terms.clear()
+            types = options.retry_exceptions
+            terms = self._terms[options] = ev.Terms(
+                round(options.num_cpus * ev.USUAL.cpus),
+                options.timeout,
+                self.marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
+                options.max_ahead if options.num_returns == STREAMING else 0,
+            )
+        return terms
+
+    # -- streams ------------------------------------------------------------------------------
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """See `Engine.wait_for_item`."""
+        self._check_refs([stream.completed()])
+        self._wait(self.streams.ready(stream), None)
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """See `Engine.next_item`."""
+        self._check_refs([stream.completed()])
+        return self.streams.next(stream)
+
+    def took(self, stream: ObjectRefGenerator, count: int) -> None:
+        """See `Engine.took`."""
+        self.streams.took(stream, count)
+
+    def hand_out(self, run: do.Run, item: Any) -> None:
+        """In a worker: give the next item of the running stream to its reader."""
+        claims: Claims = []
+        try:
+            encoded = self.marshal.encode(item, claims, lambda: {f"an item of {run.name}": item})
+            about = encoded.about_large(item, f"item of {run.name}")
+            id = next(self._ids)
+            with shield():
+                self.connection.send(ev.Yielded(run.task, id, encoded.stored, about))
+                claims.clear()  # the server's business now
+        except BaseException:
+            self._store.give_back(claims)
+            raise
+
+    def refresh(self) -> None:
+        """See `Engine.refresh`."""
+        self.connection.post(ev.Refresh())
 
     def create(
         self,
@@ -590,6 +680,11 @@ class Client:
 
     # -- what the server says: the reading thread -------------------------------------------------
 
+    def _ready(self, message: do.Ready) -> None:
+        self.objects.ready(message)
+        if self.streams.is_awaited:
+            self.streams.stir(message.object)
+
     def _handle(self, message: Any) -> None:
         if type(message) is Parcel:
             self._store.shared(message.message, *message.fds)
@@ -638,6 +733,7 @@ class Client:
     def _ended(self, reason: str) -> None:
         """The connection is gone, or we leave: nothing pending will ever come."""
         self.objects.end(reason)
+        self.streams.close()
         if self.on_end is not None:
             self.on_end(reason)
 

@@ -6,8 +6,10 @@ from workbench import errors
 
 _TYPES: dict[str, type[errors.WorkbenchError]] = {
     "freed": errors.ObjectFreedError,
-    "unknown": errors.UnknownObjectError,
+    "unknown": errors.ObjectLostError,
     "crashed": errors.WorkerCrashedError,
+    "memory": errors.OutOfMemoryError,
+    "timeout": errors.TaskTimeoutError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
 }

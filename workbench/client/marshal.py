@@ -43,6 +43,10 @@ class Encoded(NamedTuple):
             done.seconds, self.copy_seconds, site,
         )  # fmt: skip
 
+    def about_large(self, value: Any, site: str) -> ev.About | None:
+        """The same, for what takes room in the store; None for what doesn't."""
+        return self.about(codec.describe(value), site) if self.stored.segment else None
+
 
 class Marshal:
     """See the module.

@@ -102,6 +102,8 @@ class Actor:
                 yield worker, self.birth
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:
+            if self.ready[0].terms.timeout and len(worker.sent) >= self.concurrency:
+                return  # its time would run before it does
             yield worker, self.ready.popleft()
 
     def check(self) -> None:

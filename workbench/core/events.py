@@ -169,6 +169,24 @@ class Trimmed(Event, tag=14):
 # -- tasks ---------------------------------------------------------------------------------
 
 
+class Terms(Event):
+    """What a task asks for beyond the usual.
+
+    ``cpus`` are thousandths of a processor that it needs while it runs. ``timeout``: how long it
+    may run, 0: as long as it likes. ``retry_on`` is opaque: after which exceptions its worker
+    asks for another try. ``ahead`` is 0 unless the task is a stream: then by how many items it
+    may be ahead of its reader, and its one result says how many there were.
+    """
+
+    cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
+    timeout: Seconds = 0.0
+    retry_on: bytes = b""
+    ahead: Natural = 0
+
+
+USUAL = Terms()
+
+
 class Submit(Event, tag=15):
     """Run ``function`` (an object) on a worker, or ``method`` on the actor of that id.
 
@@ -189,18 +207,21 @@ class Submit(Event, tag=15):
     retries: Natural = 0
     actor: int = 0
     method: str = ""
+    terms: Terms | None = None
 
 
 class Done(Event, tag=16):
     """The task ended; one value per result. ``seconds`` is how long the function ran.
 
     ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
+    ``again``: it failed in a way after which it may be tried again.
     """
 
     task: int
     values: tuple[Value, ...]
     seconds: Seconds
     abouts: tuple[About | None, ...] = ()
+    again: bool = False
 
 
 class Output(Event, tag=17):
@@ -297,10 +318,30 @@ class Cancel(Event, tag=28):
     recursive: bool = True
 
 
+class Yielded(Event, tag=29):
+    """The next item of a stream: an object of the worker's own, for the stream's reader."""
+
+    task: int
+    object: int
+    value: Value
+    about: About | None = None
+
+
+class Took(Event, tag=30):
+    """The reader of a stream took ``count`` more items; forwarded to who makes them."""
+
+    task: int
+    count: Natural
+
+
+class Refresh(Event, tag=31):
+    """Source files may have changed: forwarded to all workers, who look before their next task."""
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
-    | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel
+    | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
 )  # fmt: skip
 """What a client may send."""
 
@@ -329,6 +370,15 @@ class WorkerExited(Event, tag=103):
     worker: int
     status: int
     stderr: str = ""
+
+
+class Measured(Event, tag=105):
+    """The answer to Measure. Bytes: what is ``available`` before the machine, or our container,
+    runs out; the ``total``; and what each worker's process has to itself."""
+
+    available: int
+    total: int
+    workers: tuple[tuple[int, int], ...]
 
 
 class Tick(Event, tag=104):

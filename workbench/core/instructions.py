@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import Event, Output, Value
+from workbench.core.events import Event, Output, Refresh, Terms, Took, Value
 from workbench.core.snapshot import Snapshot
 
 
@@ -51,6 +51,7 @@ class Run(Instruction, tag=5):
     ``values`` holds one Value per dep, then the function's if it is new.
 
     A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
+    Of a stream that is made again, ``made`` items were made before; its reader took ``taken``.
     """
 
     task: int
@@ -62,6 +63,9 @@ class Run(Instruction, tag=5):
     name: str
     origin: int
     method: str = ""
+    terms: Terms | None = None
+    made: int = 0
+    taken: int = 0
 
 
 class Recall(Instruction, tag=6):
@@ -120,11 +124,19 @@ class Stop(Instruction, tag=14):
     task: int
 
 
+class Item(Instruction, tag=15):
+    """The next item of a stream that the client reads; carries one hold on ``object``."""
+
+    task: int
+    object: int
+    value: Value
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Output
+    | Answer | Registered | Stop | Item | Output | Took | Refresh
 )  # fmt: skip
-"""What the server may send. Output is forwarded as it came."""
+"""What the server may send. Output, Took and Refresh are forwarded as they came."""
 
 
 # -- for the server's own loop ---------------------------------------------------------------
@@ -169,8 +181,12 @@ class Discard(Instruction, tag=105):
     segment: int
 
 
+class Measure(Instruction, tag=107):
+    """Find out how much memory is left, and who has it; answered by Measured."""
+
+
 class Exit(Instruction, tag=106):
     """The session is over."""
 
 
-Anything = Send | Hangup | Fork | Kill | Punch | Discard | Exit
+Anything = Send | Hangup | Fork | Kill | Punch | Discard | Measure | Exit

@@ -112,7 +112,8 @@ class Lives:
             self._work.fail(task, ev.refusal("actor", text))
         if self.schedule.actors.get(actor.id) is actor:  # else those were its last calls
             actor.put_back(again)
-            self.schedule.tasks[actor.id] = actor.birth
+            self._work.stop_stopped(again)
+            self.schedule.add(actor.birth)
             self._hire(actor)
 
     def dismiss(self, client: Client, event: ev.Dismiss) -> None:

@@ -6,13 +6,16 @@ import signal
 from collections.abc import Iterator
 
 from workbench.core.actors import Actor
-from workbench.core.schedule import Schedule, Worker
+from workbench.core.schedule import ONE, Schedule, Worker
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
 
 MOST = 512
 """Workers at any time. Past that, tasks that wait for tasks wait for ever; it ends fork bombs."""
+
+LIGHT = 32
+"""Workers beyond the usual number, at most, for tasks that need less than a processor each."""
 
 STILLBORN = 3
 """After so many workers in a row that died before their Hello, no more are made."""
@@ -51,14 +54,29 @@ class Pool:
 
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
+        schedule = self._schedule
+        if schedule.queue and schedule.queue.first.cpus < ONE:
+            yield from self._wanted_for_light()
         if self.at_rest:
             return
-        schedule = self._schedule
-        while schedule.working < self.target and not self.broken and len(schedule.workers) < MOST:
+        while schedule.working < self.target and self._may_hire:
             if schedule.pooled >= self.target and not schedule.queue:
                 return  # slots are lent, but there is nothing to run in them
             yield self.hire()
         self.at_rest = schedule.working == self.target
+
+    def _wanted_for_light(self) -> Iterator[int]:
+        """Tasks that need little run several to a processor: each needs a worker all the same."""
+        schedule = self._schedule
+        free = schedule.pooled - sum(1 for w in schedule.pool.values() if not w.idle)
+        for _ in range(schedule.startable(LIGHT) - free):
+            if schedule.working < self.target + LIGHT and self._may_hire:
+                self.at_rest = False
+                yield self.hire()
+
+    @property
+    def _may_hire(self) -> bool:
+        return not self.broken and len(self._schedule.workers) < MOST
 
     def hire(self, actor: Actor | None = None) -> int:
         """The number of one more worker to fork, which will be this actor's."""
@@ -88,12 +106,14 @@ class Pool:
         """Its task waits for others: its slot is free."""
         worker.blocked += 1
         self.at_rest = False
+        self._schedule.note(worker)
 
     def unblock(self, worker: Worker) -> None:
         """One of its waits is over."""
         if worker.blocked:
             worker.blocked -= 1
             self.at_rest = False
+            self._schedule.note(worker)
 
     def forked(self, number: int, pid: int) -> None:
         """The process exists."""
@@ -107,7 +127,7 @@ class Pool:
         if worker is None:
             return None, ""
         self.at_rest = False
-        crash = f"Worker {number} (pid {worker.pid}) {_fate(status)}"
+        crash = f"Worker {number} (pid {worker.pid}) {worker.verdict or _fate(status)}"
         if worker.client is None:
             self.stillborn += 1 if status == -signal.SIGKILL else KILLS
             self.last_words = crash

@@ -3,15 +3,19 @@
 Short tasks are sent to a worker in batches, so that it never waits for the next one; a task whose
 function isn't known to be short is sent only to a worker with nothing else to do, so that nobody
 queues behind it. Whatever was sent too early is recalled as soon as a worker is idle.
+
+The queue's first task is always the next: one that needs many processors waits until they are
+free, and nobody overtakes it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from workbench.core.actors import Actor
-from workbench.core.events import Submit
+from workbench.core.events import USUAL, Submit, Terms, Value
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -22,6 +26,9 @@ BATCH_TASKS = 128
 RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
 
+ONE = USUAL.cpus
+"""One processor, in the unit of `Terms.cpus`."""
+
 
 class Task:
     """One task. ``missing`` counts the dependencies that aren't ready."""
@@ -30,7 +37,9 @@ class Task:
         "actor",
         "attempts",
         "audience",
-        "cancelled",
+        "children",
+        "cpus",
+        "made",
         "missing",
         "owner",
         "parent",
@@ -38,6 +47,8 @@ class Task:
         "queued",
         "seconds",
         "submit",
+        "taken",
+        "verdict",
         "worker",
     )
 
@@ -48,14 +59,23 @@ class Task:
         self.owner = owner
         self.audience = audience  # the client that sees its output: a task's own isn't its worker
         self.parent = parent  # the task that submitted it
+        self.children: dict[int, Task] | None = None  # those it has submitted that aren't done
         self.actor: Actor | None = None  # whose call it is, or whose birth
-        self.cancelled = False  # whoever runs it has been told to stop
+        self.cpus = ONE if submit.terms is None else submit.terms.cpus
+        self.verdict: Value | None = None  # it was told to stop; what its results are then
+        self.made = 0  # items, if it is a stream
+        self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.missing = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent
         self.queued = False
         self.worker: Worker | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """What it asks for."""
+        return self.submit.terms or USUAL
 
     @property
     def results(self) -> range:
@@ -67,7 +87,8 @@ class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
 
     __slots__ = (
-        "actor", "blocked", "client", "load", "number", "pid", "recalled", "sent", "since",
+        "actor", "alone", "blocked", "client", "cpus", "load", "number", "pid", "recalled",
+        "sent", "since", "used", "verdict",
     )  # fmt: skip
 
     def __init__(self, number: int, actor: Actor | None = None) -> None:
@@ -77,9 +98,13 @@ class Worker:
         self.client: int | None = None  # None until its Hello
         self.sent: dict[int, Task] = {}  # in order; the first one runs
         self.load = 0.0  # expected seconds of what was sent
+        self.cpus = ONE  # what each of those needs
+        self.used = 0  # what is counted for it in `Schedule.used`
         self.blocked = 0  # its task waits for others (nested waits count)
         self.recalled = False  # a GaveBack is due
-        self.since = 0.0  # idle since this time
+        self.since = 0.0  # idle, or busy, since this time
+        self.verdict = ""  # why we killed it: a clause
+        self.alone = False  # nobody else worked then
 
     @property
     def idle(self) -> bool:
@@ -89,17 +114,76 @@ class Worker:
         )
 
 
-class Schedule:
-    """All tasks that aren't done, and all workers."""
+class Queue:
+    """Tasks whose dependencies are all ready, in order. Any of them may leave, for ever."""
 
     def __init__(self) -> None:
+        self._tasks: deque[Task] = deque()  # those not `queued` have left
+        self._left = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks) - self._left
+
+    def __iter__(self) -> Iterator[Task]:
+        return (task for task in self._tasks if task.queued)
+
+    @property
+    def first(self) -> Task:
+        """The next one; there must be one."""
+        tasks = self._tasks
+        while not tasks[0].queued:
+            tasks.popleft()
+            self._left -= 1
+        return tasks[0]
+
+    def append(self, task: Task) -> None:
+        """The last one from now on."""
+        task.queued = True
+        self._tasks.append(task)
+
+    def push(self, task: Task) -> None:
+        """The first one from now on."""
+        task.queued = True
+        self._tasks.appendleft(task)
+
+    def pop(self) -> Task:
+        """Takes out the first."""
+        task = self.first
+        self._tasks.popleft()
+        task.queued = False
+        return task
+
+    def remove(self, task: Task) -> None:
+        """It will never come back. Its place goes when as many are void as not."""
+        task.queued = False
+        self._left += 1
+        if self._left > len(self):
+            self._tasks = deque(self)
+            self._left = 0
+
+
+class Schedule:
+    """All tasks that aren't done, and all workers.
+
+    Parameters
+    ----------
+    processors : int
+        What the pool's tasks may use at a time.
+    """
+
+    def __init__(self, processors: int) -> None:
+        self.cpus = processors * ONE
+        self.used = 0  # of those, by the pool's workers that are busy and don't wait
         self.tasks: dict[int, Task] = {}
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
+        self.idle: dict[int, Worker] = {}  # by number; the last one was busy last
         self.actors: dict[int, Actor] = {}
+        self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._stirred: dict[int, Actor] = {}  # may have calls to send
-        self.queue: deque[Task] = deque()  # all dependencies ready
+        self._batched: dict[int, Worker] = {}  # by number: those with tasks queued behind one
+        self.queue = Queue()
         self._seconds: dict[int, float] = {}  # function id → expected seconds
 
     # -- tasks --------------------------------------------------------------------------------
@@ -118,13 +202,18 @@ class Schedule:
     def add(self, task: Task) -> None:
         """A new task; in the queue at once unless it waits for something."""
         self.tasks[task.submit.task] = task
+        task.cpus = min(task.cpus, self.cpus)
+        if task.parent is not None:
+            if task.parent.children is None:
+                task.parent.children = {}
+            task.parent.children[task.submit.task] = task
         actor = task.actor
         if actor is not None:
             if task is not actor.birth:
                 actor.add(task)
             self.stir(actor)
         elif not task.missing:
-            self._enqueue(task)
+            self.queue.append(task)
 
     def supplied(self, task: Task) -> None:
         """One dependency of the task is ready."""
@@ -135,7 +224,7 @@ class Schedule:
                 actor.advance(task.owner)
                 self.stir(actor)
             elif not task.missing:
-                self._enqueue(task)
+                self.queue.append(task)
 
     def stir(self, actor: Actor) -> None:
         """It may have calls to send."""
@@ -144,6 +233,8 @@ class Schedule:
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
         del self.tasks[task.submit.task]
+        if task.parent is not None and task.parent.children:
+            task.parent.children.pop(task.submit.task, None)
         worker = task.worker
         actor = task.actor
         if worker is not None:
@@ -163,22 +254,41 @@ class Schedule:
         for task in reversed([task for task in tasks if not task.submit.actor]):
             if task.worker is not None:
                 self._unsend(task.worker, task)
-            task.queued = True
-            self.queue.appendleft(task)
+            self.queue.push(task)
+
+    def recover(self, task: Task, actor: Actor) -> None:
+        """A call to be sent again, before all that wait."""
+        if task.worker is not None:
+            self._unsend(task.worker, task)
+        actor.put_back([task])
+        self.stir(actor)
 
     def forget_function(self, id: int) -> None:
         """The function's object is gone."""
         self._seconds.pop(id, None)
 
-    def _enqueue(self, task: Task) -> None:
-        task.queued = True
-        self.queue.append(task)
-
-    @staticmethod
-    def _unsend(worker: Worker, task: Task) -> None:
+    def _unsend(self, worker: Worker, task: Task) -> None:
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
         task.worker = None
+        if self.limits:
+            self.limits.pop(task, None)
+        self.note(worker)
+
+    def note(self, worker: Worker) -> None:
+        """What it does has changed: count again what it uses, and whether it is idle."""
+        if worker.actor is None:
+            used = worker.cpus if worker.sent and not worker.blocked else 0
+            self.used += used - worker.used
+            worker.used = used
+            if worker.idle:
+                self.idle[worker.number] = worker
+            else:
+                self.idle.pop(worker.number, None)
+            if len(worker.sent) > 1:
+                self._batched[worker.number] = worker
+            else:
+                self._batched.pop(worker.number, None)
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -199,6 +309,7 @@ class Schedule:
         self.by_client[client] = worker
         if worker.actor is None:
             self.pool[client] = worker
+            self.note(worker)
         else:
             self.stir(worker.actor)
         return worker
@@ -210,9 +321,11 @@ class Schedule:
             self.disconnected(worker.client)
         if worker.actor is not None and worker.actor.worker is worker:
             worker.actor.worker = None
+        worker.client = None
         tasks = list(worker.sent.values())
         for task in tasks:
             self._unsend(worker, task)
+        self.note(worker)
         return tasks
 
     def disconnected(self, client: int) -> Worker | None:
@@ -237,44 +350,70 @@ class Schedule:
 
     # -- decisions ----------------------------------------------------------------------------
 
-    def assign(self) -> Iterator[tuple[Worker, Task]]:
+    def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
         """Sends queued tasks to workers; yields each pair."""
         if self._stirred:
-            yield from self._assign_to_actors()
-        if not self.queue:
+            yield from self._assign_to_actors(now)
+        queue = self.queue
+        while queue and self.idle and self.has_room:  # first, one for each who has nothing
+            worker = next(reversed(self.idle.values()))
+            yield worker, self._send(worker, now)
+        if not queue or self._expected(queue.first) > BATCH_SECONDS:
             return
-        for worker in self.pool.values():  # first, one for each who has nothing
-            if worker.idle and self.queue:
-                yield worker, self._send(worker)
-        room = [w for w in self.pool.values() if not w.blocked]
+        room = [w for w in self.pool.values() if w.sent and not w.blocked and w.cpus == ONE]
         while room := [w for w in room if self._fits(w)]:  # then in turn, if it is short
-            share = min(max(len(self.queue) // len(room), 1), 16)
+            share = min(max(len(queue) // len(room), 1), 16)
             for worker in room:
                 for _ in range(share):
                     if not self._fits(worker):
                         break
-                    yield worker, self._send(worker)
+                    yield worker, self._send(worker, now)
 
-    def _assign_to_actors(self) -> Iterator[tuple[Worker, Task]]:
+    @property
+    def has_room(self) -> bool:
+        """Whether the processors that the next task needs are free."""
+        return self.used + self.queue.first.cpus <= self.cpus
+
+    def startable(self, most: int) -> int:
+        """How many of the next tasks could start now if there were workers enough."""
+        room, count = self.cpus - self.used, 0
+        for task in islice(self.queue, most):
+            room -= task.cpus
+            if room < 0:
+                break
+            count += 1
+        return count
+
+    def _assign_to_actors(self, now: float) -> Iterator[tuple[Worker, Task]]:
         stirred, self._stirred = self._stirred, {}
         for actor in stirred.values():
             for worker, task in actor.next():
-                self._note_sent(worker, task)
+                self._note_sent(worker, task, now)
                 yield worker, task
 
     def _fits(self, worker: Worker) -> bool:
         """Whether the next task in the queue is known to be short enough to wait there."""
         if not self.queue or len(worker.sent) >= BATCH_TASKS:
             return False
-        expected = self._seconds.get(self.queue[0].submit.function)
-        return expected is not None and worker.load + expected <= BATCH_SECONDS
+        return worker.load + self._expected(self.queue.first) <= BATCH_SECONDS
+
+    def _expected(self, task: Task) -> float:
+        """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
+
+        A task with a time limit must begin when it is sent; one that needs more or less than a
+        processor has a worker to itself.
+        """
+        terms = task.submit.terms
+        if terms is not None and (terms.timeout or terms.ahead or task.cpus != ONE):
+            return 2 * BATCH_SECONDS
+        return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
-        if self.queue or not any(w.idle for w in self.pool.values()):
+        if self.queue or not self.idle or self.used + ONE > self.cpus:
             return
-        victim = max(self.pool.values(), key=lambda w: len(w.sent), default=None)
-        if victim is not None and len(victim.sent) > 1 and not victim.recalled:
+        victim = max(self._batched.values(), key=lambda w: len(w.sent), default=None)
+        if victim is not None and not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
 
@@ -289,6 +428,7 @@ class Schedule:
         births = [
             id for id, actor in self.actors.items() if id in self.tasks and id not in sent
         ]
+        assert len(queued) == len(self.queue)
         assert sorted([*queued, *sent, *waiting, *calls, *births]) == sorted(self.tasks)
         for id, actor in self.actors.items():
             assert actor.id == id
@@ -296,28 +436,44 @@ class Schedule:
         for id, task in self.tasks.items():
             assert task.submit.task == id
             assert task.missing >= 0
-            assert task.queued == (task in self.queue)
+            assert task.queued == (id in queued)
+            assert task.parent is None or id in (task.parent.children or ())
             assert (task.worker is None) == (id not in sent)
         for number, worker in self.workers.items():
             assert worker.number == number
             assert worker.blocked >= 0
+            assert (worker in self.idle.values()) == worker.idle
+            assert (worker in self._batched.values()) == (
+                len(worker.sent) > 1 and worker.actor is None
+            )
             assert all(task.worker is worker for task in worker.sent.values())
             assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
             assert not worker.sent or worker.client is not None
+        assert self.idle.keys() <= self.workers.keys() >= self._batched.keys()
+        assert self.used == sum(
+            w.cpus for w in self.workers.values() if w.sent and not w.blocked and not w.actor
+        )
+        assert self.limits.keys() <= {
+            t for w in self.workers.values() for t in w.sent.values() if t.terms.timeout
+        }
         for client, worker in self.by_client.items():
             assert worker.client == client
             assert self.workers[worker.number] is worker
 
-    def _send(self, worker: Worker) -> Task:
-        task = self.queue.popleft()
-        task.queued = False
-        # An unknown function counts as long: nothing is queued behind it.
-        task.seconds = self._seconds.get(task.submit.function, BATCH_SECONDS * 2)
-        self._note_sent(worker, task)
+    def _send(self, worker: Worker, now: float) -> Task:
+        task = self.queue.pop()
+        task.seconds = self._expected(task)
+        worker.cpus = task.cpus
+        self._note_sent(worker, task, now)
         return task
 
-    @staticmethod
-    def _note_sent(worker: Worker, task: Task) -> None:
+    def _note_sent(self, worker: Worker, task: Task, now: float) -> None:
+        if not worker.sent:
+            worker.since = now
         task.worker = worker
         worker.sent[task.submit.task] = task
         worker.load += task.seconds
+        terms = task.submit.terms
+        if terms is not None and terms.timeout:
+            self.limits[task] = now + terms.timeout
+        self.note(worker)

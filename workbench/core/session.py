@@ -17,8 +17,10 @@ from workbench.core import instructions as do
 from workbench.core.budget import Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
 from workbench.core.pool import Pool
+from workbench.core.pressure import Pressure
 from workbench.core.report import holders_table, take_snapshot
 from workbench.core.schedule import Schedule
+from workbench.core.streams import Streams
 from workbench.core.work import Work
 
 ID_BITS = 32
@@ -54,13 +56,15 @@ class Session:
         How many workers shall have a slot at any time.
     capacity : int
         Bytes the store may hold.
+    headroom : int
+        Bytes of the machine's memory that shall stay free: before they are taken, a task is ended.
     """
 
-    def __init__(self, name: str, workers: int, capacity: int) -> None:
+    def __init__(self, name: str, workers: int, capacity: int, headroom: int = 0) -> None:
         self.name = name
         self.catalog = Catalog(self._released, self._unused)
         self.budget = Budget(capacity, lambda: self.catalog.inline_bytes)
-        self.schedule = Schedule()
+        self.schedule = Schedule(workers)
         self.pool = Pool(workers, self.schedule)
         self.clients: dict[int, Client] = {}
         self._out: list[do.Anything] = []
@@ -70,8 +74,11 @@ class Session:
         self._started = False
         self._releases: dict[int, list[tuple[int, int]]] = {}
         self.work = Work(self)
+        self.streams = Streams(self)
+        self.pressure = Pressure(self, headroom)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
         self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
+        self._unread: list[int] = []  # streams whose reader dropped them
         self._handlers: dict[type, Callable[[Client, Any], None]] = {
             ev.Bye: self._bye,
             ev.Opened: self._opened,
@@ -100,6 +107,9 @@ class Session:
             ev.Dismiss: self.work.lives.dismiss,
             ev.Leave: self.work.lives.leave,
             ev.Cancel: self.work.cancel,
+            ev.Yielded: self.streams.yielded,
+            ev.Took: self.streams.took,
+            ev.Refresh: self._refresh,
             ev.Left: self._left,
         }
 
@@ -131,10 +141,8 @@ class Session:
 
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens."""
-        spare = self.pool.deadline()
-        if spare is None or self._exit_at is None:
-            return self._exit_at if spare is None else spare
-        return min(self._exit_at, spare)
+        times = (self.pool.deadline(), self._exit_at, self.pressure.due, self.work.deadline())
+        return min((time for time in times if time is not None), default=None)
 
     def check(self) -> None:
         """Raise AssertionError unless the books agree. To be called between batches."""
@@ -143,10 +151,14 @@ class Session:
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
         schedule = self.schedule
+        if self._unread:
+            self._stop_unread()
+        if schedule.limits:
+            self.work.stop_overdue()
         if schedule.queue and self.pool.hopeless:
             self.work.give_up()
         if schedule.restless:
-            for worker, task in schedule.assign():
+            for worker, task in schedule.assign(self.now):
                 assert worker.client is not None
                 self.work.run(worker.client, task)
         if len(schedule.tasks) > 1:
@@ -159,7 +171,8 @@ class Session:
             self.send(client, do.Release(tuple(extents)))
         self._releases.clear()
         self._settle_memory()
-        if not self.pool.at_rest:
+        self.pressure.settle()
+        if schedule.queue or not self.pool.at_rest:
             for number in self.pool.wanted():
                 self._out.append(do.Fork(number))
             for worker in self.pool.surplus(self.now):
@@ -189,6 +202,8 @@ class Session:
                 self.pool.forked(worker, pid)
             case ev.WorkerExited():
                 self.work.worker_exited(event)
+            case ev.Measured():
+                self.pressure.measured(event)
             case ev.Tick() | ev.Left():
                 pass
             case _:
@@ -220,6 +235,7 @@ class Session:
             cached.discard(client.number)
         self.catalog.forget_client(client.number)
         self.work.abandon(list(self.schedule.tasks.values()))
+        self.streams.abandon(client.number)
         prefix = client.hello.prefix
         if not client.worker and any(s >> ID_BITS == prefix for s in self._serializers):
             self._orphaned[client.number] = prefix
@@ -388,12 +404,22 @@ class Session:
 
         What they made of it may hold views of its bytes, so they are asked before the release.
         """
+        if entry.id in self.schedule.tasks:
+            self._unread.append(entry.id)
         cached = self.work.functions.pop(entry.id, None)
         if cached is not None:
             self.schedule.forget_function(entry.id)
             for number in cached:
                 self.catalog.view(entry, number)  # until it has answered with Unview
                 self.send(number, do.Forget((entry.id,), unused=True))
+
+    def _stop_unread(self) -> None:
+        """Streams go on as long as somebody reads them; what other tasks do, they do to the end."""
+        unread, self._unread = self._unread, []
+        for id in unread:
+            task = self.schedule.tasks.get(id)
+            if task is not None and task.terms.ahead and task.verdict is None:
+                self.work.stop(task)
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
         """The catalog's word that nobody needs these bytes."""
@@ -429,6 +455,11 @@ class Session:
 
     def _trimmed(self, client: Client, event: ev.Trimmed) -> None:
         self.budget.trimmed(client.number, event.nbytes, event.answer)
+
+    def _refresh(self, client: Client, event: ev.Refresh) -> None:
+        """Before any task that is submitted after it."""
+        for number in self.schedule.by_client:
+            self.send(number, event)
 
     def _register(self, client: Client, event: ev.Register) -> None:
         """Workers learn of it before any task that is submitted after it."""

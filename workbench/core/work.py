@@ -12,10 +12,14 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import Entry, State
 from workbench.core.lives import Lives, last_words
-from workbench.core.schedule import Task
+from workbench.core.schedule import Task, Worker
 
 if TYPE_CHECKING:
     from workbench.core.session import Client, Session
+
+
+PATIENCE = 1.0
+"""Seconds for which a task that has overrun its time may go on once it was told to stop."""
 
 
 class Work:
@@ -126,6 +130,7 @@ class Work:
                 do.Run(
                     submit.task, submit.function, submit.args, submit.deps,
                     tuple(values), submit.returns, submit.name, submit.origin, submit.method,
+                    submit.terms, task.made, task.taken,
                 ),
             )
         )  # fmt: skip
@@ -141,6 +146,10 @@ class Work:
             return self._session.hang_up(client.number, "results it says too little of")
         if not self.budget.admits(client.number, event.values):
             return self._session.hang_up(client.number, "an extent that is not its own")
+        if event.again and task.verdict is None and task.attempts < task.submit.retries:
+            task.attempts += 1
+            self._again(worker, task)
+            return None
         self.schedule.finish(task, event.seconds)
         if not worker.sent:
             worker.since = self._session.now
@@ -148,9 +157,30 @@ class Work:
             self.lives.born(worker.actor, event.values[0])
             return None
         for id, value, about in zip(task.results, event.values, abouts, strict=True):
+            if task.verdict is not None and value.header.startswith(b"!cancelled"):
+                value = task.verdict  # it stopped because it was told to: this is why
             self.result(id, value, about)
         self.unpin(task)
         return None
+
+    def _again(self, worker: Worker, task: Task) -> None:
+        """It failed, and may be tried again: before all that wait."""
+        if worker.actor is not None:
+            self.schedule.recover(task, worker.actor)
+        else:
+            self._give_back([task])
+
+    def _give_back(self, tasks: list[Task]) -> None:
+        """Sent, but not run to the end: in the queue again, if they are still to run."""
+        self.schedule.give_back(tasks)
+        self.stop_stopped(tasks)
+        self.abandon([task for task in tasks if task in self.schedule])
+
+    def stop_stopped(self, tasks: list[Task]) -> None:
+        """Those that were told to stop won't be sent again."""
+        for task in tasks:
+            if task.verdict is not None:
+                self.fail(task, task.verdict)
 
     @staticmethod
     def _owed(task: Task) -> int:
@@ -223,24 +253,50 @@ class Work:
         """Somebody doesn't want an object any more."""
         task = self.schedule.maker(event.object)
         if task is not None:
-            self._stop(task, event.force, event.recursive)
+            self.stop(task, event.force, event.recursive)
 
-    def _stop(self, task: Task, force: bool, recursive: bool) -> None:
+    def deadline(self) -> float | None:
+        """When `stop_overdue` may have something to stop."""
+        return min(self.schedule.limits.values(), default=None)
+
+    def stop_overdue(self) -> None:
+        """Tasks that have run for too long are told to stop; who doesn't hear that is killed."""
+        now = self._session.now
+        for task in [task for task, end in self.schedule.limits.items() if end <= now]:
+            worker = task.worker
+            assert worker is not None
+            if task.verdict is None:
+                limit = f"{task.terms.timeout:g} s"
+                text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
+                self.stop(task, why=ev.refusal("timeout", text))
+                self.schedule.limits[task] = now + PATIENCE
+            else:
+                del self.schedule.limits[task]
+                if worker.actor is None:  # an actor would lose all it has
+                    self._session.instruct(do.Kill(worker.number))
+
+    def stop(
+        self,
+        task: Task,
+        force: bool = False,
+        recursive: bool = True,
+        why: ev.Value | None = None,
+    ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
-        tasks = self.schedule.tasks.values() if recursive else ()
-        children = [t for t in tasks if t.parent is task]
+        children = list(task.children.values()) if recursive and task.children else ()
         worker = task.worker
+        why = why or ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")
         if worker is None:
-            self.fail(task, _cancelled(task))
+            self.fail(task, why)
         elif worker.client is not None:
-            task.cancelled = True
+            task.verdict = why
             if force and worker.actor is None and task is next(iter(worker.sent.values())):
                 self._session.instruct(do.Kill(worker.number))
             else:
                 self._session.send(worker.client, do.Stop(task.submit.task))
         for child in children:
             if child in self.schedule:
-                self._stop(child, force, recursive)
+                self.stop(child, force, recursive)
 
     def gave_back(self, client: Client, event: ev.GaveBack) -> None:
         """A worker won't begin these."""
@@ -250,8 +306,7 @@ class Work:
         if event.asked:
             worker.recalled = False
         tasks = [worker.sent[id] for id in dict.fromkeys(event.tasks) if id in worker.sent]
-        self.schedule.give_back(tasks)
-        self.abandon(tasks)
+        self._give_back(tasks)
 
     def blocked(self, client: Client, event: ev.Blocked) -> None:
         """A worker's task waits for others."""
@@ -274,18 +329,11 @@ class Work:
         if worker.actor is not None:
             self.lives.lost(worker.actor, tasks, crash, last_words(event))
             return
-        if tasks and tasks[0].cancelled:
-            task = tasks.pop(0)
-            self.fail(task, _cancelled(task))
-        elif tasks:  # the first one was running; the others had not begun
-            first = tasks[0]
+        first = tasks[0] if tasks else None
+        if first is not None and first.verdict is None:  # it was running; the others had not begun
             first.attempts += 1
-            if first.attempts > first.submit.retries:
+            if first.attempts > first.submit.retries or worker.alone:
                 text = f"{crash} while it ran `{first.submit.name}`.{last_words(event)}"
-                self.fail(tasks.pop(0), ev.refusal("crashed", text))
-        self.schedule.give_back(tasks)
-        self.abandon(tasks)
-
-
-def _cancelled(task: Task) -> ev.Value:
-    return ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")
+                why = ev.refusal("memory" if worker.verdict else "crashed", text)
+                self.fail(tasks.pop(0), why)
+        self._give_back(tasks)

@@ -13,6 +13,13 @@ from typing import Any, NamedTuple, Protocol
 from workbench.core.events import About
 from workbench.core.snapshot import Snapshot
 from workbench.ref import ObjectRef
+from workbench.streams import ObjectRefGenerator
+
+Waitable = ObjectRef | ObjectRefGenerator
+"""What one can wait for; of a stream, the next item."""
+
+Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None
+"""For ``num_returns`` of 1, of more, of ``"streaming"``, and of 0."""
 
 OutputSink = Callable[[int, str, bytes], None]
 """Called with (origin, kind, data) for what tasks show; in any thread, so it must be quick.
@@ -23,13 +30,29 @@ OutputSink = Callable[[int, str, bytes], None]
 """
 
 
+STREAMING = "streaming"
+"""As ``num_returns``: as many as the task yields."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """What ``.options()`` sets."""
+    """What ``.options()`` sets; `remote` says what each means."""
 
-    num_returns: int = 1
+    num_returns: int | str = 1
     max_retries: int = 3
     name: str = ""
+    retry_exceptions: tuple[type[BaseException], ...] = ()
+    timeout: float = 0.0
+    num_cpus: float = 1.0
+    max_ahead: int = 16
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether a task with these asks for nothing but a processor."""
+        return (
+            self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
+            and self.num_returns != STREAMING
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +118,8 @@ class Engine(Protocol):
         ...
 
     def wait(
-        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None
-    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
+    ) -> tuple[list[Waitable], list[Waitable]]:
         """(ready, not ready) once ``num_returns`` are ready or time is up."""
         ...
 
@@ -106,8 +129,8 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         options: TaskOptions,
-    ) -> list[ObjectRef]:
-        """Run a function on the pool; one handle per result."""
+    ) -> Submitted:
+        """Run a function on the pool; a handle for its result, or what there is instead."""
         ...
 
     def create(
@@ -128,7 +151,7 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         options: TaskOptions,
-    ) -> list[ObjectRef]:
+    ) -> Submitted:
         """Run a method of an actor, after all that this process called before."""
         ...
 
@@ -142,6 +165,22 @@ class Engine(Protocol):
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
+        ...
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """Wait until the stream's next item is there, or there won't be one."""
+        ...
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """A future of that; None if it is so already."""
+        ...
+
+    def took(self, stream: ObjectRefGenerator, count: int) -> None:
+        """So many more items were taken: that many more may be made."""
+        ...
+
+    def refresh(self) -> None:
+        """Source files may have changed: workers shall look before their next task."""
         ...
 
     def free(self, refs: Sequence[ObjectRef]) -> None:

@@ -134,6 +134,8 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             capacity=config.memory,
             threads=config.threads,
             pickle_debug=config.pickle_debug,
+            headroom=config.headroom,
+            reload=config.reload,
             path=tuple(p or os.getcwd() for p in sys.path),
         )
         process = subprocess.Popen(

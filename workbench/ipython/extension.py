@@ -21,7 +21,7 @@ class Extension:
         self._router = self._magics.router
         self._bare_put = BarePut()
         self._hooks = {
-            "pre_run_cell": self._router.enter_cell,
+            "pre_run_cell": self._cell_begins,
             "post_run_cell": self._cell_ended,
         }
 
@@ -62,6 +62,17 @@ class Extension:
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)
         return shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
+
+    def _cell_begins(self, info: Any = None) -> None:
+        self._router.enter_cell(info)
+        engine = current.get()
+        if engine is not None and engine.ended is None and self._autoreloads():
+            engine.refresh()
+
+    def _autoreloads(self) -> bool:
+        """Whether `%autoreload` is on. Nobody but its private reloader knows."""
+        magics = self._shell.magics_manager.registry.get("AutoreloadMagics")
+        return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
     def _cell_ended(self, result: Any = None) -> None:
         self._magics.bindings.prune(self._shell.user_ns)

@@ -170,7 +170,8 @@ class WorkbenchMagics(Magics):
         outputs = names.assigned
         options = TaskOptions(num_returns=1 + len(outputs), name=f"cell [{number}]")
         call = (Cell(cell, filename, BODY, outputs),)
-        done, *refs = engine.submit(self._run_cell, call, captured, options)
+        submitted = engine.submit(self._run_cell, call, captured, options)
+        done, *refs = [submitted] if isinstance(submitted, ObjectRef) else submitted  # type: ignore[misc]
         variables = self.shell.user_ns
         variables.update(zip(outputs, refs, strict=True))
         if args.wait:

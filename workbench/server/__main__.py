@@ -29,7 +29,7 @@ def main() -> None:
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     listener = socket.socket(fileno=settings.listener)
     nursery = Nursery(settings)
-    session = Session(settings.session, settings.workers, settings.capacity)
+    session = Session(settings.session, settings.workers, settings.capacity, settings.headroom)
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
             Server(listener, session, nursery).run()

@@ -17,6 +17,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
+from workbench.machine import MemoryGauge
 from workbench.memory.segment import Descriptors, punch
 from workbench.polling import BriskPoll
 from workbench.server.nursery import Nursery
@@ -63,6 +64,7 @@ class Server:
         self._shared: set[int] = set()  # those that others than their writer have mapped
         self._dirty: set[Peer] = set()
         self._batch: list[tuple[int, ev.Event]] = []
+        self._gauge = MemoryGauge()
         self._over = False
 
     def run(self) -> None:
@@ -131,6 +133,10 @@ class Server:
                     self._shared.discard(segment)
                     punch(descriptors.writable, 0, descriptors.size)
                 descriptors.close()
+            case do.Measure():
+                pids = self._nursery.pids.items()
+                sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
+                self._batch.append((0, ev.Measured(*self._gauge.read(), sizes)))
             case do.Exit():
                 self._over = True
 

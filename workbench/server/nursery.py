@@ -34,7 +34,7 @@ class Nursery:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._alive: dict[int, int] = {}  # worker → its status, should the nursery die now
+        self.pids: dict[int, int] = {}  # of those that were asked for and live; 0: not yet forked
         self._start()
 
     def _start(self) -> None:
@@ -63,7 +63,7 @@ class Nursery:
     def send(self, instruction: Fork | Kill) -> None:
         """Tell it to fork, or to kill one of its own. If it died, a Fork starts another."""
         if isinstance(instruction, Fork):
-            self._alive[instruction.worker] = 1  # until it is forked
+            self.pids[instruction.worker] = 0
             if self.sock.fileno() < 0:
                 self._start()
         self._outbox.put(instruction)
@@ -85,13 +85,14 @@ class Nursery:
             events.append(messages.popleft())
         for event in events:
             if isinstance(event, WorkerForked):
-                self._alive[event.worker] = -signal.SIGKILL  # the kernel's doing
+                self.pids[event.worker] = event.pid
             else:
-                self._alive.pop(event.worker, None)
+                self.pids.pop(event.worker, None)
         if not more:
             self.close()
-            events += [WorkerExited(*each) for each in self._alive.items()]
-            self._alive.clear()
+            for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
+                events.append(WorkerExited(worker, -signal.SIGKILL if pid else 1))
+            self.pids.clear()
         return events
 
     def close(self) -> None:

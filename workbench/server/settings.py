@@ -11,7 +11,9 @@ class Settings(msgspec.Struct, frozen=True):
     ``listener`` is the inherited descriptor of the listening socket at ``address``; ``files``
     are removed at the end, in this order; ``path`` is the driver's ``sys.path``, so that workers
     import what the notebook can; ``threads`` is how many threads a worker's libraries may use;
-    ``pickle_debug`` has workers pickle slowly and say where something broke.
+    ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
+    many bytes of the machine's memory shall stay free. ``reload`` has workers look for edited
+    source files before each task.
     """
 
     session: str
@@ -23,3 +25,5 @@ class Settings(msgspec.Struct, frozen=True):
     threads: int
     path: tuple[str, ...]
     pickle_debug: bool = False
+    headroom: int = 0
+    reload: bool = False

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.client.store import Claims
@@ -23,6 +23,8 @@ from workbench.core import instructions as do
 from workbench.errors import ActorDiedError, ActorExit, WorkbenchError, task_error
 from workbench.serialization import codec
 from workbench.worker.host import Host
+from workbench.worker.reloading import Reloader
+from workbench.worker.streams import Outflow
 from workbench.worker.tracebacks import describe_error
 
 if TYPE_CHECKING:
@@ -39,9 +41,11 @@ Result = tuple[ev.Value, ev.About | None]
 Abouts = tuple[ev.About | None, ...]
 Results = tuple[tuple[ev.Value, ...], Abouts]
 
+_END = object()
 _STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
+_OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
 class Failed:
@@ -56,8 +60,9 @@ class Failed:
 class Executor:
     """Runs what the server sends to ``client``."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, reload: bool = False) -> None:
         self._client = client
+        self._reloader = Reloader(reload)
         self._queue: deque[do.Run] = deque()
         self._functions: dict[int, Callable[..., Any]] = {}
         self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
@@ -67,8 +72,12 @@ class Executor:
         self._stopping: set[int] = set()  # tasks that somebody cancelled
         self._signals = 0  # those we sent ourselves, and that haven't come
         self._interruptible = 0  # the task whose own code the main thread is in
+        self._outflows: dict[int, Outflow] = {}  # streams that are being made
+        self._taken: dict[int, int] = {}  # of those that aren't yet: a reader took what it had
         client.origin = self._origin
+        client.on_took = self._took
         client.on_run = self.add
+        client.on_refresh = self._reloader.refresh
         client.on_stop = self.stop
         client.on_recall = self.recall
         client.on_forget = self._forget
@@ -115,6 +124,13 @@ class Executor:
             self._client.connection.send(ev.GaveBack((run.task,)))
         else:
             self._queue.append(run)
+
+    def _took(self, task: int, count: int) -> None:
+        outflow = self._outflows.get(task)
+        if outflow is not None:
+            outflow.took(count)
+        else:
+            self._taken[task] = self._taken.get(task, 0) + count
 
     def take_all(self) -> list[do.Run]:
         """What is queued, for an actor that runs it on a loop of its own from now on."""
@@ -197,41 +213,95 @@ class Executor:
         """Run one task from its arguments to its Done."""
         with self._client.work.task(run):
             claims: Claims = []
+            again = False
             started = time.perf_counter()
             self._running[run.task] = threading.get_ident()
             try:
+                self._reloader.before_task()
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
                 self._interruptible = run.task
                 if run.task in self._stopping:
                     raise KeyboardInterrupt
                 result = function(*args, **kwargs)
+                if is_stream(run):
+                    result = self._hand_out(run, result)
                 self._interruptible = 0
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
                 self._interruptible = 0
                 self._client.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
+                again = self._may_try_again(run, error)
             finally:
                 self._running.pop(run.task, None)
+                self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
-            self._done(run, values, abouts, started)
+            self._done(run, values, abouts, started, again)
 
     async def run_async(self, run: do.Run) -> None:
         """The same on an actor's loop: what its method awaits lets others run."""
         with self._client.work.task(run):
             claims: Claims = []
+            again = False
             started = time.perf_counter()
             try:
                 function, args, kwargs = self._prepared(run)
                 result = function(*args, **kwargs)
                 if inspect.isawaitable(result):
                     result = await result
+                if is_stream(run):
+                    result = await self._hand_out_async(run, result)
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
                 self._client.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
-            self._done(run, values, abouts, started)
+                again = self._may_try_again(run, error)
+            self._done(run, values, abouts, started, again)
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _outflow(self, run: do.Run) -> Iterator[Outflow]:
+        """While the stream is made: the reading thread is told of it first, then asked."""
+        outflow = self._outflows[run.task] = Outflow(run)
+        outflow.took(self._taken.pop(run.task, 0))
+        try:
+            yield outflow
+        finally:
+            del self._outflows[run.task]
+            self._taken.pop(run.task, None)
+
+    def _hand_out(self, run: do.Run, items: Any) -> int:
+        """Give each item to the reader as it is made, when there is room; returns how many."""
+        in_main = self._interruptible == run.task
+        iterator = iter(_iterable(run, items))
+        with self._outflow(run) as outflow, contextlib.closing(_Closable(iterator)):
+            while True:
+                if not outflow.has_room():
+                    with self._client.blocking():
+                        self._client.connection.wait_for(outflow.has_room)
+                item = next(iterator, _END)
+                if item is _END:
+                    return outflow.made
+                if outflow.is_new():
+                    self._interruptible = 0  # what begins to leave leaves whole
+                    self._client.hand_out(run, item)
+                    self._interruptible = run.task if in_main else 0
+                    if run.task in self._stopping:
+                        raise KeyboardInterrupt
+
+    async def _hand_out_async(self, run: do.Run, items: Any) -> int:
+        """The same on a loop: it waits for items, and for room, without blocking the others."""
+        with self._outflow(run) as outflow:
+            async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+                while True:
+                    await outflow.room()
+                    item = await anext(iterator, _END)
+                    if item is _END:
+                        return outflow.made
+                    if outflow.is_new():
+                        self._client.hand_out(run, item)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         """What to call, with what."""
@@ -245,11 +315,16 @@ class Executor:
         return self._host.method(run.method), args, kwargs
 
     def _done(
-        self, run: do.Run, values: tuple[ev.Value, ...], abouts: Abouts, started: float
+        self,
+        run: do.Run,
+        values: tuple[ev.Value, ...],
+        abouts: Abouts,
+        started: float,
+        again: bool,
     ) -> None:
         self._stopping.discard(run.task)
         seconds = time.perf_counter() - started
-        done = ev.Done(run.task, values, seconds, abouts)
+        done = ev.Done(run.task, values, seconds, abouts, again)
         if self._host is None or self._host.is_plain:
             self._client.connection.post(done)  # this thread sends it before it waits
         else:
@@ -268,6 +343,12 @@ class Executor:
             )  # fmt: skip
         value = ev.Value(self._client.marshal.inline(described), failed=True)
         return (value,) * _owed(run)
+
+    def _may_try_again(self, run: do.Run, error: BaseException) -> bool:
+        """Whether it is one of those its `retry_exceptions` name."""
+        if run.terms is None or not run.terms.retry_on or run.task in self._stopping:
+            return False
+        return isinstance(error, codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS))
 
     def _leave(self) -> None:
         """The actor wants to end: its process does, when the server knows why."""
@@ -329,14 +410,45 @@ class Executor:
         encoded = self._client.marshal.encode(
             result, claims, lambda: {f"the result of {task}": result}
         )
-        stored = encoded.stored
-        if not stored.segment:
-            return stored, None
-        return stored, encoded.about(codec.describe(result), f"result of {task}")
+        return encoded.stored, encoded.about_large(result, f"result of {task}")
 
     def _encode_error(self, error: BaseException, task: str) -> ev.Value:
         described = describe_error(error, task)
         return ev.Value(self._client.marshal.inline(described), failed=True)
+
+
+def is_stream(run: do.Run) -> bool:
+    """Whether its items go out one by one."""
+    return run.terms is not None and run.terms.ahead > 0
+
+
+def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
+    if hasattr(items, "__iter__"):
+        return items  # type: ignore[no-any-return]
+    hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='streaming', so it has to yield{hint}; it "
+        f"returned {type(items).__name__}."
+    )
+
+
+async def _async_iterator(run: do.Run, items: Any) -> AsyncGenerator[Any, None]:
+    """The items of a generator of either kind."""
+    if hasattr(items, "__aiter__"):
+        closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
+        async with closing(items):
+            async for item in items:
+                yield item
+    else:
+        for item in _iterable(run, items):
+            yield item
+
+
+class _Closable:
+    """Ends a generator that isn't at its end; other iterators need nothing."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.close: Callable[[], object] = getattr(iterator, "close", lambda: None)
 
 
 def _owed(run: do.Run) -> int:

@@ -45,7 +45,7 @@ def run_worker(number: int, settings: Settings) -> None:
         debug=settings.pickle_debug,
     )  # fmt: skip
     current.set(client)
-    executor = Executor(client)
+    executor = Executor(client, settings.reload)
     sys.stdout = Capture("stdout", client)
     sys.stderr = Capture("stderr", client)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.

@@ -134,6 +134,10 @@ class Spec:
     def working(self) -> int:
         return sum(1 for hand in self.hands.values() if not hand.blocked)
 
+    def busy(self) -> int:
+        """Processors in use."""
+        return sum(1 for hand in self.hands.values() if hand.sent and not hand.blocked)
+
     def idle(self) -> list[Hand]:
         return [
             hand for hand in self.hands.values()

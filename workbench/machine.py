@@ -1,0 +1,139 @@
+"""What the machine and its containers allow: processors, memory, and what of it is left.
+
+Reads files of the kernel's, and nothing else; tests give another root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from workbench.units import parse_bytes
+
+UNLIMITED = 1 << 60
+"""Kernels write "no limit" as a number near 2**63."""
+
+
+
+def cpu_count(root: Path = Path("/")) -> int:
+    """Processors this process may use: affinity and cgroup quota (v2, then v1), at least 1."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota: float | None = None
+    for directory in _cgroups(root, "cpu"):
+        fields = _text(directory / "cpu.max").split()
+        if len(fields) == 2 and fields[0] != "max":
+            quota = min(quota or 1e9, int(fields[0]) / int(fields[1]))
+        limit, period = (
+            _number(directory / "cpu.cfs_quota_us"),
+            _number(directory / "cpu.cfs_period_us"),
+        )
+        if limit and period and limit > 0:
+            quota = min(quota or 1e9, limit / period)
+    return max(1, min(count or 1, round(quota) if quota is not None else 1 << 20))
+
+
+def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> int:
+    """Bytes of memory there are for us: the least of RAM, cgroup limits and ``MEM_LIMIT``.
+
+    JupyterHub (and so Binder) sets ``MEM_LIMIT``.
+    """
+    limits = []
+    match = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
+    if match:
+        limits.append(int(match[1]) * 1024)
+    for directory in _cgroups(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            limit = _number(directory / name)
+            if limit is not None and 0 < limit < UNLIMITED:
+                limits.append(limit)
+    try:
+        limits.append(parse_bytes(environ.get("MEM_LIMIT", "")))
+    except ValueError:
+        pass
+    return min(limits, default=4 << 30)
+
+
+class MemoryGauge:
+    """Reads what memory is left, over and over.
+
+    Parameters
+    ----------
+    root : Path
+        Where the kernel's files are.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._groups = [
+            (limit, directory / used, directory / "memory.stat", inactive)
+            for directory in _cgroups(root, "memory")
+            for name, used, inactive in _CGROUP_FILES
+            if (limit := _number(directory / name)) is not None and 0 < limit < UNLIMITED
+        ]
+
+    def read(self) -> tuple[int, int]:
+        """(bytes available, bytes in all) of whatever has least left: the machine, or a cgroup.
+
+        Page cache that nobody has used lately counts as available, as in ``MemAvailable``.
+        """
+        meminfo = _text(self._root / "proc/meminfo")
+        total, available = _field(meminfo, "MemTotal:"), _field(meminfo, "MemAvailable:")
+        left = [(available * 1024, total * 1024)] if total else []
+        for limit, used, stat, inactive in self._groups:
+            current = _number(used)
+            if current is not None:
+                left.append((max(limit - current + _field(_text(stat), inactive), 0), limit))
+        return min(left, default=(UNLIMITED, UNLIMITED))
+
+    def private(self, pid: int) -> int:
+        """Bytes of memory that a process has to itself; 0 if it is gone."""
+        fields = _text(self._root / "proc" / str(pid) / "statm").split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
+
+
+_PAGE = os.sysconf("SC_PAGESIZE")
+
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Version 2, then 1: the limit, what is used, and the field of memory.stat to subtract."""
+
+
+def _field(text: str, name: str) -> int:
+    match = re.search(rf"^{name}\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def _cgroups(root: Path, controller: str) -> list[Path]:
+    """Directories of this process's cgroup for a controller and of all its parents, v1 and v2."""
+    found = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            base = root / "sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            base = root / "sys/fs/cgroup" / controllers
+            if not base.is_dir():
+                base = root / "sys/fs/cgroup" / controller
+        else:
+            continue
+        parts = [p for p in path.split("/") if p not in ("", "..")]
+        found += [base.joinpath(*parts[:i]) for i in range(len(parts) + 1)]
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(_text(path))
+    except ValueError:
+        return None

@@ -1,0 +1,99 @@
+"""What `remote(...)` and ``.options(...)`` take, checked. No engine, no session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from workbench.engines.base import STREAMING, ActorOptions, TaskOptions
+
+Options = TypeVar("Options", TaskOptions, ActorOptions)
+
+LONGEST = 1e9
+"""Seconds a time limit can be: 30 years."""
+
+
+def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
+    """The options with those given in their place; None leaves one as it is.
+
+    Parameters
+    ----------
+    options : TaskOptions or ActorOptions
+    given : mapping of name → value
+    what : str
+        Whose they are, for errors: ``A task``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such option, or it can't have that value.
+    """
+    known = type(options).__dataclass_fields__
+    unknown = given.keys() - known.keys()
+    if unknown:
+        raise TypeError(
+            f"{what} has no option {', '.join(sorted(unknown))}. There are: {', '.join(known)}."
+        )
+    return replace(
+        options, **{key: _CHECKS[key](key, v) for key, v in given.items() if v is not None}
+    )
+
+
+def _whole(least: int) -> Callable[[str, Any], int]:
+    def check(key: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{key}={value!r} must be a whole number, {least} or more.")
+        return value
+
+    return check
+
+
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
+        raise ValueError(f"{key}={value!r} must be a number, 0 or more.")
+    return float(value)
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{key}={value!r} must be text.")
+    return value
+
+
+def _switch(key: str, value: Any) -> bool:
+    return bool(value)
+
+
+def _returns(key: str, value: Any) -> int | str:
+    if value == STREAMING:
+        return STREAMING
+    if isinstance(value, str):
+        raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
+    return _whole(0)(key, value)
+
+
+def _exceptions(key: str, value: Any) -> tuple[type[BaseException], ...]:
+    if isinstance(value, bool):
+        return (Exception,) if value else ()
+    types = (value,) if isinstance(value, type) else value
+    if not isinstance(types, tuple | list) or not all(
+        isinstance(t, type) and issubclass(t, Exception) for t in types
+    ):
+        raise ValueError(f"{key}={value!r} must be True, or a list of exception types.")
+    return tuple(types)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "num_returns": _returns,
+    "max_retries": _whole(-1),
+    "name": _text,
+    "retry_exceptions": _exceptions,
+    "timeout": _number,
+    "num_cpus": _number,
+    "max_ahead": _whole(1),
+    "max_restarts": _whole(-1),
+    "max_task_retries": _whole(-1),
+    "max_concurrency": _whole(1),
+    "get_if_exists": _switch,
+}

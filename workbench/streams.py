@@ -1,0 +1,107 @@
+"""ObjectRefGenerator: what a stream's reader holds. How items come is the engine's business."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.engines.base import Engine
+
+
+class ObjectRefGenerator:
+    """The refs of a task that yields, one by one, while it runs; ``for`` and ``async for``.
+
+    The task is at most ``max_ahead`` items ahead of its reader, and waits then. When the
+    generator is dropped, or closed, the task is cancelled. If the task fails, the ref of that
+    failure is the last one: `get` raises it.
+
+    Attributes
+    ----------
+    items : deque of ObjectRef
+        Those that are there and weren't taken. The engine's.
+    """
+
+    __slots__ = ("__weakref__", "_ahead", "_end", "_engine", "_over", "_untold", "items")
+
+    def __init__(self, end: ObjectRef, engine: Engine, ahead: int) -> None:
+        self.items: deque[ObjectRef] = deque()
+        self._end = end
+        self._engine = engine
+        self._ahead = ahead
+        self._untold = 0  # taken, and the engine doesn't know yet
+        self._over = False  # the last one was given, or won't be
+
+    @property
+    def id(self) -> int:
+        """The task's."""
+        return self._end.id
+
+    def completed(self) -> ObjectRef:
+        """A ref that is ready when the task has ended: the number of items it made."""
+        return self._end
+
+    def close(self) -> None:
+        """Take no more: the task is cancelled, items that weren't taken are dropped."""
+        if not self._over:
+            self._over = True
+            self.items.clear()
+            self._engine.cancel(self._end, False, True)
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return self
+
+    def __next__(self) -> ObjectRef:
+        while (ref := self._take()) is None:
+            if self._over:
+                raise StopIteration
+            self._tell()  # before we wait: the task may wait for this
+            self._engine.wait_for_item(self)
+        return ref
+
+    def __aiter__(self) -> AsyncIterator[ObjectRef]:
+        return self
+
+    async def __anext__(self) -> ObjectRef:
+        import asyncio
+
+        while (ref := self._take()) is None:
+            if self._over:
+                raise StopAsyncIteration
+            self._tell()
+            stirred = self._engine.next_item(self)
+            if stirred is not None:
+                await asyncio.wrap_future(stirred)
+        return ref
+
+    def _take(self) -> ObjectRef | None:
+        """The next ref, or None: then it is not there yet, or all is over."""
+        state = self._engine.state(self._end)  # before we look: all items come before the end
+        try:
+            ref = self.items.popleft()
+        except IndexError:
+            if self._over or state not in ("ready", "failed"):
+                return None
+            self._over = True
+            return self._end if state == "failed" else None
+        self._untold += 1
+        if 2 * self._untold >= self._ahead:
+            self._tell()
+        return ref
+
+    def _tell(self) -> None:
+        count, self._untold = self._untold, 0
+        if count:
+            self._engine.took(self, count)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A stream has one reader, in this process: pass the refs it gives, or a list of them."
+        )
+
+    def __repr__(self) -> str:
+        state = "over" if self._over else f"{len(self.items)} waiting"
+        return f"ObjectRefGenerator({self._end.hex()}, {state})"

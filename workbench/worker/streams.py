@@ -1,0 +1,43 @@
+"""A stream in the worker that makes it: how far it may be ahead of its reader. Sends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workbench.core import instructions as do
+
+
+class Outflow:
+    """Counts of one stream. `took` runs in the reading thread, the rest where its task runs."""
+
+    def __init__(self, run: do.Run) -> None:
+        assert run.terms is not None
+        self._ahead = run.terms.ahead
+        self._taken = run.taken
+        self._skip = run.made  # a worker that died had sent so many
+        self.made = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stirred = asyncio.Event()
+
+    def has_room(self) -> bool:
+        """Whether one more may be made now."""
+        return self.made - self._taken < self._ahead
+
+    def is_new(self) -> bool:
+        """Counts one more item; whether its reader hasn't had it from an earlier try."""
+        self.made += 1
+        return self.made > self._skip
+
+    async def room(self) -> None:
+        """Wait, on this loop, until there is some."""
+        self._loop = asyncio.get_running_loop()
+        while not self.has_room():
+            self._stirred.clear()
+            if not self.has_room():
+                await self._stirred.wait()
+
+    def took(self, count: int) -> None:
+        """The reader took more."""
+        self._taken += count
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stirred.set)
