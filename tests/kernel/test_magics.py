@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -363,3 +365,23 @@ def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool)
         kernel.ok("del x\n%workbench stop")
     finally:
         kernel.stop()
+
+
+def test_with_autoreload_an_edited_module_reaches_the_workers(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    module = tmp_path / "kernel_helpers.py"
+
+    def edit(text: str, time: int) -> None:
+        module.write_text(text)
+        os.utime(module, (time, time))
+
+    edit("def answer(): return 'first'", 1_700_000_001)
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    kernel.ok("%load_ext workbench\n%load_ext autoreload\n%autoreload 2")
+    asks = "%%remote --wait\nimport kernel_helpers\nprint(kernel_helpers.answer())"
+    for _ in range(3):  # whichever worker it is, it has the module
+        assert kernel.ok(asks).text() == "first\n"
+    edit("def answer(): return 'second'", 1_700_000_002)
+    for _ in range(3):
+        assert kernel.ok(asks).text() == "second\n"

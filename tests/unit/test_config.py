@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.unit.kernels import kernel_files
 from workbench import config
 from workbench.errors import ConfigError
 
@@ -14,63 +14,8 @@ GIB = 1 << 30
 NOWHERE = Path("nowhere.toml")
 
 
-def machine(root: Path, files: dict[str, str]) -> Path:
-    """A root directory with these files in it; 16 GiB of RAM."""
-    for name, text in {"proc/meminfo": f"MemTotal: {16 * 1024 * 1024} kB\n", **files}.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
-V2 = {"proc/self/cgroup": "0::/user/pod\n"}
-V1 = {"proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/x\n"}
-
-MEMORY = [
-    ({}, {}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": "max\n"}, {}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": f"{2 * GIB}\n"}, {}, 2 * GIB),
-    ({**V2, "sys/fs/cgroup/user/memory.max": f"{3 * GIB}\n"}, {}, 3 * GIB),  # the parent's
-    ({**V1, "sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, {}, GIB),
-    ({**V1, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, {}, 16 * GIB),
-    ({**V1, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GIB}\n"}, {}, GIB),  # docker's view
-    ({}, {"MEM_LIMIT": str(2 * GIB)}, 2 * GIB),  # JupyterHub and Binder
-    ({}, {"MEM_LIMIT": "nonsense"}, 16 * GIB),
-    ({**V2, "sys/fs/cgroup/user/pod/memory.max": f"{GIB}\n"}, {"MEM_LIMIT": str(2 * GIB)}, GIB),
-]
-
-
-@pytest.mark.parametrize(("files", "environ", "limit"), MEMORY)
-def test_memory_is_the_least_of_all_limits(
-    tmp_path: Path, files: dict[str, str], environ: dict[str, str], limit: int
-) -> None:
-    assert machine.memory_limit(environ, machine(tmp_path, files)) == limit
-
-
-QUOTAS = [
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "100000 100000\n"}, 1),
-    ({**V2, "sys/fs/cgroup/user/cpu.max": "50000 100000\n"}, 1),  # half a processor is one
-    ({**V1, "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "100000\n",
-      "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n"}, 1),
-    ({**V1, "sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us": "100000\n",
-      "sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us": "100000\n"}, 1),
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "max 100000\n"}, None),
-    ({**V1, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-      "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n"}, None),
-    ({**V2, "sys/fs/cgroup/user/pod/cpu.max": "99900000 100000\n"}, None),  # more than there are
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("files", "count"), QUOTAS)
-def test_processors_are_what_quota_and_affinity_allow(
-    tmp_path: Path, files: dict[str, str], count: int | None
-) -> None:
-    allowed = len(os.sched_getaffinity(0))
-    assert machine.cpu_count(machine(tmp_path, files)) == (count or allowed)
-
-
 def test_the_store_takes_its_share(tmp_path: Path) -> None:
-    got = config.load(environ={}, root=machine(tmp_path, {}), file=NOWHERE)
+    got = config.load(environ={}, root=kernel_files(tmp_path, {}), file=NOWHERE)
     assert got.memory == int(16 * GIB * config.SHARE_OF_MEMORY)
     assert got.workers == got.cpus
     assert got.linger == 0.0

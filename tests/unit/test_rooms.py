@@ -70,7 +70,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ref": ({"current", "errors", "engines.base"}, set()),
     "current": ({"engines.base"}, set()),
     "polling": (set(), set()),
-    "__init__": ({"api", "config", "ref", "ipython.extension"}, set()),
+    "__init__": ({"api", "config", "ref", "streams", "ipython.extension"}, set()),
 }
 
 

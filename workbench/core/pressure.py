@@ -76,9 +76,9 @@ class Pressure:
             for worker, size in sorted(sizes.items(), key=lambda item: -item[1])
         ]
         victim.verdict = (
-            f"was ended because memory ran short: {human_bytes(event.available)} of "
-            f"{human_bytes(event.total)} were left. In use: {', '.join(usage)}, the store "
-            f"{human_bytes(self._session.budget.granted)}. It was ended"
+            f"was ended because memory ran short ({human_bytes(event.available)} of "
+            f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
+            f"{human_bytes(self._session.budget.granted)})"
         )
         others = [w for w in self._schedule.workers.values() if w is not victim and w.sent]
         victim.alone = not others

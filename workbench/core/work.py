@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from workbench.core.session import Client, Session
 
 
+ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
+"""For a task that took too much memory."""
+
 PATIENCE = 1.0
 """Seconds for which a task that has overrun its time may go on once it was told to stop."""
 
@@ -333,7 +336,8 @@ class Work:
         if first is not None and first.verdict is None:  # it was running; the others had not begun
             first.attempts += 1
             if first.attempts > first.submit.retries or worker.alone:
-                text = f"{crash} while it ran `{first.submit.name}`.{last_words(event)}"
+                words = ADVICE if worker.verdict else last_words(event)
+                text = f"{crash} while it ran `{first.submit.name}`.{words}"
                 why = ev.refusal("memory" if worker.verdict else "crashed", text)
                 self.fail(tasks.pop(0), why)
         self._give_back(tasks)

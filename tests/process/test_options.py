@@ -1,0 +1,256 @@
+"""What a task asks for: time limits, other tries, processors; and bad values, told clearly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+from workbench.errors import TaskCancelledError, TaskTimeoutError
+
+# -- timeout --------------------------------------------------------------------------------------
+
+
+def sleeps(seconds: float) -> None:
+    import select
+
+    select.select([], [], [], seconds)
+
+
+def spins() -> None:
+    while True:
+        pass
+
+
+def deaf() -> None:
+    """It hears no interrupt: only its worker's end stops it."""
+    while True:
+        try:
+            spins()
+        except KeyboardInterrupt:
+            pass
+
+
+@pytest.mark.parametrize("body", [sleeps, spins, deaf])
+def test_what_runs_too_long_is_stopped(session: Engine, body: Callable[..., None]) -> None:
+    limited = wb.remote(timeout=0.1)(body)
+    ref = limited.remote(100) if body is sleeps else limited.remote()
+    with pytest.raises(TaskTimeoutError, match=f"`{body.__name__}` was stopped.* 0.1 s"):
+        wb.get(ref, timeout=30)
+    assert issubclass(TaskTimeoutError, TaskCancelledError | TimeoutError)
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+
+
+def test_time_in_the_queue_does_not_count(session: Engine, gate: Gate) -> None:
+    busy = [wb.remote(gate.stop).remote() for _ in range(2)]
+    visitors = [gate.next(), gate.next()]
+    late = [wb.remote(timeout=5)(lambda: 1).remote() for _ in range(20)]
+    assert wb.wait(late, timeout=0)[0] == []
+    for visitor in visitors:
+        visitor.let_on()
+    assert wb.get(late, timeout=30) == [1] * 20
+    wb.get(busy)
+
+
+def test_a_call_that_takes_too_long_leaves_its_actor(session: Engine) -> None:
+    @wb.remote
+    class Slow:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def spin(self) -> None:
+            self.calls += 1
+            while True:
+                pass
+
+        def count(self) -> int:
+            return self.calls
+
+    actor = Slow.remote()
+    limited = [actor.spin.options(timeout=0.1).remote() for _ in range(3)]
+    for ref in limited:
+        with pytest.raises(TaskTimeoutError, match=r"`Slow\.spin`"):
+            wb.get(ref, timeout=30)
+    assert wb.get(actor.count.remote()) == 3
+
+
+# -- retry_exceptions -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tries(runtime: str) -> Callable[[], int]:
+    """How often the task has come by: it adds a byte to a file each time."""
+    return lambda: os.path.getsize(os.path.join(runtime, "tries"))
+
+
+def fails_until(runtime: str, times: int, error: type[Exception]) -> Callable[[], int]:
+    path = os.path.join(runtime, "tries")
+
+    def task() -> int:
+        with open(path, "a") as file:
+            file.write(".")
+        if os.path.getsize(path) <= times:
+            raise error("not yet")
+        return os.path.getsize(path)
+
+    return task
+
+
+class OwnError(ValueError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("given", "raised", "count"),
+    [
+        (True, KeyError, 3),
+        (KeyError, KeyError, 3),
+        ([OSError, LookupError], KeyError, 3),
+        ([ValueError], OwnError, 3),
+        ([OSError], KeyError, 1),
+        (False, KeyError, 1),
+    ],
+)
+def test_exceptions_are_retried_if_they_are_named(
+    session: Engine,
+    runtime: str,
+    tries: Callable[[], int],
+    given: Any,
+    raised: type[Exception],
+    count: int,
+) -> None:
+    body = fails_until(runtime, 100, raised)
+    with pytest.raises(raised, match="not yet"):
+        wb.get(wb.remote(max_retries=2, retry_exceptions=given)(body).remote())
+    assert tries() == count
+
+
+def test_a_later_try_may_succeed(session: Engine, runtime: str) -> None:
+    body = fails_until(runtime, 2, KeyError)
+    assert wb.get(wb.remote(retry_exceptions=True)(body).remote()) == 3
+    endless = fails_until(runtime, 20, KeyError)
+    assert wb.get(wb.remote(retry_exceptions=True, max_retries=-1)(endless).remote()) == 21
+
+
+def test_a_call_is_retried_in_the_same_actor(session: Engine) -> None:
+    @wb.remote(max_task_retries=5)
+    class Flaky:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def call(self) -> int:
+            self.calls += 1
+            if self.calls < 4:
+                raise OSError("not yet")
+            return self.calls
+
+    actor = Flaky.remote()
+    with pytest.raises(OSError, match="not yet"):
+        wb.get(actor.call.remote())
+    assert wb.get(actor.call.options(retry_exceptions=[OSError]).remote()) == 4
+
+
+def test_a_cancelled_task_is_not_tried_again(session: Engine, gate: Gate) -> None:
+    ref = wb.remote(retry_exceptions=True, max_retries=-1)(gate.stop).remote()
+    gate.next().close()  # EOFError: it comes again
+    gate.next()
+    wb.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref, timeout=30)
+
+
+# -- num_cpus -------------------------------------------------------------------------------------
+
+
+def test_more_light_tasks_run_than_there_are_processors(session: Engine, gate: Gate) -> None:
+    light = wb.remote(num_cpus=0.25)(gate.stop)
+    refs = [light.remote() for _ in range(9)]
+    visitors = [gate.next() for _ in range(8)]  # two processors
+    assert len({visitor.pid for visitor in visitors}) == 8
+    assert session.snapshot().queued == 1
+    for visitor in visitors:
+        visitor.let_on()
+    gate.next().let_on()
+    assert wb.get(refs) == ["go"] * 9
+    assert eventually(lambda: len(session.snapshot().workers) == 2)  # the others went home
+
+
+def test_tasks_that_need_no_processor_wait_for_nobody(session: Engine, gate: Gate) -> None:
+    busy = [wb.remote(gate.stop).remote() for _ in range(2)]
+    visitors = [gate.next(), gate.next()]
+    assert wb.get(wb.remote(num_cpus=0)(lambda: "at once").remote(), timeout=30) == "at once"
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get(busy)
+
+
+def test_a_heavy_task_has_its_processors_to_itself(session: Engine, gate: Gate) -> None:
+    heavy = wb.remote(num_cpus=2)(gate.stop).remote()
+    visitor = gate.next()
+    light = wb.remote(gate.stop).remote()
+    assert wb.wait([light], timeout=0) == ([], [light])
+    assert session.snapshot().queued == 1
+    visitor.let_on()
+    gate.next().let_on()
+    assert wb.get([heavy, light]) == ["go", "go"]
+
+
+def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
+    first = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    heavy = wb.remote(num_cpus=2)(lambda: 2).remote()
+    light = wb.remote(gate.stop).remote()
+    assert wb.wait([heavy, light], timeout=0)[0] == []
+    visitor.let_on()
+    assert wb.get([first, heavy], timeout=30) == ["go", 2]
+    gate.next().let_on()
+    assert wb.get(light) == "go"
+
+
+# -- bad values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "complaint"),
+    [
+        ({"num_returns": "many"}, ValueError, "must be a number, or 'streaming'"),
+        ({"num_returns": 1.5}, ValueError, "whole number, 0 or more"),
+        ({"num_returns": True}, ValueError, "whole number"),
+        ({"max_retries": -2}, ValueError, "-1 or more"),
+        ({"timeout": "soon"}, ValueError, "timeout='soon' must be a number"),
+        ({"timeout": float("nan")}, ValueError, "must be a number"),
+        ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
+        ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
+        ({"name": 3}, ValueError, "must be text"),
+        ({"retry_exceptions": "ValueError"}, ValueError, "list of exception types"),
+        ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
+        ({"memory": 3}, TypeError, "A task has no option memory. There are: num_returns"),
+    ],
+)
+def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], complaint: str) -> None:
+    with pytest.raises(kind, match=complaint):
+        wb.remote(lambda: 1).options(**given)
+
+
+def test_more_processors_than_there_are_is_an_error_at_once(session: Engine) -> None:
+    with pytest.raises(ValueError, match=r"num_cpus=3, and session '.*' has 2.*init\(workers"):
+        wb.remote(num_cpus=3)(lambda: 1).remote()
+
+
+def test_calls_have_no_processors(session: Engine) -> None:
+    @wb.remote
+    class Actor:
+        def f(self) -> int:
+            return 1
+
+    actor = Actor.remote()
+    with pytest.raises(TypeError, match="no num_cpus"):
+        actor.f.options(num_cpus=2)
+    with pytest.raises(TypeError, match="A call has no option color"):
+        actor.f.options(color=2)
