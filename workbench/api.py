@@ -124,8 +124,16 @@ def is_alive(engine: Engine) -> bool:
 
 
 def engine() -> Engine:
-    """The current engine; starts a session with the defaults if there is none."""
+    """The current engine; starts a session with the defaults if there is none.
+
+    Not in a forked child: each worker of a process pool would have a session of its own.
+    """
     found = current.get()
+    if found is None and current.is_fork():
+        raise SessionError(
+            "This process was forked from one with a session, which stays the parent's. `init()` "
+            "begins one of its own; or have the parent get the objects, and pass them on."
+        )
     return init(ignore_reinit_error=True) if found is None else found
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from workbench.engines.base import Engine
 
 _engine: Engine | None = None
+_is_fork = False  # of a process with a session, and has none of its own
 _watcher: Callable[[Engine], None] | None = None
 
 
@@ -20,10 +21,16 @@ def get() -> Engine | None:
 
 def set(engine: Engine | None) -> None:
     """Make it the current one."""
-    global _engine
+    global _engine, _is_fork
     _engine = engine
+    _is_fork = False
     if engine is not None and _watcher is not None:
         _watcher(engine)
+
+
+def is_fork() -> bool:
+    """Whether this process was forked from one with a session, and has had none of its own."""
+    return _is_fork
 
 
 def watch(watcher: Callable[[Engine], None] | None) -> None:
@@ -39,9 +46,10 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
 
 
 def _forked() -> None:
-    global _engine
+    global _engine, _is_fork
     engine, _engine = _engine, None
     if engine is not None:
+        _is_fork = True
         engine.abandon()
 
 

@@ -175,6 +175,9 @@ def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
     return task_error, (cause, *fields), {"__notes__": getattr(self, "__notes__", [])}
 
 
+_STOPS = (StopIteration, StopAsyncIteration)
+
+
 def task_error(
     cause: type[BaseException] | None,
     task: str,
@@ -186,9 +189,10 @@ def task_error(
 
     The idea is Ray's ``RayTaskError.as_instanceof_cause``. ``KeyboardInterrupt`` and
     ``SystemExit`` are left out: nobody wants a task to end the notebook that reads its result.
+    So is ``StopIteration``, which ends the loop or coroutine that reads it without a word.
     """
     kind = TaskError
-    if cause is not None and issubclass(cause, Exception):
+    if cause is not None and issubclass(cause, Exception) and not issubclass(cause, _STOPS):
         kind = _task_error_type(cause)
     native: Any = kind
     while native.__module__ != "builtins":

@@ -70,7 +70,8 @@ RAISED: list[tuple[Any, type[BaseException]]] = [
     (lambda: StrictError(1), StrictError),
     (lambda: OddStringError(), OddStringError),
     (lambda: ExceptionGroup("several", [ValueError(1)]), TaskError),
-    (lambda: StopIteration(3), StopIteration),
+    (lambda: StopIteration(3), TaskError),
+    (lambda: StopAsyncIteration(3), TaskError),
     (lambda: SystemExit(1), TaskError),
     (lambda: KeyboardInterrupt(), TaskError),
     (lambda: errors.StoreFullError("full"), MemoryError),
@@ -86,6 +87,7 @@ def test_a_task_error_is_also_what_was_raised(make: Any, kind: type[BaseExceptio
         assert isinstance(error, TaskError)
         assert isinstance(error, kind)
         assert not isinstance(error, KeyboardInterrupt | SystemExit)
+        assert not isinstance(error, StopIteration | StopAsyncIteration)
         assert error.task == "the task"
         assert error.frames[-1][2] == "raised"
         assert type(raised(make)).__name__ in error.cause_text

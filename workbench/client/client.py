@@ -591,6 +591,7 @@ class Client:
     def abandon(self) -> None:
         """See `Engine.abandon`."""
         self.connection.abandon()
+        self._store.abandon()
 
     def close(self, goodbye: bool = True) -> None:
         """See `Engine.close`."""
@@ -618,8 +619,8 @@ class Client:
     def _check_open(self) -> None:
         if self.connection.ended is not None:
             raise SessionError(
-                f"{self.connection.ended} Objects in it are gone; `init()` or `%workbench start` "
-                "begins a new one."
+                f"{self.connection.ended} Its objects are out of reach; `init()` or "
+                "`%workbench start` begins a new one."
             )
 
     def _check_refs(self, refs: Sequence[ObjectRef]) -> None:

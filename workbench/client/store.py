@@ -219,6 +219,17 @@ class LocalStore:
             for offset, _ in extents:
                 self._arena.free(offset)
 
+    def abandon(self) -> None:
+        """In a forked child: what is mapped writable here is the parent's to write.
+
+        Without the lock, which another thread of the parent's may have held.
+        """
+        self._arena = None
+        self._mapped = None
+        if self._descriptors is not None:
+            self._descriptors.close()
+            self._descriptors = None
+
     # -- the end ------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -355,9 +355,19 @@ class Schedule:
         if self._stirred:
             yield from self._assign_to_actors(now)
         queue = self.queue
-        while queue and self.idle and self.has_room:  # first, one for each who has nothing
-            worker = next(reversed(self.idle.values()))
-            yield worker, self._send(worker, now)
+        sent = True
+        while queue and sent:
+            while queue and self.idle and self.has_room:  # first, one for each who has nothing
+                worker = next(reversed(self.idle.values()))
+                yield worker, self._send(worker, now)
+            sent = False
+            for worker, task in self._assign_ahead(now):
+                yield worker, task
+                sent = True  # and the next one may need no room
+
+    def _assign_ahead(self, now: float) -> Iterator[tuple[Worker, Task]]:
+        """Sends short tasks to those who have something to do already."""
+        queue = self.queue
         if not queue or self._expected(queue.first) > BATCH_SECONDS:
             return
         room = [w for w in self.pool.values() if w.sent and not w.blocked and w.cpus == ONE]

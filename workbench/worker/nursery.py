@@ -23,7 +23,10 @@ from workbench.wire.streams import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
 
 LAST_WORDS = 2000
-"""Bytes kept of what a worker writes to stderr past Python: for the error, should it die."""
+"""Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
+
+HEARD = 64 << 10
+"""Bytes kept of it until then: the fault handler's report can be long."""
 
 GRACE = 0.5
 """Seconds the workers have to end by themselves when the session ends."""
@@ -124,7 +127,7 @@ class NurseryLoop:
             os.close(ear)
             del self._pipes[ear]
         elif worker in self._words:
-            self._words[worker] = (self._words[worker] + data)[-LAST_WORDS:]
+            self._words[worker] = (self._words[worker] + data)[-HEARD:]
         return bool(data)
 
     def _last_words(self, worker: int) -> str:
@@ -132,7 +135,7 @@ class NurseryLoop:
         for ear in [ear for ear, whose in self._pipes.items() if whose == worker]:
             while self._listen(ear):
                 pass
-        return self._words.pop(worker, b"").decode(errors="backslashreplace").strip()
+        return _told(self._words.pop(worker, b"")).decode(errors="backslashreplace").strip()
 
     def _reap(self) -> None:
         while self._children:
@@ -156,6 +159,17 @@ class NurseryLoop:
             os.kill(pid, signal.SIGKILL)
         for pid in self._children:
             os.waitpid(pid, 0)
+
+
+def _told(heard: bytes) -> bytes:
+    """What of it to tell: of a fault handler's report the beginning, of all else the end.
+
+    The report begins with the innermost frame, and ends with a list of all extension modules.
+    """
+    start = heard.rfind(b"Fatal Python error: ")
+    if start < 0:
+        return heard[-LAST_WORDS:]
+    return heard[start:].partition(b"\n\nExtension modules: ")[0][:LAST_WORDS]
 
 
 def main() -> None:

@@ -56,11 +56,16 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
-    def connect(self, worker: int = 0, linger: float = 0.0) -> Peer:
+    def meet(self, worker: int = 0, linger: float = 0.0) -> Peer:
+        """Somebody who is about to say Hello."""
         self._numbers += 1
         number = self._numbers
         peer = self.peers[number] = Peer(number, worker, self.post)
         peer.post(ev.Hello(1000 + number, number, worker, linger))
+        return peer
+
+    def connect(self, worker: int = 0, linger: float = 0.0) -> Peer:
+        peer = self.meet(worker, linger)
         self.turn()
         peer.inbox.popleft()
         return peer

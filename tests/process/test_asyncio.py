@@ -1,0 +1,311 @@
+"""Refs in a running event loop: awaited by all of asyncio's means, and the loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import TIMEOUT, Gate, Visitor
+from tests.process.processes import Processes
+from workbench.engines.base import Engine
+from workbench.errors import ObjectFreedError, SessionError, TaskCancelledError, TaskError
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """In a loop of its own, which is not to hear of errors nobody took."""
+    unheard: list[Any] = []
+
+    async def watched() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        await main
+
+    asyncio.run(asyncio.wait_for(watched(), TIMEOUT), debug=False)
+    assert not unheard
+
+
+async def comes(gate: Gate) -> Visitor:
+    """The next task at the gate, without blocking the loop."""
+    return await asyncio.to_thread(gate.next)
+
+
+@wb.remote
+def fails(text: str) -> None:
+    raise LookupError(text)
+
+
+# -- one ref ---------------------------------------------------------------------------------------
+
+
+def test_the_loop_goes_on_while_a_ref_is_awaited(session: Engine, gate: Gate) -> None:
+    """The task can only end because another coroutine runs: it is what opens the gate."""
+    order: list[str] = []
+
+    async def awaits(ref: wb.ObjectRef) -> None:
+        order.append("awaits")
+        order.append(await ref)
+
+    async def opens() -> None:
+        visitor = await comes(gate)
+        order.append("opens")
+        visitor.let_on("done")
+
+    async def main() -> None:
+        await asyncio.gather(awaits(wb.remote(gate.stop).remote()), opens())
+
+    run(main())
+    assert order == ["awaits", "opens", "done"]
+
+
+def test_awaiting_gives_what_get_gives(session: Engine) -> None:
+    async def main() -> None:
+        array = await wb.put(np.arange(100_000))
+        assert (array == np.arange(100_000)).all()
+        assert not array.flags.writeable
+        ref = wb.remote(len).remote("abc")
+        assert [await ref, await ref] == [3, 3]
+        for _ in range(2):
+            with pytest.raises(LookupError, match="not here") as caught:
+                await failed
+            assert isinstance(caught.value, TaskError)
+
+    failed = fails.remote("not here")
+    run(main())
+
+
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, asyncio.CancelledError])
+def test_what_would_end_a_coroutine_without_a_word_is_an_error(
+    session: Engine, kind: type[BaseException]
+) -> None:
+    @wb.remote
+    def stops() -> None:
+        raise kind("early")
+
+    async def main() -> None:
+        with pytest.raises(TaskError, match=f"{kind.__name__}: early") as caught:
+            await ref
+        assert not isinstance(caught.value, kind)
+
+    ref = stops.remote()
+    run(main())
+    with pytest.raises(TaskError, match=f"{kind.__name__}: early"):
+        next(wb.get(ref) for _ in range(2))
+
+
+def test_a_freed_ref_and_a_cancelled_task(session: Engine, gate: Gate) -> None:
+    async def main() -> None:
+        freed = wb.put(np.arange(100_000))
+        wb.free(freed)
+        with pytest.raises(ObjectFreedError):
+            await freed
+        pending = wb.remote(gate.stop).remote()
+        await comes(gate)
+        wb.cancel(pending)
+        with pytest.raises(TaskCancelledError):
+            await pending
+        while_awaited = wb.remote(gate.stop).remote()
+        waits = asyncio.ensure_future(while_awaited)
+        await comes(gate)
+        wb.free(while_awaited)
+        with pytest.raises(ObjectFreedError):
+            await waits
+
+    run(main())
+
+
+# -- asyncio's means -------------------------------------------------------------------------------
+
+
+def test_gather(session: Engine) -> None:
+    double = wb.remote(lambda i: 2 * i)
+
+    async def main() -> None:
+        refs = [double.remote(i) for i in range(200)]
+        assert await asyncio.gather(*refs) == [2 * i for i in range(200)]
+        mixed = [double.remote(1), fails.remote("a"), wb.put("b"), fails.remote("c")]
+        got = await asyncio.gather(*mixed, return_exceptions=True)
+        assert [str(each).partition("\n")[0] for each in got] == [
+            "2", "LookupError: a", "b", "LookupError: c",
+        ]  # fmt: skip
+        with pytest.raises(LookupError, match="a"):
+            await asyncio.gather(*mixed)
+        assert await asyncio.gather(refs[0], refs[0], refs[1]) == [0, 0, 2]
+
+    run(main())
+
+
+def test_a_task_goes_on_when_nobody_waits_any_longer(session: Engine, gate: Gate) -> None:
+    async def main() -> None:
+        ref = wb.remote(gate.stop).remote()
+        visitor = await comes(gate)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(ref, 0.01)
+        waits = asyncio.ensure_future(ref)
+        await asyncio.to_thread(lambda: None)  # so that it waits
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        assert wb.wait([ref], timeout=0) == ([], [ref])
+        visitor.let_on("went on")
+        assert await asyncio.wait_for(ref, TIMEOUT) == "went on"
+
+    run(main())
+
+
+def test_wait_and_as_completed(session: Engine, gate: Gate) -> None:
+    async def main() -> None:
+        slow, soon = wb.remote(gate.stop).remote(), wb.put("soon")
+        visitor = await comes(gate)
+        waits = [asyncio.ensure_future(each) for each in (slow, soon)]
+        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        assert (done, pending) == ({waits[1]}, {waits[0]})
+        words = []
+        for each in asyncio.as_completed([slow, soon, fails.remote("no")]):
+            try:
+                words.append(await each)
+            except LookupError as error:
+                words.append(str(error).partition("\n")[0])
+            if len(words) == 2:
+                visitor.let_on("slow")
+        assert sorted(words[:2]) == ["LookupError: no", "soon"]
+        assert words[2] == "slow"
+        assert await waits[0] == "slow"
+
+    run(main())
+
+
+def test_what_is_awaited_no_longer_is_let_go(session: Engine, gate: Gate) -> None:
+    """A cancelled await keeps the object until its task is done, and no longer."""
+
+    async def main() -> None:
+        waits = asyncio.ensure_future(wb.remote(gate.stop).remote())
+        visitor = await comes(gate)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        visitor.let_on()
+
+    run(main())
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+# -- loops and threads -----------------------------------------------------------------------------
+
+
+def test_one_ref_in_many_loops(session: Engine, gate: Gate) -> None:
+    ref = wb.remote(gate.stop).remote()
+    begun = threading.Barrier(6)
+    got: list[str] = []
+
+    async def main() -> None:
+        waits = asyncio.gather(ref, ref)
+        await asyncio.to_thread(begun.wait, TIMEOUT)
+        got.extend(await waits)
+
+    def blocks() -> None:
+        begun.wait(TIMEOUT)
+        got.append(wb.get(ref))
+
+    threads = [threading.Thread(target=run, args=(main(),)) for _ in range(4)]
+    threads.append(threading.Thread(target=blocks))
+    for thread in threads:
+        thread.start()
+    visitor = gate.next()
+    begun.wait(TIMEOUT)
+    visitor.let_on("all")
+    for thread in threads:
+        thread.join(TIMEOUT)
+    assert got == ["all"] * 9
+
+
+def test_a_loop_that_ends_first(session: Engine, gate: Gate) -> None:
+    """What comes after a loop's end finds nobody, and breaks nothing."""
+    ref = wb.remote(gate.stop).remote()
+
+    async def leaves() -> None:
+        asyncio.get_running_loop().create_task(awaits())
+        await asyncio.to_thread(lambda: None)
+
+    async def awaits() -> str:
+        return await ref  # type: ignore[no-any-return]
+
+    run(leaves())
+    gate.next().let_on("later")
+    assert wb.get(ref) == "later"
+    assert ref.future().result(TIMEOUT) == "later"
+
+    async def main() -> None:
+        assert await ref == "later"
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["shutdown", "killed"])
+def test_the_session_ends_while_a_ref_is_awaited(
+    session: Engine, gate: Gate, processes: Processes, how: str
+) -> None:
+    async def main() -> None:
+        ref = wb.remote(gate.stop).remote()
+        waits = asyncio.gather(ref, ref, return_exceptions=True)
+        await comes(gate)
+        if how == "shutdown":
+            await asyncio.to_thread(wb.shutdown)
+        else:
+            processes.server().kill()
+        one, other = await waits
+        assert isinstance(one, SessionError)
+        assert isinstance(other, SessionError)
+        with pytest.raises(SessionError, match=r"`init\(\)`"):
+            await ref
+
+    run(main())
+    assert processes.gone()
+    wb.init(workers=1)  # which sweeps what a killed server left behind
+
+
+# -- in an actor -----------------------------------------------------------------------------------
+
+
+def test_an_async_actor_awaits_refs(session: Engine, gate: Gate) -> None:
+    """While one of its calls awaits a task, others run; one of them opens the gate."""
+    stop = gate.stop
+
+    @wb.remote
+    class Waits:
+        async def awaits(self, refs: list[wb.ObjectRef]) -> Any:
+            return await asyncio.gather(*refs, return_exceptions=True)
+
+        async def submits(self) -> Any:
+            ref = wb.remote(stop).remote()
+            try:
+                await asyncio.wait_for(ref, 0)
+            except TimeoutError:
+                return [await ref, await wb.put("put here")]
+
+        async def fails(self, refs: list[wb.ObjectRef]) -> None:
+            await refs[0]
+
+        async def answers(self) -> str:
+            return "meanwhile"
+
+    actor = Waits.remote()
+    first = actor.awaits.remote([wb.remote(stop).remote(), fails.remote("no"), wb.put(1)])
+    visitor = gate.next()
+    assert wb.get(actor.answers.remote()) == "meanwhile"
+    assert wb.wait([first], timeout=0)[0] == []
+    visitor.let_on("through")
+    word, error, number = wb.get(first)
+    assert (word, number) == ("through", 1)
+    assert isinstance(error, LookupError)
+    second = actor.submits.remote()
+    gate.next().let_on("submitted")
+    assert wb.get(second) == ["submitted", "put here"]
+    with pytest.raises(LookupError, match="again"):
+        wb.get(actor.fails.remote([fails.remote("again")]))

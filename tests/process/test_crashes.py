@@ -1,0 +1,361 @@
+"""The crash table: at which step of a task what goes wrong, what the getter sees, what stays."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.endings import (
+    LARGE,
+    WAYS,
+    Ending,
+    LockedError,
+    OnPickling,
+    OnSealing,
+    OnUnpickling,
+)
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
+
+# -- the table -------------------------------------------------------------------------------------
+
+Expected = tuple[type[BaseException] | None, str]
+
+ARRIVES: Expected = None, ""  # the result is there all the same
+
+DEATHS = {
+    "os._exit": "exited with status 7",
+    "SIGKILL": "was killed by SIGKILL, perhaps by the kernel because memory ran out,",
+    "SIGSEGV": "was killed by SIGSEGV",
+}
+
+LAST_WORDS = {
+    "SIGSEGV": r"\nThe last it wrote to stderr:\nFatal Python error: Segmentation fault\n"
+    r"(.*\n)*.*in string_at\n.*endings\.py"
+}
+
+# At every step alike.
+ENDS: dict[str, Expected] = {
+    "sys.exit": (TaskError, r"^SystemExit: 6\n"),  # an error like others: the worker lives on
+    **{
+        way: (
+            WorkerCrashedError,
+            rf"^Worker \d+ \(pid \d+\) {death} while it ran `doomed`\.{LAST_WORDS.get(way, '$')}",
+        )
+        for way, death in DEATHS.items()
+    },
+}
+
+TABLE: dict[str, dict[str, Expected]] = {
+    "argument unpickling": {
+        "exception": (
+            SerializationError,
+            r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: LookupError: not here",
+        ),
+        "unpicklable exception": (
+            SerializationError,
+            r"arguments\[0\]\[0\]\[0\] can't be rebuilt on the worker: LockedError: locked",
+        ),
+        **ENDS,
+    },
+    "function import": {
+        "exception": (
+            SerializationError,
+            r"doomed can't be rebuilt on the worker: LookupError: not here",
+        ),
+        "unpicklable exception": (
+            SerializationError,
+            r"doomed can't be rebuilt on the worker: LockedError: locked",
+        ),
+        **ENDS,
+    },
+    "running": {
+        "exception": (LookupError, r"^LookupError: not here\n"),
+        "unpicklable exception": (LockedError, r"LockedError: locked\n"),
+        **ENDS,
+    },
+    "result pickling": {
+        "exception": (
+            SerializationError,
+            r"the result of doomed\['model'\] \(.*OnPickling\): LookupError: not here",
+        ),
+        "unpicklable exception": (
+            SerializationError,
+            r"the result of doomed\['model'\] \(.*OnPickling\): LockedError: locked",
+        ),
+        **ENDS,
+    },
+    "result sealing": {
+        "exception": ARRIVES,  # what is lost is a description of it
+        "unpicklable exception": ARRIVES,
+        **ENDS,
+    },
+}
+
+
+class Doom:
+    """Submits tasks that end in some way at some step. To be made before the session.
+
+    Its modules are harmless in this process. Tasks count themselves in a file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / "runs"
+        self._file.touch()
+        self._modules = {}
+        for number, way in enumerate(WAYS):
+            (directory / f"doomed_{number}.py").write_text(
+                "import os\n"
+                "from tests.process.endings import Ending\n"
+                "def function(): return 'lived'\n"
+                f"if os.getpid() != {os.getpid()}: Ending({way!r}, {str(self._file)!r})()\n"
+            )
+            self._modules[way] = importlib.import_module(f"doomed_{number}")
+
+    def ending(self, way: str) -> Ending:
+        return Ending(way, str(self._file))
+
+    def submit(self, step: str, way: str, **options: Any) -> Any:
+        """A task called ``doomed``."""
+        ending = self.ending(way)
+        calls: dict[str, tuple[Any, ...]] = {
+            "argument unpickling": (len, [OnUnpickling(ending)]),
+            "function import": (self._modules[way].function,),
+            "running": (lambda: ending(),),
+            "result pickling": (lambda: {"model": OnPickling(ending)},),
+            "result sealing": (lambda: OnSealing(ending),),
+        }
+        function, *args = calls[step]
+        return wb.remote(function).options(name="doomed", **options).remote(*args)
+
+    def runs(self) -> int:
+        """How often any of them got to its end."""
+        return self._file.stat().st_size
+
+
+@pytest.fixture
+def doom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doom]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield Doom(tmp_path)
+    for name in [name for name in sys.modules if name.startswith("doomed_")]:
+        del sys.modules[name]
+
+
+def assert_fails(ref: wb.ObjectRef, kind: type[BaseException], text: str) -> None:
+    """Whoever gets it sees this; it is a TaskError too, unless the worker died."""
+    with pytest.raises(kind, match=text) as caught:
+        wb.get(ref)
+    assert isinstance(caught.value, TaskError) == (kind is not WorkerCrashedError)
+    assert not isinstance(caught.value, SystemExit)
+
+
+def assert_in_order(session: Engine) -> None:
+    """The pool is whole, and nothing is in the store but what the ending had put."""
+    assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+    left = session.find("left")
+    assert left is not None
+    assert (wb.get(left) == np.arange(LARGE)).all()
+    session.unname("left")
+    del left
+    gc.collect()  # a caught error's traceback holds refs, and is part of a cycle
+
+    def whole() -> bool:
+        now = session.snapshot()
+        return [w.state for w in now.workers] == ["idle", "idle"] and not now.objects
+
+    assert eventually(whole), session.snapshot()
+    assert session.snapshot().live == 0
+    wb.put(np.zeros(63_900_000, np.uint8))  # all of the store: no extent was lost
+
+
+@pytest.mark.parametrize("step", TABLE)
+def test_what_goes_wrong_is_said_and_the_session_goes_on(
+    doom: Doom, session: Engine, step: str
+) -> None:
+    assert sorted(TABLE[step]) == sorted(WAYS)
+    for way, (kind, text) in TABLE[step].items():
+        ref = doom.submit(step, way, max_retries=0)
+        if kind is None:
+            assert (wb.get(ref).bytes == np.arange(LARGE)).all()
+        else:
+            assert_fails(ref, kind, text)
+        del ref
+        assert_in_order(session)
+
+
+# -- again, and what was queued --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", TABLE)
+def test_after_a_crash_it_is_run_again_as_often_as_it_may(
+    doom: Doom, session: Engine, step: str
+) -> None:
+    with pytest.raises(WorkerCrashedError, match="exited with status 7 while it ran `doomed`"):
+        wb.get(doom.submit(step, "os._exit", max_retries=2))
+    assert doom.runs() == 3
+    assert_in_order(session)
+
+
+@pytest.mark.parametrize("way", ["exception", "sys.exit", "unpicklable exception"])
+def test_after_an_error_it_is_not_run_again(doom: Doom, session: Engine, way: str) -> None:
+    with pytest.raises(TaskError):
+        wb.get(doom.submit("running", way, max_retries=2))
+    assert doom.runs() == 1
+
+
+def test_what_was_queued_behind_a_crash_is_neither_charged_nor_lost(
+    runtime: str, gate: Gate, tmp_path: Path
+) -> None:
+    session = wb.init(workers=1)
+    stop, file = gate.stop, tmp_path / "runs"
+
+    @wb.remote(max_retries=0, name="short")
+    def short(number: int) -> int:
+        import os
+
+        with open(file, "a") as runs:
+            runs.write(f"{number}\n")
+        if number == 0:
+            stop()
+            os._exit(3)
+        return number
+
+    wb.get([short.remote(-1) for _ in range(100)])  # known to be short: others are sent ahead
+    file.unlink()
+    refs = [short.remote(number) for number in range(6)]
+    visitor = gate.next()
+    assert eventually(lambda: len(session.snapshot().workers[0].tasks) == 6)
+    visitor.let_on()
+    with pytest.raises(WorkerCrashedError, match="status 3 while it ran `short`"):
+        wb.get(refs[0])
+    assert wb.get(refs[1:]) == list(range(1, 6))
+    assert sorted(map(int, file.read_text().split())) == list(range(6))
+
+
+# -- last words ------------------------------------------------------------------------------------
+
+
+def test_the_place_of_a_fault_is_said_however_much_is_written(session: Engine) -> None:
+    """The fault handler's report begins with what matters, and ends with every extension module."""
+
+    @wb.remote(max_retries=0)
+    def faults(depth: int) -> None:
+        import ctypes
+        import os
+
+        import pandas  # noqa: F401
+
+        if depth:
+            faults._function(depth - 1)
+        os.write(2, b"noise of a library\n" * 1000)
+        ctypes.string_at(0)
+
+    with pytest.raises(WorkerCrashedError, match="SIGSEGV") as caught:
+        wb.get(faults.remote(80))
+    words = str(caught.value).partition("The last it wrote to stderr:\n")[2]
+    assert words.startswith("Fatal Python error: Segmentation fault")
+    assert "in string_at" in words
+    assert 5 < words.count("in faults") < 90
+    assert "Extension modules" not in words
+    with pytest.raises(WorkerCrashedError, match="SIGSEGV") as caught:
+        wb.get(faults.remote(0))
+    assert "in faults" in str(caught.value)
+    assert "Extension modules" not in str(caught.value)
+
+
+def test_the_last_words_of_a_flood(session: Engine) -> None:
+    @wb.remote(max_retries=0)
+    def complains() -> None:
+        import os
+
+        os.write(2, b"first\n" + b"noise\n" * 50_000 + b"out of luck \xff")
+        os._exit(1)
+
+    with pytest.raises(WorkerCrashedError) as caught:
+        wb.get(complains.remote())
+    assert str(caught.value).endswith("noise\nout of luck \\xff")
+    assert len(str(caught.value)) < 2500
+
+
+# -- several results -------------------------------------------------------------------------------
+
+
+def test_a_result_already_written_when_the_next_one_fails(doom: Doom, session: Engine) -> None:
+    for way, (kind, text) in TABLE["result pickling"].items():
+        ending = doom.ending(way)
+
+        @wb.remote(num_returns=2, max_retries=0, name="doomed")
+        def two(ending: Ending) -> Any:
+            return np.arange(LARGE), {"model": OnPickling(ending)}
+
+        assert kind is not None
+        first, second = two.remote(ending)
+        assert_fails(second, kind, text)
+        if kind is SerializationError:  # the failure of one result alone
+            assert (wb.get(first) == np.arange(LARGE)).all()
+        else:
+            assert_fails(first, kind, text)
+        del first, second, two
+        assert_in_order(session)
+
+
+# -- an actor's calls ------------------------------------------------------------------------------
+
+
+class Patient:
+    """Counts its calls. Defined here, so that its worker imports it."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def call(self, argument: Any = None, make: Callable[[], Any] | None = None) -> Any:
+        self.calls += 1
+        return self.calls if make is None else make()
+
+
+def patients_arguments(ending: Ending) -> dict[str, tuple[Any, ...]]:
+    return {
+        "argument unpickling": ([OnUnpickling(ending)],),
+        "running": (None, ending),
+        "result pickling": (None, lambda: {"model": OnPickling(ending)}),
+        "result sealing": (None, lambda: OnSealing(ending)),
+    }
+
+
+@pytest.mark.parametrize("step", [step for step in TABLE if step != "function import"])
+def test_a_call_that_goes_wrong(doom: Doom, session: Engine, step: str) -> None:
+    """An error is the call's alone. A death is the actor's, which is made again if it may be."""
+    for way, (kind, text) in TABLE[step].items():
+        arguments = patients_arguments(doom.ending(way))
+        patient = wb.remote(Patient).options(max_restarts=1).remote()
+        call = patient.call.options(name="doomed")
+        assert wb.get(call.remote()) == 1
+        ref = call.remote(*arguments[step])
+        if way not in DEATHS:
+            if kind is None:
+                assert (wb.get(ref).bytes == np.arange(LARGE)).all()
+            else:
+                assert_fails(ref, kind, text)
+            assert wb.get(call.remote()) == (2 if step == "argument unpickling" else 3)
+        else:
+            crash = rf"Worker \d+ \(pid \d+\) {DEATHS[way]} while it ran `doomed`"
+            words = LAST_WORDS.get(way, "$")
+            with pytest.raises(ActorDiedError, match=rf"^{crash}; Patient is made again\.{words}"):
+                wb.get(ref)
+            assert wb.get(call.remote()) == 1  # its state began anew
+            for ref in (call.remote(*arguments[step]), call.remote()):
+                with pytest.raises(ActorDiedError, match=rf"^Patient died: {crash}\.{words}"):
+                    wb.get(ref)
+        del patient, call, ref
+        assert_in_order(session)

@@ -1,0 +1,317 @@
+"""Forks of a driver, and of a task: they have no part in the session, and harm nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from workbench.engines.base import Engine
+from workbench.errors import SessionError
+
+# From Python 3.12 on it advises against what these tests are about: all of us have threads.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+REFUSED = r"SessionError: This process was forked from one with a session.*`init\(\)`"
+
+
+def in_child(act: Callable[[], object]) -> str:
+    """What it returns or raises in a forked child, as text."""
+    ear, mouth = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(act())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(mouth, said.encode())
+        os._exit(0)
+    os.close(mouth)
+    with open(ear) as hears:
+        said = hears.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return said
+
+
+def raises(act: Callable[[], object]) -> str:
+    """The error's name and text."""
+    try:
+        act()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+# -- of a driver -----------------------------------------------------------------------------------
+
+
+class Actor:
+    def call(self) -> str:
+        return "called"
+
+
+def test_every_call_in_a_fork_is_refused_and_says_what_to_do(session: Engine, gate: Gate) -> None:
+    ref = wb.put(np.arange(100_000))
+    pending = wb.remote(gate.stop).remote()
+    actor = wb.remote(Actor).remote()
+    shown = wb.get(ref)
+    visitor = gate.next()
+
+    async def awaits() -> None:
+        await ref
+
+    uses: dict[str, Callable[[], object]] = {
+        "put": lambda: wb.put(1),
+        "get": lambda: wb.get(ref),
+        "get what is pending": lambda: wb.get(pending),
+        "wait": lambda: wb.wait([ref, pending]),
+        "free": lambda: wb.free(ref),
+        "submit": lambda: wb.remote(len).remote([]),
+        "call": lambda: actor.call.remote(),
+        "create": lambda: wb.remote(Actor).remote(),
+        "find an actor": lambda: wb.get_actor("nobody"),
+        "cancel": lambda: wb.cancel(pending),
+        "kill": lambda: wb.kill(actor),
+        "future": ref.future,
+        "await": lambda: asyncio.run(awaits()),
+        "snapshot": wb.snapshot,
+        "register": lambda: wb.register_serializer(Actor, serializer=id, deserializer=str),
+    }
+    for name, use in uses.items():
+        assert_refused(in_child(use), name)
+    assert_refused(in_child(lambda: in_child(uses["put"])), "put in a fork of it")
+    assert in_child(lambda: [wb.is_initialized(), int(shown[-1])]) == "[False, 99999]"
+    assert "session over" in in_child(lambda: repr(pending))
+    visitor.let_on("not cancelled")
+    assert wb.get([pending, actor.call.remote()]) == ["not cancelled", "called"]
+    assert (wb.get(ref) == shown).all()
+    assert session.snapshot().clients[0].pid == os.getpid()
+    assert len([c for c in session.snapshot().clients if c.role == "driver"]) == 1
+
+
+def assert_refused(said: str, what: str) -> None:
+    """It is that error."""
+    assert re.match(REFUSED, said), f"{what}: {said}"
+
+
+def links() -> set[str]:
+    """What this process's descriptors refer to."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the directory's own, closed again
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+    return found
+
+
+def test_a_fork_has_no_way_to_the_server(runtime: str) -> None:
+    before = links()
+    session = wb.init(workers=1)
+    session.snapshot()
+    ours = {link for link in links() - before if link.startswith(("socket:", "pipe:"))}
+    assert ours
+    assert in_child(lambda: links() & ours) == "set()"
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+
+
+def test_handles_and_views_that_die_in_a_fork_live_on_in_its_parent(session: Engine) -> None:
+    refs = [wb.put(np.full(100_000, i)) for i in range(10)]
+    arrays = wb.get(refs)
+
+    def let_go() -> int:
+        refs.clear()
+        arrays.clear()
+        return len(refs)
+
+    assert in_child(let_go) == "0"
+    assert len(session.snapshot().objects) == 10
+    assert [array[-1] for array in wb.get(refs)] == list(range(10))
+    del refs[5:], arrays[5:]
+    assert eventually(lambda: len(session.snapshot().objects) == 5)  # ours count, theirs don't
+
+
+def test_a_fork_may_have_a_session_of_its_own(session: Engine) -> None:
+    kept = wb.put("the parent's")
+
+    def begins_one() -> list[Any]:
+        own = wb.init(workers=1)
+        got = [own is session, wb.get(wb.put(1)), wb.get(wb.remote(len).remote("ab"))]
+        foreign = raises(lambda: wb.get(kept)).partition(":")[0]
+        wb.shutdown()
+        return [*got, foreign]
+
+    assert in_child(begins_one) == str([False, 1, 2, "ForeignRefError"])
+    assert wb.get(kept) == "the parent's"
+
+
+_shown: list[Any] = []
+
+
+def _element(i: int) -> int:
+    return int(_shown[0][i])
+
+
+def test_a_pool_of_processes_in_the_driver(session: Engine) -> None:
+    _shown.append(wb.get(wb.put(np.arange(100_000))))
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert pool.map(_element, range(0, 100_000, 999)) == list(range(0, 100_000, 999))
+        with pytest.raises(SessionError, match="was forked from"):
+            pool.map(wb.put, range(3))
+        assert wb.get(wb.remote(len).remote("abc")) == 3  # beside it
+        pool.close()
+        pool.join()
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+    assert _element(99_999) == 99_999
+    _shown.clear()
+
+
+LISTING = """
+import os
+for name in os.listdir("/proc/self/fd"):
+    if os.path.lexists(f"/proc/self/fd/{name}"):
+        print(os.readlink(f"/proc/self/fd/{name}"))
+"""
+
+
+def test_a_program_that_is_started_inherits_nothing(session: Engine) -> None:
+    wb.put(np.arange(100_000))
+    for before in (None, lambda: wb.is_initialized()):
+        program = subprocess.run(
+            [sys.executable, "-c", LISTING], close_fds=False, preexec_fn=before,
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        assert "pipe:" in program.stdout  # the one it writes to
+        for kind in ("socket:", "memfd:", "eventpoll", "eventfd"):
+            assert kind not in program.stdout
+    with pytest.raises(subprocess.SubprocessError):
+        subprocess.run(["true"], preexec_fn=wb.snapshot, check=True)
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+
+
+def test_a_fork_ends_however_it_likes(session: Engine) -> None:
+    ref = wb.put("kept")
+    for end in (signal.SIGKILL, signal.SIGTERM):
+        child = os.fork()
+        if not child:
+            signal.pause()
+        os.kill(child, end)
+        os.waitpid(child, 0)
+    assert wb.get(ref) == "kept"
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+
+
+# -- of a task -------------------------------------------------------------------------------------
+
+
+def test_every_call_in_a_tasks_fork_is_refused(session: Engine) -> None:
+    @wb.remote
+    def forks(refs: list[wb.ObjectRef]) -> list[str]:
+        from tests.process.test_fork import in_child
+
+        def own_session() -> Any:
+            wb.init(workers=1)
+            try:
+                return wb.get(wb.put("own"))
+            finally:
+                wb.shutdown()
+
+        array = wb.get(refs[0])
+        return [
+            *(in_child(use) for use in (
+                lambda: wb.put(1),
+                lambda: wb.get(refs[0]),
+                lambda: wb.remote(len).remote([]),
+                refs[0].future,
+            )),
+            in_child(lambda: array[-1]),
+            in_child(own_session),
+            str(wb.get(refs[0])[-1]),
+        ]  # fmt: skip
+
+    *refused, in_fork, own, in_task = wb.get(forks.remote([wb.put(np.arange(100_000))]))
+    for said in refused:
+        assert_refused(said, "in a task's fork")
+    assert (in_fork, own, in_task) == ("99999", "own", "99999")
+    assert [w.state for w in session.snapshot().workers] == ["idle", "idle"]
+
+
+def test_a_fork_that_comes_back_from_the_task_writes_to_nobodys_memory(session: Engine) -> None:
+    """Where its parent's next object lies, its own result would be written."""
+
+    @wb.remote(max_retries=0)
+    def forks() -> Any:
+        import os
+
+        wb.put(np.zeros(1000_000))  # there is memory, and some of it free
+        ear, mouth = os.pipe()
+        child = os.fork()
+        if not child:
+            os.read(ear, 1)
+            return np.full(100_000, 7)
+        kept = wb.put(np.full(100_000, 5))
+        os.write(mouth, b".")
+        _, status = os.waitpid(child, 0)
+        return [kept, os.waitstatus_to_exitcode(status)]
+
+    kept, status = wb.get(forks.remote())
+    assert (wb.get(kept) == 5).all()
+    assert status == 1
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+
+
+def test_a_fork_that_outlives_its_worker(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def leaves_one() -> int:
+        import os
+
+        child = os.fork()
+        if not child:
+            stop()
+            os._exit(0)
+        return os.getpid()
+
+    worker = wb.get(leaves_one.remote())
+    child = gate.next()
+    os.kill(worker, signal.SIGKILL)
+
+    def replaced() -> bool:
+        workers = session.snapshot().workers
+        return [w.state for w in workers] == ["idle"] * 2 and worker not in [w.pid for w in workers]
+
+    assert eventually(replaced)
+    assert wb.get(wb.remote(len).remote("abc")) == 3
+    child.let_on()
+
+
+def test_a_session_ends_beside_a_tasks_fork(runtime: str, gate: Gate, processes: Processes) -> None:
+    wb.init(workers=1)
+    stop = gate.stop
+
+    @wb.remote
+    def leaves_one() -> None:
+        import os
+
+        if not os.fork():
+            stop()
+            os._exit(0)
+
+    wb.get(leaves_one.remote())
+    child = gate.next()
+    wb.shutdown()
+    assert eventually(lambda: [p.pid for p in processes.all()] == [child.pid])
+    child.let_on()

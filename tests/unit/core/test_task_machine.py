@@ -1,0 +1,417 @@
+"""Random work in the pool: what tasks ask for, and what becomes of them when workers die.
+
+Light and heavy tasks, time limits, retries, streams, tasks of tasks, cancelling, memory that
+runs short. The store's books are another machine's business (`test_session_machine`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.unit.core.conftest import FUNCTION, Stage
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.pool import LIGHT, SPARE_SECONDS
+from workbench.core.schedule import ONE
+from workbench.core.session import Session
+from workbench.core.work import PATIENCE
+
+T = TypeVar("T")
+
+NONE = ev.Value(b"N")
+BOOM = ev.Value(b"boom", failed=True)
+PICK = st.integers(0, 1000)
+HEADROOM = 1000
+CPUS = 2
+
+
+def pick(choices: Iterable[T], n: int) -> T:
+    found = list(choices)
+    return found[n % len(found)]
+
+
+class Hand:
+    """A worker process: what it was sent, in order; the first one runs."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.sent: dict[int, do.Run] = {}
+        self.began: dict[int, float] = {}
+        self.items: Counter[int] = Counter()  # stream → items made here or before
+        self.taken: Counter[int] = Counter()
+        self.stopping: set[int] = set()
+        self.blocked = False
+        self.size = 0
+
+    @property
+    def running(self) -> do.Run | None:
+        return next(iter(self.sent.values()), None)
+
+
+class TaskMachine(RuleBasedStateMachine):
+    """One driver, a pool for two processors."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.sound = False
+        self.stage = Stage(CPUS, 1 << 20)
+        self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM)
+        self.stage.unborn.clear()
+        self.stage.post(0, ev.Tick())
+        self.hands: dict[int, Hand] = {}
+        self.unborn: list[int] = []
+        self.tasks: dict[int, ev.Submit] = {}
+        self.runs: Counter[int] = Counter()
+        self.deaths: Counter[int] = Counter()  # times it ran when its worker died, or asked again
+        self.stopped: set[int] = set()
+        self.read: dict[int, list[bytes]] = defaultdict(list)  # stream → items its reader got
+        self.answers: dict[int, ev.Value] = {}
+        self.measuring = False
+        self.driver = self.stage.meet(linger=5.0)
+        self.turn()
+        self.function = self.driver.put(FUNCTION)
+        self.turn()
+
+    @property
+    def session(self) -> Session:
+        return self.stage.session
+
+    # -- the loop ---------------------------------------------------------------------------------
+
+    def turn(self, after: float = 0.0) -> None:
+        """Hand over what has gathered, obey, listen; until nothing more comes of it."""
+        self.sound = False
+        out = self.stage.turn(after)
+        while out or any(hand.peer.inbox for hand in self.hands.values()):
+            for instruction in out:
+                match instruction:
+                    case do.Fork(worker):
+                        self.unborn.append(worker)
+                        working = [hand for hand in self.hands.values() if not hand.blocked]
+                        assert len(working) + len(self.unborn) <= CPUS + LIGHT
+                    case do.Kill(worker):
+                        self.ends(worker)
+                    case do.Hangup(client, reason):
+                        assert reason == "not needed any more", reason
+                        self.goes_home(client)
+                    case do.Measure():
+                        self.measuring = True
+            for hand in self.hands.values():
+                self.listen(hand)
+            self.hear()
+            out = self.stage.turn()
+        busy = [hand for hand in self.hands.values() if hand.sent and not hand.blocked]
+        assert self.session.schedule.used == sum(self.cpus(hand) for hand in busy)
+        self.sound = True
+
+    def cpus(self, hand: Hand) -> int:
+        assert hand.running is not None
+        terms = self.tasks[hand.running.task].terms
+        return min((terms or ev.USUAL).cpus, CPUS * ONE)
+
+    def listen(self, hand: Hand) -> None:
+        """A worker takes in what it is sent."""
+        peer = hand.peer
+        while peer.inbox:
+            match peer.inbox.popleft():
+                case do.Run() as run:
+                    self.begins(hand, run)
+                case do.Stop(task) if task in hand.sent:
+                    hand.stopping.add(task)
+                case do.Recall(count):
+                    last = list(hand.sent)[1:][-count:]
+                    for task in last:
+                        del hand.sent[task]
+                        self.runs[task] -= 1
+                    peer.post(ev.GaveBack(tuple(last), asked=True))
+                case ev.Took(task, count):
+                    hand.taken[task] += count
+                case do.Forget(objects):
+                    peer.post(ev.Unview(objects))
+
+    def begins(self, hand: Hand, run: do.Run) -> None:
+        task = run.task
+        terms = self.tasks[task].terms or ev.USUAL
+        assert run.terms == self.tasks[task].terms
+        self.runs[task] += 1
+        assert self.runs[task] <= 1 + self.deaths[task], "run twice without a reason"
+        if hand.blocked:
+            self.runs[task] -= 1
+            hand.peer.post(ev.GaveBack((task,)))
+            return
+        if hand.sent:
+            assert terms == ev.USUAL, "it waits behind another"
+            assert (self.tasks[next(iter(hand.sent))].terms or ev.USUAL).cpus == ONE
+        hand.sent[task] = run
+        hand.began[task] = self.stage.now
+        hand.items[task] = run.made
+        hand.taken[task] = run.taken
+        assert run.made == len(self.read[task]), "made again, or left out"
+
+    def hear(self) -> None:
+        """The driver takes in its results."""
+        while self.driver.inbox:
+            match self.driver.inbox.popleft():
+                case do.Ready(object, value):
+                    dropped = not self.driver.holds[object]
+                    assert dropped or object not in self.answers, "answered twice"
+                    self.answers[object] = value
+                case do.Item(task, object, value):
+                    unread = not self.driver.holds[task]
+                    assert unread or task not in self.answers, "an item after the end"
+                    self.read[task].append(value.header)
+                    self.driver.holds[object] += 1
+                    self.driver.drop(object)
+
+    def ends(self, worker: int) -> None:
+        """A process is gone."""
+        hand = self.hands.pop(worker, None)
+        if hand is None:
+            if worker in self.unborn:
+                self.unborn.remove(worker)
+                self.stage.post(0, ev.WorkerExited(worker, -9))
+            return
+        if hand.running is not None:
+            self.deaths[hand.running.task] += 1
+        for task in list(hand.sent)[1:]:
+            self.runs[task] -= 1
+        del self.stage.peers[hand.peer.number]
+        self.stage.post(0, ev.WorkerExited(worker, -9))
+        hand.peer.post(ev.Left())
+
+    def goes_home(self, client: int) -> None:
+        worker, hand = next((w, h) for w, h in self.hands.items() if h.peer.number == client)
+        assert not hand.sent, "sent home with work in hand"
+        del self.hands[worker], self.stage.peers[client]
+        hand.peer.post(ev.Left())
+        self.stage.post(0, ev.WorkerExited(worker, 0))
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    @precondition(lambda self: self.unborn)
+    @rule(n=PICK, dies=st.sampled_from([False, False, False, True]))
+    def a_worker_comes(self, n: int, dies: bool) -> None:
+        worker = pick(self.unborn, n)
+        if dies:
+            self.ends(worker)
+        else:
+            self.unborn.remove(worker)
+            self.hands[worker] = Hand(self.stage.meet(worker))
+        self.turn()
+
+    @rule(
+        n=PICK,
+        cpus=st.sampled_from([ONE, ONE, ONE, 0, ONE // 4, 2 * ONE, 9 * ONE]),
+        timeout=st.sampled_from([0.0, 0.0, 1.0]),
+        ahead=st.sampled_from([0, 0, 1, 2]),
+        retries=st.integers(0, 2),
+        times=st.sampled_from([1, 1, 5, 20]),
+        late=st.sampled_from([False, False, True]),
+    )
+    def submits(
+        self, n: int, cpus: int, timeout: float, ahead: int, retries: int, times: int,
+        late: bool,
+    ) -> None:  # fmt: skip
+        """The driver submits, or a task that runs; some wait for the result of another."""
+        terms = ev.Terms(cpus, timeout, b"", ahead)
+        usual = terms == ev.USUAL
+        deps = (pick(self.tasks, n),) if late and self.tasks else ()
+        deps = tuple(d for d in deps if self.driver.holds[d])
+        for _ in range(times):
+            (task,) = self.driver.submit(
+                self.function, deps, (), retries=retries, terms=None if usual else terms
+            )
+            self.tasks[task] = ev.Submit(task, 0, b"", deps, terms=None if usual else terms)
+        self.turn()
+
+    def runnable(self) -> list[Hand]:
+        return [hand for hand in self.hands.values() if hand.sent and not hand.blocked]
+
+    @precondition(lambda self: self.runnable())
+    @rule(
+        n=PICK, failed=st.sampled_from([False, False, True]), again=st.booleans(),
+        seconds=st.sampled_from([0.0001, 0.0001, 1.0]),
+    )  # fmt: skip
+    def finishes(self, n: int, failed: bool, again: bool, seconds: float) -> None:
+        hand = pick(self.runnable(), n)
+        run = hand.running
+        assert run is not None
+        value = BOOM if failed else NONE
+        if run.task in hand.stopping:
+            value, again = ev.refusal("cancelled", "it heard"), False
+        again = again and value.failed
+        self.deaths[run.task] += again
+        self.done(hand, run, value, seconds, again)
+        self.turn()
+
+    def done(
+        self, hand: Hand, run: do.Run, value: ev.Value, seconds: float, again: bool = False
+    ) -> None:
+        del hand.sent[run.task]
+        hand.stopping.discard(run.task)
+        hand.peer.post(ev.Done(run.task, (value,), seconds, again=again))
+        for task in hand.sent:  # the next one begins
+            hand.began[task] = self.stage.now
+            break
+
+    @precondition(lambda self: self.runnable())
+    @rule(n=PICK, size=st.integers(0, 2))
+    def yields(self, n: int, size: int) -> None:
+        """A stream hands out an item, if its reader has taken enough."""
+        hand = pick(self.runnable(), n)
+        run = hand.running
+        assert run is not None
+        ahead = run.terms.ahead if run.terms is not None else 0
+        if ahead and hand.items[run.task] - hand.taken[run.task] < ahead:
+            value = hand.peer.value(size) or NONE
+            value = ev.Value(
+                b"%d" % hand.items[run.task], value.segment, value.offset, value.length
+            )
+            hand.items[run.task] += 1
+            hand.peer.post(ev.Yielded(run.task, hand.peer.id(), value))
+        while hand.peer.inbox:
+            hand.peer.read()
+        self.turn()
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=PICK, count=st.integers(1, 2))
+    def takes(self, n: int, count: int) -> None:
+        """The reader of a stream takes what it got."""
+        self.driver.post(ev.Took(pick(self.tasks, n), count))
+        self.turn()
+
+    @precondition(lambda self: self.runnable())
+    @rule(n=PICK)
+    def waits(self, n: int) -> None:
+        hand = pick(self.runnable(), n)
+        back = list(hand.sent)[1:]
+        for task in back:
+            del hand.sent[task]
+            self.runs[task] -= 1
+        hand.blocked = True
+        hand.peer.post(ev.GaveBack(tuple(back)))
+        hand.peer.post(ev.Blocked())
+        self.turn()
+
+    @precondition(lambda self: any(hand.blocked for hand in self.hands.values()))
+    @rule(n=PICK)
+    def goes_on(self, n: int) -> None:
+        hand = pick([hand for hand in self.hands.values() if hand.blocked], n)
+        hand.blocked = False
+        hand.peer.post(ev.Unblocked())
+        self.turn()
+
+    @precondition(lambda self: self.hands)
+    @rule(n=PICK)
+    def dies(self, n: int) -> None:
+        self.ends(pick(self.hands, n))
+        self.turn()
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=PICK, force=st.booleans())
+    def cancels(self, n: int, force: bool) -> None:
+        task = pick(self.tasks, n)
+        if task not in self.answers:
+            self.stopped.add(task)
+        self.driver.post(ev.Cancel(task, force))
+        self.turn()
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=PICK)
+    def drops(self, n: int) -> None:
+        """Nobody wants the result any more; of a stream that means: nor its items."""
+        task = pick(self.tasks, n)
+        if self.driver.holds[task]:
+            self.driver.drop(task)
+            if (self.tasks[task].terms or ev.USUAL).ahead:
+                self.stopped.add(task)
+            self.answers.setdefault(task, NONE)  # it won't be told
+        self.turn()
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.5]))
+    def time_passes(self, seconds: float) -> None:
+        """Who runs for longer than it may is told; who doesn't hear it is ended."""
+        self.turn(seconds)
+        self.stage.post(0, ev.Tick())
+        self.turn()
+        for hand in self.hands.values():
+            run = hand.running
+            terms = self.tasks[run.task].terms if run is not None else None
+            if run is None or terms is None or not terms.timeout:
+                continue
+            since = self.stage.now - hand.began[run.task]
+            assert since < terms.timeout or run.task in hand.stopping
+            assert since < terms.timeout + PATIENCE + 2.5, "it goes on for ever"
+
+    @precondition(lambda self: self.measuring)
+    @rule(
+        left=st.sampled_from([100, 5000, 10**6]),
+        sizes=st.lists(st.integers(0, 10**4), max_size=9),
+    )
+    def memory_is_measured(self, left: int, sizes: list[int]) -> None:
+        """If little is left, one of those who have most ends, the youngest; if it has to be."""
+        self.measuring = False
+        used = tuple(zip(self.hands, sizes, strict=False))
+        before = set(self.hands)
+        self.stage.post(0, ev.Measured(left, 10**5, used))
+        self.turn()
+        gone = before - self.hands.keys()
+        if left >= HEADROOM or max(sizes[: len(before)], default=0) < 2000:
+            assert not gone
+        for worker in gone:
+            assert 2 * dict(used)[worker] >= max(size for _, size in used)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """Everybody does what they owe: every task is answered, and nothing is left."""
+        if not self.sound:  # what went wrong is known
+            return
+        for _ in range(5000):
+            if self.unborn:
+                worker = self.unborn.pop()
+                self.hands[worker] = Hand(self.stage.meet(worker))
+            elif blocked := [hand for hand in self.hands.values() if hand.blocked]:
+                blocked[0].blocked = False
+                blocked[0].peer.post(ev.Unblocked())
+            elif running := self.runnable():
+                hand = running[0]
+                assert hand.running is not None
+                self.done(hand, hand.running, NONE, 0.0001)
+            else:
+                break
+            self.turn()
+        assert not self.session.pool.broken
+        assert not self.session.schedule.tasks, "a task was forgotten"
+        assert set(self.tasks) <= self.answers.keys()
+        for items in self.read.values():
+            assert items == [b"%d" % i for i in range(len(items))], "lost, doubled, out of order"
+        cancelled = {t for t, v in self.answers.items() if v.header.startswith(b"!cancelled")}
+        for task, submit in self.tasks.items():  # who needs what was cancelled is cancelled too
+            if self.stopped.intersection(submit.deps):
+                self.stopped.add(task)
+        assert cancelled <= self.stopped, "cancelled by nobody"
+        for id in list(+self.driver.holds):
+            while self.driver.holds[id]:
+                self.driver.drop(id)
+        self.turn()
+        self.stage.turn(SPARE_SECONDS)
+        self.stage.post(0, ev.Tick())
+        self.turn()
+        for hand in list(self.hands.values()):
+            self.listen(hand)
+        self.turn()
+        assert self.session.schedule.used == 0
+        assert not len(self.session.catalog)
+
+
+TestTasks = pytest.mark.timeout(600)(TaskMachine.TestCase)
+TestTasks.settings = settings(max_examples=settings().max_examples)
