@@ -288,6 +288,40 @@ def test_the_last_words_of_a_flood(session: Engine) -> None:
     assert len(str(caught.value)) < 2500
 
 
+def test_the_task_that_ran_is_blamed_not_one_whose_result_was_still_on_its_way(
+    runtime: str, gate: Gate, tmp_path: Path
+) -> None:
+    """Results of short tasks wait for each other: at a crash, some of those before it are lost."""
+    session = wb.init(workers=1)
+    stop, file = gate.stop, tmp_path / "runs"
+
+    @wb.remote(name="short")
+    def short(number: int) -> int:
+        import os
+
+        with open(file, "a") as runs:
+            runs.write(f"{number}\n")
+        if number == 0:
+            stop()
+        if number == 3:
+            os._exit(3)
+        return number
+
+    wb.get([short.remote(-1) for _ in range(100)])  # known to be short: others are sent ahead
+    file.unlink()
+    at_most_once = short.options(max_retries=0, name="at most once")
+    refs = [short.remote(0), short.remote(1), at_most_once.remote(2), at_most_once.remote(3)]
+    refs += [at_most_once.remote(4), short.remote(5)]
+    visitor = gate.next()
+    assert eventually(lambda: len(session.snapshot().workers[0].tasks) == 6)
+    visitor.let_on()
+    with pytest.raises(WorkerCrashedError, match=r"status 3 while it ran `at most once`\.$"):
+        wb.get(refs[3])
+    assert [wb.get(refs[i]) for i in (0, 1, 2, 4, 5)] == [0, 1, 2, 4, 5]
+    runs = file.read_text().split()
+    assert [runs.count(str(i)) for i in (2, 3, 4, 5)] == [1, 1, 1, 1]
+
+
 # -- several results -------------------------------------------------------------------------------
 
 

@@ -83,12 +83,15 @@ class Actor:
         """Sent, but not done, and to be sent again, before all others."""
         self.ready.extendleft(reversed(tasks))
 
-    def lost(self, tasks: list[Task]) -> tuple[list[Task], list[Task]]:
-        """Of those sent to a worker that died: (to be tried again, not again)."""
+    def lost(self, tasks: list[Task], last: int) -> tuple[list[Task], list[Task]]:
+        """Of those sent to a worker that died: (to be tried again, not again).
+
+        ``last`` is the place of the one that began last.
+        """
         again: list[Task] = []
         over: list[Task] = []
         for number, task in enumerate(t for t in tasks if t is not self.birth):
-            task.attempts += number < self.concurrency  # those behind had not begun
+            task.attempts += number < last + self.concurrency  # those behind had not begun
             (again if task.attempts <= task.submit.retries else over).append(task)
         return again, over
 

@@ -364,12 +364,13 @@ class WorkerExited(Event, tag=103):
     """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
 
     ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
-    fault handler's traceback.
+    fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
     """
 
     worker: int
     status: int
     stderr: str = ""
+    running: int = 0
 
 
 class Measured(Event, tag=105):

@@ -51,6 +51,7 @@ class Run(Instruction, tag=5):
     ``values`` holds one Value per dep, then the function's if it is new.
 
     A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
+    ``last``: it may not be run again, so its results are to be handed over before all else.
     Of a stream that is made again, ``made`` items were made before; its reader took ``taken``.
     """
 
@@ -63,6 +64,7 @@ class Run(Instruction, tag=5):
     name: str
     origin: int
     method: str = ""
+    last: bool = False
     terms: Terms | None = None
     made: int = 0
     taken: int = 0

@@ -92,21 +92,22 @@ class Lives:
             actor.life = Life.ALIVE
             self.schedule.stir(actor)
 
-    def lost(self, actor: Actor, tasks: list[Task], crash: str, words: str) -> None:
+    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: ev.WorkerExited) -> None:
         """Its worker is gone: make it again, or let it be dead."""
+        words, last = last_words(event), place_of(event.running, tasks)
         if actor.life is Life.DEAD:
             assert actor.why is not None
             for task in tasks:
                 self._work.fail(task, actor.why)
             return
         if not actor.restarts:
-            while_it = f" while it ran `{tasks[0].submit.name}`" if tasks else ""
+            while_it = f" while it ran `{tasks[last].submit.name}`" if tasks else ""
             text = f"{actor.name} died: {crash}{while_it}.{words}"
             self.dies(actor, ev.refusal("actor", text), tasks)
             return
         actor.restarts -= actor.restarts > 0
         actor.life = Life.BEING_MADE
-        again, over = actor.lost(tasks)
+        again, over = actor.lost(tasks, last)
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
             self._work.fail(task, ev.refusal("actor", text))
@@ -166,6 +167,11 @@ class Lives:
             self._session.hang_up(worker.client, "its actor has ended")
         elif worker is not None:
             self._session.instruct(do.Kill(worker.number))
+
+
+def place_of(running: int, tasks: list[Task]) -> int:
+    """Which of the tasks sent to a worker, in that order, it ran; the first if nobody knows."""
+    return next((n for n, task in enumerate(tasks) if task.submit.task == running), 0)
 
 
 def last_words(event: ev.WorkerExited) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import Entry, State
-from workbench.core.lives import Lives, last_words
+from workbench.core.lives import Lives, last_words, place_of
 from workbench.core.schedule import Task, Worker
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Work:
                 do.Run(
                     submit.task, submit.function, submit.args, submit.deps,
                     tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    submit.terms, task.made, task.taken,
+                    task.attempts >= submit.retries, submit.terms, task.made, task.taken,
                 ),
             )
         )  # fmt: skip
@@ -330,14 +330,19 @@ class Work:
             return
         tasks = self.schedule.lost(worker)
         if worker.actor is not None:
-            self.lives.lost(worker.actor, tasks, crash, last_words(event))
+            self.lives.lost(worker.actor, tasks, crash, event)
             return
-        first = tasks[0] if tasks else None
-        if first is not None and first.verdict is None:  # it was running; the others had not begun
-            first.attempts += 1
-            if first.attempts > first.submit.retries or worker.alone:
-                words = ADVICE if worker.verdict else last_words(event)
-                text = f"{crash} while it ran `{first.submit.name}`.{words}"
-                why = ev.refusal("memory" if worker.verdict else "crashed", text)
-                self.fail(tasks.pop(0), why)
-        self._give_back(tasks)
+        # Those after the running one had not begun. Those before it are over, but their results
+        # were not handed over: they count as run, too.
+        last = place_of(event.running, tasks)
+        words = ADVICE if worker.verdict else last_words(event)
+        for task in tasks[: last + 1]:
+            task.attempts += 1
+            final = task.attempts > task.submit.retries or (worker.alone and task is tasks[last])
+            if final and task.verdict is None:
+                text = f"{crash} while it ran `{tasks[last].submit.name}`"
+                if task is not tasks[last]:
+                    text += f", before it had handed over what `{task.submit.name}` returned"
+                code = "memory" if worker.verdict else "crashed"
+                self.fail(task, ev.refusal(code, f"{text}.{words}"))
+        self._give_back([task for task in tasks if task in self.schedule])

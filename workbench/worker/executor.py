@@ -58,10 +58,11 @@ class Failed:
 
 
 class Executor:
-    """Runs what the server sends to ``client``."""
+    """Runs what the server sends to ``client``, and tells ``begins`` of each task."""
 
-    def __init__(self, client: Client, reload: bool = False) -> None:
+    def __init__(self, client: Client, begins: Callable[[int], None], reload: bool = False) -> None:
         self._client = client
+        self._begins = begins
         self._reloader = Reloader(reload)
         self._queue: deque[do.Run] = deque()
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -215,6 +216,7 @@ class Executor:
             claims: Claims = []
             again = False
             started = time.perf_counter()
+            self._begins(run.task)
             self._running[run.task] = threading.get_ident()
             try:
                 self._reloader.before_task()
@@ -327,6 +329,8 @@ class Executor:
         done = ev.Done(run.task, values, seconds, abouts, again)
         if self._host is None or self._host.is_plain:
             self._client.connection.post(done)  # this thread sends it before it waits
+            if run.last:
+                self._client.connection.flush()
         else:
             self._client.connection.send(done)
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import mmap
 import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
+from functools import partial
 
 import msgspec
 
@@ -31,6 +34,8 @@ HEARD = 64 << 10
 GRACE = 0.5
 """Seconds the workers have to end by themselves when the session ends."""
 
+_TASK = struct.Struct("q")
+
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
 
@@ -46,6 +51,7 @@ class NurseryLoop:
         self._children: dict[int, int] = {}  # pid → worker
         self._pipes: dict[int, int] = {}  # read end of a worker's stderr → worker
         self._words: dict[int, bytes] = {}  # worker → the last it wrote there
+        self._notes: dict[int, mmap.mmap] = {}  # worker → where it writes which task it begins
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -91,8 +97,10 @@ class NurseryLoop:
 
     def _fork(self, worker: int) -> None:
         ear, mouth = os.pipe()
+        note = mmap.mmap(-1, _TASK.size)  # shared with it, and outlives it
         pid = os.fork()
         if pid:
+            self._notes[worker] = note
             os.close(mouth)
             os.set_blocking(ear, False)
             self._children[pid] = worker
@@ -110,7 +118,8 @@ class NurseryLoop:
             own = (self._sock.fileno(), self._wake_read, self._wake_write)
             for fd in (*own, *self._pipes, ear, mouth):
                 os.close(fd)
-            run_worker(worker, self._settings)
+            self._notes.clear()
+            run_worker(worker, self._settings, partial(_TASK.pack_into, note, 0))
             status = 0
         finally:
             os._exit(status)
@@ -145,7 +154,8 @@ class NurseryLoop:
             worker = self._children.pop(pid, None)
             if worker is not None:
                 code = os.waitstatus_to_exitcode(status)
-                self._outbox.put(WorkerExited(worker, code, self._last_words(worker)))
+                (running,) = _TASK.unpack(self._notes.pop(worker))
+                self._outbox.put(WorkerExited(worker, code, self._last_words(worker), running))
 
     def _end(self) -> None:
         poll = select.poll()

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 
 from workbench import current
 from workbench.server.settings import Settings
@@ -28,8 +29,11 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def run_worker(number: int, settings: Settings) -> None:
-    """The forked child's life. Returns when the session has no more use for it."""
+def run_worker(number: int, settings: Settings, begins: Callable[[int], None]) -> None:
+    """The forked child's life. Returns when the session has no more use for it.
+
+    ``begins`` is told of each task: should this one kill the process, that is all that's left.
+    """
     from workbench.client.client import Client
     from workbench.worker.capture import Capture
     from workbench.worker.executor import Executor
@@ -45,7 +49,7 @@ def run_worker(number: int, settings: Settings) -> None:
         debug=settings.pickle_debug,
     )  # fmt: skip
     current.set(client)
-    executor = Executor(client, settings.reload)
+    executor = Executor(client, begins, settings.reload)
     sys.stdout = Capture("stdout", client)
     sys.stderr = Capture("stderr", client)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.

@@ -154,6 +154,40 @@ def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> No
     assert runs(other) == [running]
 
 
+@pytest.mark.parametrize("how", ["given back", "crash"])
+def test_what_is_cancelled_is_not_sent_again(stage: Make, how: str) -> None:
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver, seconds=0.0)
+    tasks = [driver.submit(f, (), (), retries=1)[0] for _ in range(3)]
+    s.turn()
+    assert runs(worker) == tasks
+    driver.post(ev.Cancel(tasks[1], False, True))
+    if how == "crash":  # before it heard of it
+        s.turn()
+        s.crash(worker)
+        worker = s.worker()
+        assert runs(worker) == [tasks[0], tasks[2]]
+    else:
+        worker.post(ev.GaveBack((tasks[1],)))
+        s.turn()
+        assert runs(worker) == tasks
+    assert told(driver)[tasks[1]] == b"!cancelled"
+
+
+def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -> None:
+    """Those before it have run too, and their results were lost; those behind it haven't begun."""
+    s = stage()
+    driver, worker = s.driver(), s.worker()
+    f = s.function(driver, seconds=0.0)
+    tasks = [driver.submit(f, (), (), retries=r)[0] for r in (1, 0, 0, 0)]
+    s.turn()
+    s.post(0, ev.WorkerExited(worker.worker, -9, "", tasks[2]))
+    s.leave(worker)
+    assert runs(s.worker()) == [tasks[0], tasks[3]]
+    assert told(driver) == {tasks[1]: b"!crashed", tasks[2]: b"!crashed"}
+
+
 def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
     s = stage(workers=1)
     driver = s.driver()
