@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 import rounds
-from measures import Effort
+from pools import Effort
 from rows import NOTES, ROUND_TRIPS, ROWS
 from table import Report, as_markdown, as_text
 
 
 def main() -> None:
     """Parse, measure, print."""
-    keys = [row.key for row in (*ROWS, *ROUND_TRIPS)]
+    keys = list(dict.fromkeys(row.key for row in (*ROWS, *ROUND_TRIPS)))
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, values a tenth")
     parser.add_argument("--rounds", type=int, help="how many (default 5, quick 1)")

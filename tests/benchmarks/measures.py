@@ -11,98 +11,14 @@ import statistics
 import time
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
+import crowds
 import limits
 import numpy as np
-import psutil
 import tasks
 import values
-
-WORKERS = 2
-
-Sample = dict[str, float]
-
-
-class NotOffered(Exception):  # noqa: N818 - nothing is wrong
-    """The system has nothing like it: its cell in the table stays empty."""
-
-
-class Store:
-    """What a system that keeps values must be able to do to be measured."""
-
-    def put(self, value: Any) -> Any:
-        """Store a value; a reference that `get` and `call` take. It dies with its last copy."""
-        raise NotOffered
-
-    def get(self, ref: Any) -> Any:
-        """The value."""
-        raise NotOffered
-
-
-class Pool(Store):
-    """What a system that runs tasks must be able to do as well; one small subclass each.
-
-    ``at_once`` is how many tasks make a burst: fewer for who would take a minute.
-    """
-
-    at_once = 10_000
-
-    def start(self) -> None:
-        """Start `WORKERS` workers, or have them started."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """End them."""
-        raise NotImplementedError
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run one task; its result."""
-        raise NotImplementedError
-
-    def burst(self, function: Callable[[], Any], count: int) -> None:
-        """Submit ``count`` tasks, then wait for all results."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to sample one figure, and by what to divide the bursts."""
-
-    seconds: float = 1.0
-    divisor: int = 1
-
-
-def times(
-    effort: Effort,
-    *actions: Callable[[], Any],
-    least: int = 3,
-    block: int = 1,
-    before: Callable[[], Any] = int,
-) -> list[float]:
-    """Median seconds of each action. They take turns, so that all see the same machine.
-
-    A turn is ``block`` calls. What is done ``before`` each, and freeing what an action returns,
-    isn't timed.
-    """
-    samples: list[list[float]] = [[] for _ in actions]
-    end = time.perf_counter() + effort.seconds
-    while len(samples[0]) < least or (time.perf_counter() < end and len(samples[0]) < 5000):
-        for action, seconds in zip(actions, samples, strict=True):
-            for _ in range(block):
-                before()
-                started = time.perf_counter()
-                result = action()
-                seconds.append(time.perf_counter() - started)
-                del result
-    return [statistics.median(seconds) for seconds in samples]
-
-
-def memory_of_children() -> float:
-    """Proportional set size of all processes below this one, which itself is left out."""
-    children = psutil.Process().children(recursive=True)
-    return float(sum(child.memory_full_info().pss for child in children))
+from pools import Effort, NotOffered, Pool, Sample, Store, memory_of_children, times
 
 
 def measure_pool(pool: Pool, rows: Collection[str], effort: Effort) -> Sample:
@@ -237,6 +153,7 @@ def _returns(pool: Pool, effort: Effort) -> Sample:
 
 _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "memory": _memory,
+    "queued": crowds.queued,
     "put_cold": _put_cold,
     "put_warm": _put_warm,
     "get": _get,
@@ -245,4 +162,5 @@ _MEASURES: dict[str, Callable[[Pool, Effort], Sample]] = {
     "burst": _burst,
     "by_ref": _by_ref,
     "returns": _returns,
+    **crowds.MEASURES,
 }

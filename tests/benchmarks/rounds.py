@@ -15,16 +15,21 @@ from pathlib import Path
 
 import peers
 import psutil
-from measures import Effort, Sample
+from pools import Effort, Sample
 from values import VALUES
 
 HERE = Path(__file__).parent
-PATIENCE = 180
+PATIENCE = 300
 """Seconds one contestant may take for one round."""
 
 POOL_ROWS = (
     "put_warm", "put_cold", "get", "dict", "empty", "burst", "by_ref", "returns", "start", "memory",
 )  # fmt: skip
+MANY = ("fan_out", "wait", "queued")
+"""Rows of those that have tasks, but no references to pass on ..."""
+
+MORE = (*MANY, "actor", "async_actor", "actors", "tree", "waiting")
+"""... and of those that have them, and actors."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,14 @@ CONTESTANTS = {
     "sockets": Contestant(("empty",)),
     "pickle": Contestant(tuple(key for key in VALUES if key != "function")),
     "cloudpickle": Contestant(tuple(VALUES)),
-    "workbench": Contestant((*POOL_ROWS, *VALUES)),
+    "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
     "notebook": Contestant(("start", "memory")),
     "imports": Contestant(("import",)),
-    "processpool": Contestant(POOL_ROWS, "peers"),
-    "loky": Contestant(POOL_ROWS, "peers"),
+    "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),
+    "loky": Contestant((*POOL_ROWS, *MANY), "peers"),
     "joblib": Contestant(POOL_ROWS, "peers"),
-    "ray": Contestant((*POOL_ROWS, *VALUES), "peers", every=2),
-    "dask": Contestant(POOL_ROWS, "peers", every=2),
+    "ray": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES), "peers", every=2),
+    "dask": Contestant((*POOL_ROWS, *MORE), "peers", every=2),
     "ipyparallel": Contestant(POOL_ROWS, "peers-ipyparallel", every=2),
 }
 

@@ -80,6 +80,51 @@ ROWS = (
     Row("returns", "a task that returns 100 MB", _ours("returns"), (
         _at_most(1.3, "workbench", "make_and_copy", "made and copied there"),
     )),
+    Row("actor", "1:1 actor calls sync", _ours("actor_sync"), (
+        _at_least(10, "ray", "actor_sync", "Ray"),
+    )),
+    Row("actor", "1:1 actor calls async", _ours("actor_async"), (
+        _at_least(10, "ray", "actor_async", "Ray"),
+    )),
+    Row("async_actor", "1:1 async-actor calls sync", _ours("async_actor_sync"), (
+        _at_least(10, "ray", "async_actor_sync", "Ray"),
+    )),
+    Row("async_actor", "1:1 async-actor calls async", _ours("async_actor_async"), (
+        _at_least(10, "ray", "async_actor_async", "Ray"),
+    )),
+    Row("actors", "1:2 actor calls async", _ours("actors"), (
+        _at_least(10, "ray", "actors", "Ray"),
+    )),
+    Row("fan_out", "10 000 tasks of one number each", _ours("fan_out"), (
+        _at_least(10, "ray", "fan_out", "Ray"),
+    )),
+    Row("tree", "tree of 10 000 leaves, added in pairs: tasks", _ours("tree"), (
+        _at_least(10, "ray", "tree", "Ray"),
+    )),
+    Row("wait", "1 000 tasks, `wait` for one at a time", _ours("wait_each"), (
+        _at_least(1, "ray", "wait_each", "Ray"),
+    )),
+    Row("wait", "1 000 tasks, `wait` for all", _ours("wait_all"), (
+        _at_least(10, "ray", "wait_all", "Ray"),
+    )),
+    Row("contains", "put and get of a list of 10 000 refs", _ours("contains"), (
+        _at_least(1, "ray", "contains", "Ray"),
+    )),
+    Row("waiting", "one empty task while 100 000 wait for an object", _ours("task_crowded"), (
+        _at_most(2, "workbench", "task_alone", "alone"),
+    )),
+    Row("queued", "an actor's call while 100 000 tasks are queued", _ours("call_crowded"), (
+        _at_most(2, "workbench", "call_alone", "alone"),
+    )),
+    Row("queued", "a question to the server then", _ours("ask_crowded"), (
+        _at_most(2, "workbench", "ask_alone", "alone"),
+    )),
+    Row("queued", "submitting one more then", _ours("submit_crowded"), (
+        _at_most(2, "workbench", "submit_alone", "alone"),
+    )),
+    Row("queued", "server's memory per queued task", _ours("per_task_server"), (
+        _at_most(1000),
+    )),
     Row("import", "import workbench", Figure("imports", "import_workbench"), (
         _at_most(1.5, "imports", "import_numpy", "import numpy"),
     )),
@@ -125,6 +170,8 @@ SERIALIZERS = {
 UNITS = {
     "put_warm": "B/s", "put_cold": "B/s", "memcpy_one": "B/s", "memcpy_all": "B/s", "pwrite": "B/s",
     "dict": "/s", "burst": "/s", "memory": "B", "magic_memory": "B",
+    "actor_async": "/s", "async_actor_async": "/s", "actors": "/s", "fan_out": "/s", "tree": "/s",
+    "per_task": "bytes", "per_task_server": "bytes",
 }  # fmt: skip
 """Of figures that aren't seconds."""
 
@@ -151,6 +198,23 @@ FIGURES = {
     "get_1GB": "get of 1 GB, no copy",
     "by_ref": "100 MB by reference, added",
     "returns": "returning 100 MB",
+    "actor_sync": "1:1 actor calls sync",
+    "actor_async": "1:1 actor calls async",
+    "async_actor_sync": "1:1 async-actor calls sync",
+    "async_actor_async": "1:1 async-actor calls async",
+    "actors": "1:2 actor calls async",
+    "fan_out": "tasks of one number each",
+    "tree": "tree of sums: tasks",
+    "wait_each": "1 000 tasks, `wait` for one at a time",
+    "wait_all": "1 000 tasks, `wait` for all",
+    "contains": "list of 10 000 refs, put and got",
+    "task_alone": "one empty task, one worker taken",
+    "task_crowded": "the same while 100 000 wait for an object",
+    "call_alone": "actor's call, all workers taken",
+    "call_crowded": "the same while 100 000 are queued",
+    "submit_alone": "submitting a task, all workers taken",
+    "submit_crowded": "the same while 100 000 are queued",
+    "per_task": "all processes' memory per queued task",
 }
 """Its rows."""
 
@@ -167,6 +231,7 @@ OTHERS = {
 """What else is worth a line: mostly limits."""
 
 NOTES = (
-    "Dask's burst is 5 000 tasks and ipyparallel's 2 000; joblib makes batches of them.",
+    "Dask's bursts are 5 000 tasks and ipyparallel's 2 000; joblib makes batches of them. Dask's "
+    "queue is 10 000 tasks, Ray's 20 000.",
     "Start and memory are the Python functions' in the second table, the magics' in the first.",
 )

@@ -127,6 +127,8 @@ def _scale(value: float, unit: str) -> tuple[float, str, int]:
     """(what to divide by, the unit's name, digits after the point)."""
     if unit == "B/s":
         return 1e9, "GB/s", 2
+    if unit == "bytes":
+        return 1, "bytes", 0
     if unit == "B":
         return 1e6, "MB", 0
     if unit == "/s":

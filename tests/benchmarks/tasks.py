@@ -40,3 +40,33 @@ def make_and_copy() -> float:
     started = time.perf_counter()
     np.copyto(_pages, array())
     return time.perf_counter() - started
+
+
+def identity(value: Any) -> Any:
+    """A leaf."""
+    return value
+
+
+def add(one: int, other: int) -> int:
+    """What joins two leaves, or two of what joined others."""
+    return one + other
+
+
+def pass_gate(path: str) -> None:
+    """A task that lasts until somebody has opened this named pipe for writing, and closed it."""
+    with open(path, "rb") as pipe:
+        pipe.read()
+
+
+class Actor:
+    """One whose method does nothing."""
+
+    def empty(self) -> None:
+        """See the class."""
+
+
+class AsyncActor:
+    """One whose method does nothing, on a loop."""
+
+    async def empty(self) -> None:
+        """See the class."""

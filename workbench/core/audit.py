@@ -50,7 +50,10 @@ def _check_tasks(session: Session) -> None:
     pins = Counter(id for task in keeping for id in task.pins)
     made = {id for task in tasks.values() for id in task.results}
     waits = Counter(
-        task.submit.task for e in entries.values() for task in e.waiting if task in session.schedule
+        task.submit.task
+        for e in entries.values()
+        for task in e.waiting or ()
+        if task in session.schedule
     )
     for task in tasks.values():
         assert task.missing == waits[task.submit.task], "waits for more or less than its arguments"

@@ -9,7 +9,7 @@ freed at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 MOST_SITES = 20
 """Places remembered at which refs to one object escaped."""
+
+
+Counts = Mapping[int, int]
+"""Something counted by client. Never changed in place, so that objects share them: nearly all
+are held once by one client and viewed by none, and a dict of one's own is 200 bytes."""
+
+NONE: Counts = {}
 
 
 class State(Enum):
@@ -56,14 +63,14 @@ class Entry:
         self.value: Value | None = None
         self.about: About | None = None
         self.load_seconds = 0.0  # of its first reading; 0 until there was one
-        self.holds: dict[int, int] = {}  # client → number of holds
+        self.holds: Counts = NONE  # client → number of holds
         self.names: tuple[str, ...] = ()
         self.tasks = 0  # pins by tasks that aren't done
         self.parents = 0  # objects that contain it
         self.escapes: tuple[str, ...] = ()  # where refs to it were pickled outside the store
-        self.viewers: dict[int, int] = {}  # client → zero-copy views alive there
+        self.viewers: Counts = NONE  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
-        self.waiting: tuple[Task, ...] = ()  # those that start when it is ready
+        self.waiting: list[Task] | None = None  # those that start when it is ready
 
     @property
     def alive(self) -> bool:
@@ -90,6 +97,8 @@ class Catalog:
     ) -> None:
         self._entries: dict[int, Entry] = {}
         self._names: dict[str, int] = {}
+        self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
+        self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._on_release = on_release
         self._on_unused = on_unused
         self.get = self._entries.get
@@ -122,8 +131,8 @@ class Catalog:
     def promise(self, id: int, client: int) -> None:
         """A new object that a task will make for ``client``, who holds it and waits for it."""
         entry = self._entries[id] = Entry(id)
-        entry.holds[client] = 1
-        entry.watchers = (client,)
+        self._follow(entry, client)
+        entry.holds, entry.watchers = self._sole(client)
 
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
         """The object is complete. Everything it contains is alive as long as it is.
@@ -153,21 +162,43 @@ class Catalog:
 
     def hold(self, entry: Entry, client: int) -> None:
         """One more hold by ``client``."""
-        entry.holds[client] = entry.holds.get(client, 0) + 1
+        self._follow(entry, client)
+        entry.holds = _more(entry.holds, client) if entry.holds else self._sole(client)[0]
 
     def drop(self, entry: Entry, client: int) -> None:
         """One hold fewer. A drop of what isn't held is ignored: the object was freed meanwhile."""
-        if _decrease(entry.holds, client):
-            self.settle(entry)
+        count = entry.holds.get(client)
+        if count is not None:
+            entry.holds = _fewer(entry.holds, client)
+            if count == 1:
+                self._unfollow(entry, client)
+                self.settle(entry)
 
     def view(self, entry: Entry, client: int) -> None:
         """One more view in ``client``."""
-        entry.viewers[client] = entry.viewers.get(client, 0) + 1
+        self._follow(entry, client)
+        entry.viewers = _more(entry.viewers, client)
 
     def unview(self, entry: Entry, client: int) -> None:
         """One view fewer there."""
-        if _decrease(entry.viewers, client):
-            self.settle(entry)
+        count = entry.viewers.get(client)
+        if count is not None:
+            entry.viewers = _fewer(entry.viewers, client)
+            if count == 1:
+                self._unfollow(entry, client)
+                self.settle(entry)
+
+    def watch(self, entry: Entry, client: int) -> None:
+        """``client`` is to be told when it is ready."""
+        if client not in entry.watchers:
+            self._follow(entry, client)
+            entry.watchers += (client,)
+
+    def await_by(self, entry: Entry, task: Task) -> None:
+        """A task starts when it is ready."""
+        if entry.waiting is None:
+            entry.waiting = []
+        entry.waiting.append(task)
 
     def need(self, entry: Entry) -> None:
         """A task needs it."""
@@ -201,12 +232,42 @@ class Catalog:
             old.names = tuple(names)
             self.settle(old)
 
+    def follow(self, client: int) -> None:
+        """This one will leave before the session ends: keep a list of what it pins.
+
+        Workers, that is. A driver pins most of what there is, so a list would help little.
+        """
+        self._of[client] = set()
+
+    def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
+        """What an object's holds and watchers are if there is but this client."""
+        sole = self._alone.get(client)
+        if sole is None:
+            sole = self._alone[client] = {client: 1}, (client,)
+        return sole
+
+    def _follow(self, entry: Entry, client: int) -> None:
+        pinned = self._of.get(client)
+        if pinned is not None:
+            pinned.add(entry.id)
+
+    def _unfollow(self, entry: Entry, client: int) -> None:
+        pinned = self._of.get(client)
+        if pinned is not None and not any(
+            client in kept for kept in (entry.holds, entry.viewers, entry.watchers)
+        ):
+            pinned.discard(entry.id)
+
     def forget_client(self, client: int) -> None:
         """All its holds and views are gone with it."""
-        for entry in list(self._entries.values()):
-            entry.watchers = tuple(c for c in entry.watchers if c != client)
-            held, viewed = entry.holds.pop(client, 0), entry.viewers.pop(client, 0)
-            if held or viewed:
+        self._alone.pop(client, None)
+        pinned = self._of.pop(client, self._entries.keys())
+        for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
+            if client in entry.watchers:
+                entry.watchers = tuple(c for c in entry.watchers if c != client)
+            if client in entry.holds or client in entry.viewers:
+                entry.holds = _without(entry.holds, client)
+                entry.viewers = _without(entry.viewers, client)
                 self.settle(entry)
 
     # -- death --------------------------------------------------------------------------------
@@ -253,7 +314,7 @@ class Catalog:
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
         was, entry.state = entry.state, State.FREED
-        entry.watchers = entry.waiting = ()
+        entry.watchers, entry.waiting = (), None
         if was is not State.READY or entry.value is None:
             return []
         if not entry.value.segment:
@@ -279,6 +340,8 @@ class Catalog:
             else:
                 assert entry.alive
                 assert (entry.value is None) == (entry.state is State.PENDING)
+            for client in (*entry.holds, *entry.viewers, *entry.watchers):
+                assert client not in self._of or id in self._of[client]
             if entry.state is not State.PENDING:
                 assert not entry.watchers, "was to be told when it was ready"
                 assert not entry.waiting
@@ -292,11 +355,17 @@ class Catalog:
         assert len(named) == len(self._names)
 
 
-def _decrease(counts: dict[int, int], client: int) -> bool:
-    """Count one down; True if that was the last. What isn't there is ignored."""
-    count = counts.get(client, 0)
-    if count > 1:
-        counts[client] = count - 1
-    elif count:
-        del counts[client]
-    return count == 1
+def _more(counts: Counts, client: int) -> Counts:
+    return {**counts, client: counts.get(client, 0) + 1}
+
+
+def _fewer(counts: Counts, client: int) -> Counts:
+    """One less of ``client``, who is there."""
+    left = counts[client] - 1
+    return {**counts, client: left} if left else _without(counts, client)
+
+
+def _without(counts: Counts, client: int) -> Counts:
+    if client not in counts:
+        return counts
+    return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

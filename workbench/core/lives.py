@@ -12,7 +12,6 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actors import Actor, Life
 from workbench.core.catalog import State
-from workbench.core.pool import MOST
 from workbench.core.schedule import Task
 
 if TYPE_CHECKING:
@@ -60,8 +59,8 @@ class Lives:
 
     def _hire(self, actor: Actor) -> None:
         """Have a worker of its own made for it."""
-        if self.pool.broken or len(self.schedule.workers) >= MOST:
-            why = self.pool.last_words or f"there are {MOST} workers already"
+        if self.pool.broken or len(self.schedule.workers) >= self.pool.most:
+            why = self.pool.last_words or f"there are {self.pool.most} workers already"
             text = f"No worker could be started for {actor.name}: {why}."
             self.dies(actor, ev.refusal("actor", text))
         else:
@@ -114,7 +113,8 @@ class Lives:
         if self.schedule.actors.get(actor.id) is actor:  # else those were its last calls
             actor.put_back(again)
             self._work.stop_stopped(again)
-            self.schedule.add(actor.birth)
+            if actor.birth not in self.schedule:
+                self.schedule.enter(actor.birth)
             self._hire(actor)
 
     def dismiss(self, client: Client, event: ev.Dismiss) -> None:

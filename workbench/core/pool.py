@@ -12,7 +12,8 @@ SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
 
 MOST = 512
-"""Workers at any time. Past that, tasks that wait for tasks wait for ever; it ends fork bombs."""
+"""Workers at any time, if that is twice as many as shall have a slot. Past that, tasks that wait
+for tasks wait for ever; it ends fork bombs."""
 
 LIGHT = 32
 """Workers beyond the usual number, at most, for tasks that need less than a processor each."""
@@ -36,6 +37,7 @@ class Pool:
 
     def __init__(self, target: int, schedule: Schedule) -> None:
         self.target = target
+        self.most = max(MOST, 2 * target)  # workers at any time
         self.stillborn = 0  # those deaths, each by SIGKILL as one, any other as KILLS
         self.last_words = ""  # how the last stillborn worker went
         self.at_rest = False  # as many have a slot as shall have one: nothing to decide
@@ -46,6 +48,10 @@ class Pool:
     def broken(self) -> bool:
         """Workers die before they say a word; making more would go on for ever."""
         return self.stillborn >= STILLBORN * KILLS
+
+    @property
+    def _may_grow(self) -> bool:
+        return not self.broken and len(self._schedule.workers) < self.most
 
     @property
     def hopeless(self) -> bool:
@@ -59,7 +65,7 @@ class Pool:
             yield from self._wanted_for_light()
         if self.at_rest:
             return
-        while schedule.working < self.target and self._may_hire:
+        while schedule.working < self.target and self._may_grow:
             if schedule.pooled >= self.target and not schedule.queue:
                 return  # slots are lent, but there is nothing to run in them
             yield self.hire()
@@ -68,15 +74,11 @@ class Pool:
     def _wanted_for_light(self) -> Iterator[int]:
         """Tasks that need little run several to a processor: each needs a worker all the same."""
         schedule = self._schedule
-        free = schedule.pooled - sum(1 for w in schedule.pool.values() if not w.idle)
+        free = schedule.pooled - len(schedule.pool) + len(schedule.idle)
         for _ in range(schedule.startable(LIGHT) - free):
-            if schedule.working < self.target + LIGHT and self._may_hire:
+            if schedule.working < self.target + LIGHT and self._may_grow:
                 self.at_rest = False
                 yield self.hire()
-
-    @property
-    def _may_hire(self) -> bool:
-        return not self.broken and len(self._schedule.workers) < MOST
 
     def hire(self, actor: Actor | None = None) -> int:
         """The number of one more worker to fork, which will be this actor's."""
@@ -88,32 +90,31 @@ class Pool:
         """Workers to send home: slots came back, and nobody used the extra one for a while."""
         if self.at_rest:
             return
-        extra = self._schedule.working - self.target
-        for worker in list(self._schedule.workers.values()):
-            if extra > 0 and worker.idle and now >= worker.since + SPARE_SECONDS:
-                extra -= 1
-                self.block(worker)  # takes no more tasks while it goes
-                yield worker
+        idle = self._schedule.idle
+        while idle and self._schedule.working > self.target:
+            worker = next(iter(idle.values()))
+            if now < worker.since + SPARE_SECONDS:
+                return  # nor are those behind it
+            self.block(worker)  # takes no more tasks while it goes
+            yield worker
 
     def deadline(self) -> float | None:
         """When :meth:`surplus` may next have something."""
         if self.at_rest or self._schedule.working <= self.target:
             return None
-        idle = [w.since for w in self._schedule.workers.values() if w.idle]
-        return min(idle) + SPARE_SECONDS if idle else None
+        longest = next(iter(self._schedule.idle.values()), None)
+        return longest.since + SPARE_SECONDS if longest is not None else None
 
     def block(self, worker: Worker) -> None:
         """Its task waits for others: its slot is free."""
-        worker.blocked += 1
+        self._schedule.block(worker)
         self.at_rest = False
-        self._schedule.note(worker)
 
     def unblock(self, worker: Worker) -> None:
         """One of its waits is over."""
         if worker.blocked:
-            worker.blocked -= 1
+            self._schedule.unblock(worker)
             self.at_rest = False
-            self._schedule.note(worker)
 
     def forked(self, number: int, pid: int) -> None:
         """The process exists."""
@@ -136,9 +137,9 @@ class Pool:
     def check(self) -> None:
         """Raise AssertionError unless there are as many workers as there is use for."""
         schedule = self._schedule
-        assert len(schedule.workers) <= max(MOST, self.target)
+        assert len(schedule.workers) <= self.most
         assert not self.at_rest or schedule.working == self.target
-        if schedule.working < self.target and len(schedule.workers) < MOST and not self.broken:
+        if schedule.working < self.target and self._may_grow:
             assert schedule.pooled >= self.target
             assert not schedule.queue, "tasks wait, and a slot is not filled"
 

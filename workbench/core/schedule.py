@@ -10,12 +10,13 @@ free, and nobody overtakes it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.actors import Actor
 from workbench.core.events import USUAL, Submit, Terms, Value
+from workbench.core.queue import Queue
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -37,7 +38,6 @@ class Task:
         "actor",
         "attempts",
         "audience",
-        "children",
         "cpus",
         "made",
         "missing",
@@ -59,7 +59,6 @@ class Task:
         self.owner = owner
         self.audience = audience  # the client that sees its output: a task's own isn't its worker
         self.parent = parent  # the task that submitted it
-        self.children: dict[int, Task] | None = None  # those it has submitted that aren't done
         self.actor: Actor | None = None  # whose call it is, or whose birth
         self.cpus = ONE if submit.terms is None else submit.terms.cpus
         self.verdict: Value | None = None  # it was told to stop; what its results are then
@@ -114,54 +113,6 @@ class Worker:
         )
 
 
-class Queue:
-    """Tasks whose dependencies are all ready, in order. Any of them may leave, for ever."""
-
-    def __init__(self) -> None:
-        self._tasks: deque[Task] = deque()  # those not `queued` have left
-        self._left = 0
-
-    def __len__(self) -> int:
-        return len(self._tasks) - self._left
-
-    def __iter__(self) -> Iterator[Task]:
-        return (task for task in self._tasks if task.queued)
-
-    @property
-    def first(self) -> Task:
-        """The next one; there must be one."""
-        tasks = self._tasks
-        while not tasks[0].queued:
-            tasks.popleft()
-            self._left -= 1
-        return tasks[0]
-
-    def append(self, task: Task) -> None:
-        """The last one from now on."""
-        task.queued = True
-        self._tasks.append(task)
-
-    def push(self, task: Task) -> None:
-        """The first one from now on."""
-        task.queued = True
-        self._tasks.appendleft(task)
-
-    def pop(self) -> Task:
-        """Takes out the first."""
-        task = self.first
-        self._tasks.popleft()
-        task.queued = False
-        return task
-
-    def remove(self, task: Task) -> None:
-        """It will never come back. Its place goes when as many are void as not."""
-        task.queued = False
-        self._left += 1
-        if self._left > len(self):
-            self._tasks = deque(self)
-            self._left = 0
-
-
 class Schedule:
     """All tasks that aren't done, and all workers.
 
@@ -178,12 +129,18 @@ class Schedule:
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
-        self.idle: dict[int, Worker] = {}  # by number; the last one was busy last
+        self.idle: dict[int, Worker] = {}  # by client, who has been idle for longest first
+        self._roomy: dict[int, Worker] = {}  # not found full since they last had less to do
+        self._ahead: dict[int, Worker] = {}  # sent more than they can run now
+        self.working = 0  # the pool's workers that have, or will have, a slot: not blocked
+        self.pooled = 0  # all workers but those of actors
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._stirred: dict[int, Actor] = {}  # may have calls to send
-        self._batched: dict[int, Worker] = {}  # by number: those with tasks queued behind one
-        self.queue = Queue()
+        self.queue = Queue()  # all dependencies ready
+        self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
+        self._several: dict[int, Task] = {}  # by each result but the first
+        self._children: dict[int, dict[int, Task]] = {}  # by who submitted them
         self._seconds: dict[int, float] = {}  # function id → expected seconds
 
     # -- tasks --------------------------------------------------------------------------------
@@ -193,20 +150,16 @@ class Schedule:
 
     def maker(self, object: int) -> Task | None:
         """The task that is to make this object."""
-        task = self.tasks.get(object)
-        if task is None:
-            several = (t for t in self.tasks.values() if t.submit.returns > 1)
-            task = next((t for t in several if object in t.results), None)
-        return task
+        return self.tasks.get(object) or self._several.get(object)
+
+    def children(self, task: Task) -> list[Task]:
+        """Those it has submitted."""
+        return list(self._children.get(task.submit.task, {}).values())
 
     def add(self, task: Task) -> None:
         """A new task; in the queue at once unless it waits for something."""
-        self.tasks[task.submit.task] = task
+        self.enter(task)
         task.cpus = min(task.cpus, self.cpus)
-        if task.parent is not None:
-            if task.parent.children is None:
-                task.parent.children = {}
-            task.parent.children[task.submit.task] = task
         actor = task.actor
         if actor is not None:
             if task is not actor.birth:
@@ -214,6 +167,15 @@ class Schedule:
             self.stir(actor)
         elif not task.missing:
             self.queue.append(task)
+
+    def enter(self, task: Task) -> None:
+        """It is one that isn't done: a new one, or a birth that is needed once more."""
+        self.tasks[task.submit.task] = task
+        self.owners[task.owner] = self.owners.get(task.owner, 0) + 1
+        if task.submit.returns > 1:
+            self._several.update(dict.fromkeys(task.results[1:], task))
+        if task.parent is not None:
+            self._children.setdefault(task.parent.submit.task, {})[task.submit.task] = task
 
     def supplied(self, task: Task) -> None:
         """One dependency of the task is ready."""
@@ -233,8 +195,16 @@ class Schedule:
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
         del self.tasks[task.submit.task]
-        if task.parent is not None and task.parent.children:
-            task.parent.children.pop(task.submit.task, None)
+        self.owners[task.owner] -= 1
+        if not self.owners[task.owner]:
+            del self.owners[task.owner]
+        for id in task.results[1:]:
+            del self._several[id]
+        if task.parent is not None:
+            siblings = self._children[task.parent.submit.task]
+            del siblings[task.submit.task]
+            if not siblings:
+                del self._children[task.parent.submit.task]
         worker = task.worker
         actor = task.actor
         if worker is not None:
@@ -254,7 +224,7 @@ class Schedule:
         for task in reversed([task for task in tasks if not task.submit.actor]):
             if task.worker is not None:
                 self._unsend(task.worker, task)
-            self.queue.push(task)
+            self.queue.appendleft(task)
 
     def recover(self, task: Task, actor: Actor) -> None:
         """A call to be sent again, before all that wait."""
@@ -273,22 +243,7 @@ class Schedule:
         task.worker = None
         if self.limits:
             self.limits.pop(task, None)
-        self.note(worker)
-
-    def note(self, worker: Worker) -> None:
-        """What it does has changed: count again what it uses, and whether it is idle."""
-        if worker.actor is None:
-            used = worker.cpus if worker.sent and not worker.blocked else 0
-            self.used += used - worker.used
-            worker.used = used
-            if worker.idle:
-                self.idle[worker.number] = worker
-            else:
-                self.idle.pop(worker.number, None)
-            if len(worker.sent) > 1:
-                self._batched[worker.number] = worker
-            else:
-                self._batched.pop(worker.number, None)
+        self._note(worker)
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -297,6 +252,9 @@ class Schedule:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
+        else:
+            self.pooled += 1
+            self.working += 1
         return worker
 
     def arrived(self, number: int, client: int, now: float) -> Worker | None:
@@ -309,39 +267,65 @@ class Schedule:
         self.by_client[client] = worker
         if worker.actor is None:
             self.pool[client] = worker
-            self.note(worker)
+            self._note(worker)
         else:
             self.stir(worker.actor)
         return worker
 
     def lost(self, worker: Worker) -> list[Task]:
         """It is gone; returns what had been sent to it, the running one first."""
-        self.workers.pop(worker.number, None)
+        if self.workers.pop(worker.number, None) is not None and worker.actor is None:
+            self.pooled -= 1
+            self.working -= not worker.blocked
         if worker.client is not None:
             self.disconnected(worker.client)
         if worker.actor is not None and worker.actor.worker is worker:
             worker.actor.worker = None
-        worker.client = None
         tasks = list(worker.sent.values())
         for task in tasks:
             self._unsend(worker, task)
-        self.note(worker)
         return tasks
 
     def disconnected(self, client: int) -> Worker | None:
         """Its connection is gone; the process will follow."""
-        self.pool.pop(client, None)
+        for book in (self.pool, self.idle, self._roomy, self._ahead):
+            book.pop(client, None)
         return self.by_client.pop(client, None)
 
-    @property
-    def working(self) -> int:
-        """The pool's workers that have, or will have, a slot: all but the blocked ones."""
-        return sum(1 for w in self.workers.values() if not w.blocked and w.actor is None)
+    def block(self, worker: Worker) -> None:
+        """Its task waits for others (perhaps once more): its slot is free."""
+        self.working -= not worker.blocked and worker.actor is None
+        worker.blocked += 1
+        self._note(worker)
 
-    @property
-    def pooled(self) -> int:
-        """All workers but those of actors."""
-        return sum(1 for w in self.workers.values() if w.actor is None)
+    def unblock(self, worker: Worker) -> None:
+        """One of its waits is over."""
+        worker.blocked -= 1
+        self.working += not worker.blocked and worker.actor is None
+        self._note(worker)
+
+    def _note(self, worker: Worker) -> None:
+        """It has more to do, or less, than before."""
+        if worker.actor is not None:
+            return
+        used = worker.cpus if worker.sent and not worker.blocked else 0
+        self.used += used - worker.used
+        worker.used = used
+        client = worker.client
+        if client is None or client not in self.pool:
+            return
+        if not worker.idle:
+            self.idle.pop(client, None)
+        elif client not in self.idle:
+            self.idle[client] = worker
+        if len(worker.sent) > 1:
+            self._ahead[client] = worker
+        else:
+            self._ahead.pop(client, None)
+        if worker.blocked:
+            self._roomy.pop(client, None)
+        else:
+            self._roomy[client] = worker
 
     @property
     def restless(self) -> bool:
@@ -357,7 +341,8 @@ class Schedule:
         queue = self.queue
         sent = True
         while queue and sent:
-            while queue and self.idle and self.has_room:  # first, one for each who has nothing
+            # First, one for each who has nothing: the warmest first.
+            while queue and self.idle and self.has_room:
                 worker = next(reversed(self.idle.values()))
                 yield worker, self._send(worker, now)
             sent = False
@@ -368,16 +353,24 @@ class Schedule:
     def _assign_ahead(self, now: float) -> Iterator[tuple[Worker, Task]]:
         """Sends short tasks to those who have something to do already."""
         queue = self.queue
-        if not queue or self._expected(queue.first) > BATCH_SECONDS:
-            return
-        room = [w for w in self.pool.values() if w.sent and not w.blocked and w.cpus == ONE]
-        while room := [w for w in room if self._fits(w)]:  # then in turn, if it is short
+        while queue and self._expected(queue.first) <= BATCH_SECONDS:
+            room = self._with_room()
+            if not room:
+                return
             share = min(max(len(queue) // len(room), 1), 16)
             for worker in room:
                 for _ in range(share):
                     if not self._fits(worker):
                         break
                     yield worker, self._send(worker, now)
+
+    def _with_room(self) -> list[Worker]:
+        """Who may be sent the next task ahead. Whoever is full isn't asked again until it has
+        less to do: it is never long until then, or too long for anything behind it."""
+        full = [client for client, worker in self._roomy.items() if not self._fits(worker)]
+        for client in full:
+            del self._roomy[client]
+        return list(self._roomy.values())
 
     @property
     def has_room(self) -> bool:
@@ -403,7 +396,7 @@ class Schedule:
 
     def _fits(self, worker: Worker) -> bool:
         """Whether the next task in the queue is known to be short enough to wait there."""
-        if not self.queue or len(worker.sent) >= BATCH_TASKS:
+        if not self.queue or not 0 < len(worker.sent) < BATCH_TASKS or worker.cpus != ONE:
             return False
         return worker.load + self._expected(self.queue.first) <= BATCH_SECONDS
 
@@ -420,10 +413,10 @@ class Schedule:
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
-        if self.queue or not self.idle or self.used + ONE > self.cpus:
+        if self.queue or not self.idle or not self._ahead or self.used + ONE > self.cpus:
             return
-        victim = max(self._batched.values(), key=lambda w: len(w.sent), default=None)
-        if victim is not None and not victim.recalled:
+        victim = max(self._ahead.values(), key=lambda w: len(w.sent))
+        if not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
 
@@ -447,19 +440,24 @@ class Schedule:
             assert task.submit.task == id
             assert task.missing >= 0
             assert task.queued == (id in queued)
-            assert task.parent is None or id in (task.parent.children or ())
             assert (task.worker is None) == (id not in sent)
         for number, worker in self.workers.items():
             assert worker.number == number
             assert worker.blocked >= 0
-            assert (worker in self.idle.values()) == worker.idle
-            assert (worker in self._batched.values()) == (
-                len(worker.sent) > 1 and worker.actor is None
-            )
             assert all(task.worker is worker for task in worker.sent.values())
             assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
             assert not worker.sent or worker.client is not None
-        assert self.idle.keys() <= self.workers.keys() >= self._batched.keys()
+        pooled = [worker for worker in self.workers.values() if worker.actor is None]
+        assert self.pooled == len(pooled)
+        assert self.working == sum(1 for worker in pooled if not worker.blocked)
+        assert self.idle == {c: w for c, w in self.pool.items() if w.idle}
+        assert self._ahead == {c: w for c, w in self.pool.items() if len(w.sent) > 1}
+        assert self._roomy.keys() <= {c for c, w in self.pool.items() if not w.blocked}
+        assert self.owners == Counter(task.owner for task in self.tasks.values())
+        several = {id: t for t in self.tasks.values() for id in t.results[1:]}
+        assert self._several == several
+        children = [id for siblings in self._children.values() for id in siblings]
+        assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
         assert self.used == sum(
             w.cpus for w in self.workers.values() if w.sent and not w.blocked and not w.actor
         )
@@ -471,7 +469,7 @@ class Schedule:
             assert self.workers[worker.number] is worker
 
     def _send(self, worker: Worker, now: float) -> Task:
-        task = self.queue.pop()
+        task = self.queue.popleft()
         task.seconds = self._expected(task)
         worker.cpus = task.cpus
         self._note_sent(worker, task, now)
@@ -486,4 +484,4 @@ class Schedule:
         terms = task.submit.terms
         if terms is not None and terms.timeout:
             self.limits[task] = now + terms.timeout
-        self.note(worker)
+        self._note(worker)

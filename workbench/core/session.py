@@ -222,6 +222,7 @@ class Session:
         self.clients[number] = Client(number, hello)
         self.send(number, do.Welcome(self.name, self.pool.target, self.budget.capacity))
         if hello.worker:
+            self.catalog.follow(number)
             for serializer, payload in self._serializers.items():
                 self.send(number, do.Registered(serializer, payload))
         return None
@@ -234,8 +235,9 @@ class Session:
         for cached in self.work.functions.values():
             cached.discard(client.number)
         self.catalog.forget_client(client.number)
-        self.work.abandon(list(self.schedule.tasks.values()))
-        self.streams.abandon(client.number)
+        if not self.schedule.owners.keys() <= self.clients.keys():
+            self.work.abandon(list(self.schedule.tasks.values()))
+            self.streams.abandon(client.number)
         prefix = client.hello.prefix
         if not client.worker and any(s >> ID_BITS == prefix for s in self._serializers):
             self._orphaned[client.number] = prefix
@@ -298,8 +300,8 @@ class Session:
         watchers, entry.watchers = entry.watchers, ()
         for watcher in watchers:
             self._tell(watcher, entry)
-        waiting, entry.waiting = entry.waiting, ()
-        for task in waiting:
+        waiting, entry.waiting = entry.waiting, None
+        for task in waiting or ():
             if value.failed:
                 self.work.fail(task, value)
             else:
@@ -331,8 +333,8 @@ class Session:
                 self.send(client.number, do.Ready(id, ev.refusal("unknown", text)))
             elif entry.state is not State.PENDING:
                 self._tell(client.number, entry)
-            elif client.number not in entry.watchers:
-                entry.watchers += (client.number,)
+            else:
+                self.catalog.watch(entry, client.number)
 
     def _hold(self, client: Client, event: ev.Hold) -> None:
         for id in event.objects:
@@ -363,13 +365,13 @@ class Session:
             if entry is None or entry.state is State.FREED:
                 continue
             holders, watchers, waiting = tuple(entry.holds), entry.watchers, entry.waiting
-            entry.watchers = entry.waiting = ()
+            entry.watchers, entry.waiting = (), None
             self.catalog.free(entry)
             for holder in holders:
                 self.send(holder, do.Forget((id,)))
             for watcher in watchers:
                 self._tell(watcher, entry)
-            for task in waiting:
+            for task in waiting or ():
                 self.work.fail(task, ev.refusal("freed", "An argument of the task was freed."))
 
     def _escape(self, client: Client, event: ev.Escape) -> None:
@@ -474,8 +476,7 @@ class Session:
 
     def _drop_serializers(self) -> None:
         """Those of a driver that has left go when the last of its tasks has."""
-        owners = {task.owner for task in self.schedule.tasks.values()}
-        for number in [number for number in self._orphaned if number not in owners]:
+        for number in [n for n in self._orphaned if n not in self.schedule.owners]:
             prefix = self._orphaned.pop(number)
             for serializer in [s for s in self._serializers if s >> ID_BITS == prefix]:
                 del self._serializers[serializer]

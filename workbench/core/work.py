@@ -81,7 +81,7 @@ class Work:
                 lost = lost or ("unknown" if entry is None else "freed")
                 continue
             if entry.state is State.PENDING:
-                entry.waiting += (task,)
+                self.catalog.await_by(entry, task)
                 task.missing += 1
             elif entry.value is not None and entry.value.failed:
                 failed = failed or entry.value
@@ -286,7 +286,7 @@ class Work:
         why: ev.Value | None = None,
     ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
-        children = list(task.children.values()) if recursive and task.children else ()
+        children = self.schedule.children(task) if recursive else []
         worker = task.worker
         why = why or ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")
         if worker is None:

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from measures import Effort
+from pools import Effort
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 import cloudpickle
-from measures import Effort, Sample, Store, measure_store
+from measures import measure_store
+from pools import Effort, Sample, Store
 
 
 class Cloudpickle(Store):

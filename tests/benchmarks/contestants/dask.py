@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from distributed import Client, LocalCluster
-from measures import WORKERS, Effort, Pool, Sample, measure_pool
+from distributed import Client, LocalCluster, wait
+from measures import measure_pool
+from pools import WORKERS, Effort, NotOffered, Pool, Sample
 
 
 class Dask(Pool):
     """``pure=False``: a call with equal arguments is a new task, as everywhere else."""
 
     at_once = 5_000
+    queued = 10_000
 
     def start(self) -> None:
         self._cluster = LocalCluster(
@@ -34,6 +36,30 @@ class Dask(Pool):
     def burst(self, function: Callable[[], Any], count: int) -> None:
         submit = self._client.submit
         self._client.gather([submit(function, pure=False) for _ in range(count)])
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._client.submit(function, *args, pure=False)
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        values: list[Any] = self._client.gather(list(refs))
+        return values
+
+    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+        if count < len(refs):
+            raise NotOffered  # the first, or all
+        wait(refs)
+        return refs, []
+
+    def actor(self, cls: type) -> Any:
+        actor = self._client.submit(cls, actor=True, pure=False).result()
+        actor.empty().result()
+        return actor
+
+    def tell(self, actor: Any) -> Any:
+        return actor.empty()
+
+    def told(self, results: Sequence[Any]) -> list[Any]:
+        return [result.result() for result in results]
 
     def put(self, value: Any) -> Any:
         return self._client.scatter([value], hash=False)[0]  # a dict would be many objects

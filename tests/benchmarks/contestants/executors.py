@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, wait
 from typing import Any
 
-from measures import WORKERS, Pool
+from pools import WORKERS, NotOffered, Pool
 
 
 class ExecutorPool(Pool):
@@ -27,3 +27,17 @@ class ExecutorPool(Pool):
     def burst(self, function: Callable[[], Any], count: int) -> None:
         for future in [self._executor.submit(function) for _ in range(count)]:
             future.result()
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        if any(isinstance(arg, Future) for arg in args):
+            raise NotOffered
+        return self._executor.submit(function, *args)
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        return [future.result() for future in refs]
+
+    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+        if count < len(refs):
+            raise NotOffered  # the first, or all
+        wait(refs)
+        return refs, []

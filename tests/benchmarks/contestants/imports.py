@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 
-from measures import Effort, Sample
+from pools import Effort, Sample
 
 IMPORTS = {
     "import_numpy": "numpy",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import ipyparallel
-from measures import WORKERS, Effort, Pool, Sample, measure_pool
+from measures import measure_pool
+from pools import WORKERS, Effort, Pool, Sample
 
 
 class IPyParallel(Pool):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import joblib
-from measures import WORKERS, Effort, Pool, Sample, measure_pool
+from measures import measure_pool
+from pools import WORKERS, Effort, Pool, Sample
 
 
 class Joblib(Pool):

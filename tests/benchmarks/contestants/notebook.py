@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 
 from IPython.core.interactiveshell import InteractiveShell
-from measures import WORKERS, Effort, Sample, memory_of_children
+from pools import WORKERS, Effort, Sample, memory_of_children
 from traitlets.config import Config
 
 

@@ -6,7 +6,8 @@ import pickle
 from collections.abc import Collection
 from typing import Any
 
-from measures import Effort, Sample, Store, measure_store
+from measures import measure_store
+from pools import Effort, Sample, Store
 
 Packed = tuple[bytes, list[bytes]]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import ProcessPoolExecutor
 
-from measures import Effort, Sample, measure_pool
+from measures import measure_pool
+from pools import Effort, Sample
 
 from contestants.executors import ExecutorPool
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
 import ray
-from measures import WORKERS, Effort, Pool, Sample, measure_pool
+from measures import measure_pool
+from pools import WORKERS, Effort, Pool, Sample
 
 
 class Ray(Pool):
     """Functions are made remote once."""
+
+    queued = 20_000
 
     def __init__(self) -> None:
         self._remote = cache(ray.remote)
@@ -29,6 +32,24 @@ class Ray(Pool):
     def burst(self, function: Callable[[], Any], count: int) -> None:
         remote = self._remote(function)
         ray.get([remote.remote() for _ in range(count)])
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._remote(function).remote(*args)
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        values: list[Any] = ray.get(list(refs))
+        return values
+
+    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+        return ray.wait(refs, num_returns=count)
+
+    def actor(self, cls: type) -> Any:
+        actor = self._remote(cls).remote()
+        ray.get(actor.empty.remote())
+        return actor
+
+    def tell(self, actor: Any) -> Any:
+        return actor.empty.remote()
 
     def put(self, value: Any) -> Any:
         return ray.put(value)

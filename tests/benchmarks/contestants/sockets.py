@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Collection
 
-from measures import Effort, Sample, times
+from pools import Effort, Sample, times
 
 MESSAGE = b"x" * 200
 

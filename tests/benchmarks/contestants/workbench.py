@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
-from measures import WORKERS, Effort, Pool, Sample, measure_pool
+import psutil
+from measures import measure_pool
+from pools import WORKERS, Effort, Pool, Sample
 
 import workbench
 
@@ -29,6 +31,35 @@ class Workbench(Pool):
     def burst(self, function: Callable[[], Any], count: int) -> None:
         remote = self._remote(function)
         workbench.get([remote.remote() for _ in range(count)])
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._remote(function).remote(*args)
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        values: list[Any] = workbench.get(refs)
+        return values
+
+    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+        return workbench.wait(refs, num_returns=count)
+
+    def ask(self, ref: Any) -> None:
+        workbench.wait([ref], timeout=0)
+
+    def actor(self, cls: type) -> Any:
+        actor = self._remote(cls).remote()
+        workbench.get(actor.empty.remote())
+        return actor
+
+    def tell(self, actor: Any) -> Any:
+        return actor.empty.remote()
+
+    def server(self) -> int:
+        (server,) = (
+            child.pid
+            for child in psutil.Process().children()
+            if "workbench.server" in child.cmdline()
+        )
+        return server
 
     def put(self, value: Any) -> Any:
         return workbench.put(value)

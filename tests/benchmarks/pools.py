@@ -1,0 +1,132 @@
+"""What is measured, and the clock: what a system must be able to do, and how long it takes.
+
+The figures themselves are `measures`' and `crowds`'.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+WORKERS = 2
+
+Sample = dict[str, float]
+
+
+class NotOffered(Exception):  # noqa: N818 - nothing is wrong
+    """The system has nothing like it: its cell in the table stays empty."""
+
+
+class Store:
+    """What a system that keeps values must be able to do to be measured."""
+
+    def put(self, value: Any) -> Any:
+        """Store a value; a reference that `get` and `call` take. It dies with its last copy."""
+        raise NotOffered
+
+    def get(self, ref: Any) -> Any:
+        """The value."""
+        raise NotOffered
+
+
+class Pool(Store):
+    """What a system that runs tasks must be able to do as well; one small subclass each.
+
+    ``at_once`` is how many tasks make a burst, ``queued`` how many are queued to see what others
+    have to bear: fewer for who would take a minute.
+    """
+
+    at_once = 10_000
+    queued = 100_000
+
+    def start(self) -> None:
+        """Start `WORKERS` workers, or have them started."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End them."""
+        raise NotImplementedError
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run one task; its result."""
+        raise NotImplementedError
+
+    def burst(self, function: Callable[[], Any], count: int) -> None:
+        """Submit ``count`` tasks, then wait for all results."""
+        raise NotImplementedError
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Submit one task; a reference to its result. References among ``args`` are resolved."""
+        raise NotOffered
+
+    def gather(self, refs: Sequence[Any]) -> list[Any]:
+        """All their values."""
+        raise NotOffered
+
+    def wait(self, refs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+        """Wait until ``count`` of them are ready; exactly these, and the others."""
+        raise NotOffered
+
+    def ask(self, ref: Any) -> None:
+        """Ask whoever keeps the queue for something it knows, and have the answer."""
+        raise NotOffered
+
+    def actor(self, cls: type) -> Any:
+        """Make an actor, and have it made; a handle."""
+        raise NotOffered
+
+    def tell(self, actor: Any) -> Any:
+        """Call its method ``empty``; a reference to the result."""
+        raise NotOffered
+
+    def told(self, results: Sequence[Any]) -> list[Any]:
+        """The values of such references."""
+        return self.gather(results)
+
+    def server(self) -> int:
+        """The process that keeps the queue, if that is one of its own."""
+        raise NotOffered
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to sample one figure, and by what to divide the bursts."""
+
+    seconds: float = 1.0
+    divisor: int = 1
+
+
+def times(
+    effort: Effort,
+    *actions: Callable[[], Any],
+    least: int = 3,
+    block: int = 1,
+    before: Callable[[], Any] = int,
+) -> list[float]:
+    """Median seconds of each action. They take turns, so that all see the same machine.
+
+    A turn is ``block`` calls. What is done ``before`` each, and freeing what an action returns,
+    isn't timed.
+    """
+    samples: list[list[float]] = [[] for _ in actions]
+    end = time.perf_counter() + effort.seconds
+    while len(samples[0]) < least or (time.perf_counter() < end and len(samples[0]) < 5000):
+        for action, seconds in zip(actions, samples, strict=True):
+            for _ in range(block):
+                before()
+                started = time.perf_counter()
+                result = action()
+                seconds.append(time.perf_counter() - started)
+                del result
+    return [statistics.median(seconds) for seconds in samples]
+
+
+def memory_of_children() -> float:
+    """Proportional set size of all processes below this one, which itself is left out."""
+    children = psutil.Process().children(recursive=True)
+    return float(sum(child.memory_full_info().pss for child in children))
