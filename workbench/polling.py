@@ -42,7 +42,7 @@ class BriskPoll:
             return ready
         clock, yield_ = time.perf_counter, os.sched_yield
         started = clock()
-        if self._brisk and not self._alone:
+        if self._brisk and not self._alone and (timeout is None or timeout > LOOK):
             while clock() - started < LOOK:
                 yield_()
                 ready = poll(0)

@@ -251,6 +251,27 @@ class Connection:
             self._gate.unregister(self._sock)
             self._on_end(reason)
 
+    # -- a loop that reads ------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for a loop that watches it and calls `readable`."""
+        return self._sock.fileno()
+
+    def readable(self) -> None:
+        """Read, if nobody else does. Called again and again, it keeps the thread from reading.
+
+        A loop that is busy with something else doesn't call: then the thread takes over.
+        """
+        if self._reader.acquire(blocking=False):
+            try:
+                self._disarm()
+                self._read()
+            finally:
+                self._reader.release()
+                self._leads += 1
+                if self._asleep:
+                    self.wake()
+
     # -- the connection's thread ------------------------------------------------------------------
 
     def _serve(self) -> None:

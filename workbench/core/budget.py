@@ -142,6 +142,11 @@ class Budget:
         if answer and nbytes < self._trimming.pop(client, 0) and self._queue:
             self._queue[0].spent.add(client)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody waits for memory."""
+        return bool(self._queue)
+
     def settle(self) -> Iterator[tuple[str, int, int, int]]:
         """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by) or
         ("trim", client, 0, bytes).

@@ -131,8 +131,9 @@ class Catalog:
     def promise(self, id: int, client: int) -> None:
         """A new object that a task will make for ``client``, who holds it and waits for it."""
         entry = self._entries[id] = Entry(id)
-        self._follow(entry, client)
-        entry.holds, entry.watchers = self._sole(client)
+        if client in self._of:
+            self._of[client].add(id)
+        entry.holds, entry.watchers = self._alone.get(client) or self._sole(client)
 
     def seal(self, entry: Entry, value: Value, about: About | None = None) -> None:
         """The object is complete. Everything it contains is alive as long as it is.
@@ -171,7 +172,8 @@ class Catalog:
         if count is not None:
             entry.holds = _fewer(entry.holds, client)
             if count == 1:
-                self._unfollow(entry, client)
+                if client in self._of:
+                    self._unfollow(entry, client)
                 self.settle(entry)
 
     def view(self, entry: Entry, client: int) -> None:
@@ -185,7 +187,8 @@ class Catalog:
         if count is not None:
             entry.viewers = _fewer(entry.viewers, client)
             if count == 1:
-                self._unfollow(entry, client)
+                if client in self._of:
+                    self._unfollow(entry, client)
                 self.settle(entry)
 
     def watch(self, entry: Entry, client: int) -> None:
@@ -252,11 +255,8 @@ class Catalog:
             pinned.add(entry.id)
 
     def _unfollow(self, entry: Entry, client: int) -> None:
-        pinned = self._of.get(client)
-        if pinned is not None and not any(
-            client in kept for kept in (entry.holds, entry.viewers, entry.watchers)
-        ):
-            pinned.discard(entry.id)
+        if not any(client in kept for kept in (entry.holds, entry.viewers, entry.watchers)):
+            self._of[client].discard(entry.id)
 
     def forget_client(self, client: int) -> None:
         """All its holds and views are gone with it."""
@@ -362,6 +362,8 @@ def _more(counts: Counts, client: int) -> Counts:
 def _fewer(counts: Counts, client: int) -> Counts:
     """One less of ``client``, who is there."""
     left = counts[client] - 1
+    if not left and len(counts) == 1:
+        return NONE
     return {**counts, client: left} if left else _without(counts, client)
 
 

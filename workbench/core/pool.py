@@ -61,7 +61,7 @@ class Pool:
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
         schedule = self._schedule
-        if schedule.queue and schedule.queue.first.cpus < ONE:
+        if schedule.queue.size and schedule.queue.first.cpus < ONE:
             yield from self._wanted_for_light()
         if self.at_rest:
             return

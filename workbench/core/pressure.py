@@ -44,14 +44,13 @@ class Pressure:
         self._ending = 0  # the worker we ended, until it has
 
     def settle(self) -> None:
-        """Have the memory measured when it is time, as long as anybody works."""
+        """Begin to look when somebody works, and have the memory measured when it is time."""
         now = self._session.now
-        if self.due is None:
-            if self.headroom and (self._schedule.used or self._schedule.actors):
-                self.due = now + SOON
-        elif now >= self.due:
+        if self.due is not None:
             self.due = now + LATE  # or as the answer says
             self._session.instruct(do.Measure())
+        elif self.headroom and (self._schedule.used or self._schedule.actors):
+            self.due = now + SOON
 
     def measured(self, event: ev.Measured) -> None:
         """Decide who ends, and when to look again."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """See the module. ``task.queued`` tells who is in it.
+    """See the module. ``task.queued`` tells who is in it, ``size`` how many that are.
 
     Whoever leaves early keeps its place, as a gap, until it is first, or half of all are gaps: a
     dict that keeps an order would need a hundred bytes more a task. So it must never come back.
@@ -20,9 +20,10 @@ class Queue:
     def __init__(self) -> None:
         self._tasks: deque[Task] = deque()
         self._gaps = 0
+        self.size = 0  # an attribute: it is asked often, and a call would cost most of it
 
     def __len__(self) -> int:
-        return len(self._tasks) - self._gaps
+        return self.size
 
     def __iter__(self) -> Iterator[Task]:
         return (task for task in self._tasks if task.queued)
@@ -31,11 +32,13 @@ class Queue:
         """It is the last."""
         task.queued = True
         self._tasks.append(task)
+        self.size += 1
 
     def appendleft(self, task: Task) -> None:
         """It is the first."""
         task.queued = True
         self._tasks.appendleft(task)
+        self.size += 1
 
     @property
     def first(self) -> Task:
@@ -49,13 +52,15 @@ class Queue:
         """Take out the first."""
         task = self.first
         self._tasks.popleft()
+        self.size -= 1
         task.queued = False
         return task
 
     def remove(self, task: Task) -> None:
         """It will never begin."""
         task.queued = False
+        self.size -= 1
         self._gaps += 1
         if self._gaps > len(self._tasks) // 2:
-            self._tasks = deque(self)
+            self._tasks = deque(task for task in self._tasks if task.queued)
             self._gaps = 0

@@ -198,8 +198,9 @@ class Schedule:
         self.owners[task.owner] -= 1
         if not self.owners[task.owner]:
             del self.owners[task.owner]
-        for id in task.results[1:]:
-            del self._several[id]
+        if task.submit.returns > 1:
+            for id in task.results[1:]:
+                del self._several[id]
         if task.parent is not None:
             siblings = self._children[task.parent.submit.task]
             del siblings[task.submit.task]
@@ -308,29 +309,29 @@ class Schedule:
         """It has more to do, or less, than before."""
         if worker.actor is not None:
             return
-        used = worker.cpus if worker.sent and not worker.blocked else 0
+        sent, free, client = len(worker.sent), not worker.blocked, worker.client
+        used = worker.cpus if sent and free else 0
         self.used += used - worker.used
         worker.used = used
-        client = worker.client
-        if client is None or client not in self.pool:
+        if client not in self.pool:
             return
-        if not worker.idle:
+        if sent or not free:
             self.idle.pop(client, None)
         elif client not in self.idle:
             self.idle[client] = worker
-        if len(worker.sent) > 1:
+        if sent > 1:
             self._ahead[client] = worker
         else:
             self._ahead.pop(client, None)
-        if worker.blocked:
-            self._roomy.pop(client, None)
-        else:
+        if free:
             self._roomy[client] = worker
+        else:
+            self._roomy.pop(client, None)
 
     @property
     def restless(self) -> bool:
         """Whether there may be anything to send."""
-        return bool(self.queue or self._stirred)
+        return bool(self.queue.size or self._stirred)
 
     # -- decisions ----------------------------------------------------------------------------
 
@@ -340,11 +341,13 @@ class Schedule:
             yield from self._assign_to_actors(now)
         queue = self.queue
         sent = True
-        while queue and sent:
+        while queue.size and sent:
             # First, one for each who has nothing: the warmest first.
-            while queue and self.idle and self.has_room:
+            while queue.size and self.idle and self.has_room:
                 worker = next(reversed(self.idle.values()))
                 yield worker, self._send(worker, now)
+            if not queue.size:
+                return
             sent = False
             for worker, task in self._assign_ahead(now):
                 yield worker, task
@@ -353,11 +356,11 @@ class Schedule:
     def _assign_ahead(self, now: float) -> Iterator[tuple[Worker, Task]]:
         """Sends short tasks to those who have something to do already."""
         queue = self.queue
-        while queue and self._expected(queue.first) <= BATCH_SECONDS:
+        while queue.size and self._expected(queue.first) <= BATCH_SECONDS:
             room = self._with_room()
             if not room:
                 return
-            share = min(max(len(queue) // len(room), 1), 16)
+            share = min(max(queue.size // len(room), 1), 16)
             for worker in room:
                 for _ in range(share):
                     if not self._fits(worker):
@@ -396,7 +399,7 @@ class Schedule:
 
     def _fits(self, worker: Worker) -> bool:
         """Whether the next task in the queue is known to be short enough to wait there."""
-        if not self.queue or not 0 < len(worker.sent) < BATCH_TASKS or worker.cpus != ONE:
+        if not self.queue.size or not 0 < len(worker.sent) < BATCH_TASKS or worker.cpus != ONE:
             return False
         return worker.load + self._expected(self.queue.first) <= BATCH_SECONDS
 
@@ -413,7 +416,7 @@ class Schedule:
 
     def recall(self) -> Iterator[tuple[Worker, int]]:
         """Whom to ask for how many tasks back, because somebody has nothing to do."""
-        if self.queue or not self.idle or not self._ahead or self.used + ONE > self.cpus:
+        if self.queue.size or not self.idle or not self._ahead or self.used + ONE > self.cpus:
             return
         victim = max(self._ahead.values(), key=lambda w: len(w.sent))
         if not victim.recalled:

@@ -141,8 +141,15 @@ class Session:
 
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens."""
-        times = (self.pool.deadline(), self._exit_at, self.pressure.due, self.work.deadline())
-        return min((time for time in times if time is not None), default=None)
+        when = self._exit_at
+        for time in (
+            None if self.pool.at_rest else self.pool.deadline(),
+            self.pressure.due,
+            self.work.deadline() if self.schedule.limits else None,
+        ):
+            if time is not None and (when is None or time < when):
+                when = time
+        return when
 
     def check(self) -> None:
         """Raise AssertionError unless the books agree. To be called between batches."""
@@ -155,7 +162,7 @@ class Session:
             self._stop_unread()
         if schedule.limits:
             self.work.stop_overdue()
-        if schedule.queue and self.pool.hopeless:
+        if schedule.queue.size and self.pool.hopeless:
             self.work.give_up()
         if schedule.restless:
             for worker, task in schedule.assign(self.now):
@@ -167,12 +174,15 @@ class Session:
                 self.send(worker.client, do.Recall(count))
         if self._orphaned:
             self._drop_serializers()
-        for client, extents in self._releases.items():
-            self.send(client, do.Release(tuple(extents)))
-        self._releases.clear()
-        self._settle_memory()
-        self.pressure.settle()
-        if schedule.queue or not self.pool.at_rest:
+        if self._releases:
+            for client, extents in self._releases.items():
+                self.send(client, do.Release(tuple(extents)))
+            self._releases.clear()
+        if self.budget.is_asked:
+            self._settle_memory()
+        if self.pressure.due is None or self.now >= self.pressure.due:
+            self.pressure.settle()
+        if schedule.queue.size or not self.pool.at_rest:
             for number in self.pool.wanted():
                 self._out.append(do.Fork(number))
             for worker in self.pool.surplus(self.now):

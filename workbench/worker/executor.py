@@ -120,7 +120,7 @@ class Executor:
         if len(run.values) > len(run.deps):
             self._sources[run.function] = run.values[-1]
         if self._host is not None and self._host.loop is not None:
-            self._host.loop.call_soon_threadsafe(self._host.begin, run)
+            self._host.add(run)
         elif self._waits and self._host is None:
             self._client.connection.send(ev.GaveBack((run.task,)))
         else:
@@ -311,7 +311,7 @@ class Executor:
         if not run.method:
             return self._function(run), args, kwargs
         if run.method == CREATION:
-            self._host = Host(self, cast(Any, self._function(run)))
+            self._host = Host(self, self._client.connection, cast(Any, self._function(run)))
             return self._host.make, args, kwargs
         assert self._host is not None
         return self._host.method(run.method), args, kwargs
@@ -329,8 +329,10 @@ class Executor:
         done = ev.Done(run.task, values, seconds, abouts, again)
         if self._host is None or self._host.is_plain:
             self._client.connection.post(done)  # this thread sends it before it waits
-            if run.last:
-                self._client.connection.flush()
+            if run.last and (self._host is None or seconds > HOLD_BACK):
+                self._client.connection.flush()  # short calls of an actor wait for each other
+        elif self._host.loop is not None:
+            self._host.send(done)
         else:
             self._client.connection.send(done)
 
