@@ -226,7 +226,7 @@ def wait(
     if isinstance(refs, ObjectRef | ObjectRefGenerator):
         raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
     refs = list(refs)
-    if len(set(refs)) != len(refs):
+    if len(set(map(id, refs))) != len(refs):  # an object has one ref in a process
         raise ValueError("wait needs distinct refs; one of these is there twice.")
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns={num_returns} must be between 1 and {len(refs)}, the refs.")

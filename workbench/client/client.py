@@ -11,7 +11,7 @@ import secrets
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -230,28 +230,30 @@ class Client:
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
         """See `Engine.wait`."""
-        streams = {ref.id: ref for ref in refs if isinstance(ref, ObjectRefGenerator)}
-        self._check_refs([ref for ref in refs if isinstance(ref, ObjectRef)])
+        foreign = [ref for ref in refs if ref._engine is not self]
+        self._check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
         values = self.objects.values
+        has_item = {
+            ref.id: self.streams.ready(ref) for ref in refs if type(ref) is ObjectRefGenerator
+        }
+
+        def is_ready(id: int) -> bool:
+            return id in values or (id in has_item and has_item[id]())
+
+        chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
+        if len(chosen[0]) == num_returns:
+            return chosen
         self.objects.request(ref.id for ref in refs)
-        has_item = {id: self.streams.ready(stream) for id, stream in streams.items()}
-
-        def still_pending(ids: Iterable[int]) -> list[int]:
-            return [i for i in ids if i not in values and not (i in has_item and has_item[i]())]
-
-        pending = still_pending(ref.id for ref in refs)
+        pending = [ref.id for ref in refs]
         enough = len(refs) - num_returns
 
         def done() -> bool:
             nonlocal pending
-            pending = still_pending(pending)
+            pending = [id for id in pending if not is_ready(id)]
             return len(pending) <= enough
 
         self._wait(done, timeout)
-        missing = set(still_pending(pending))
-        ready = [ref for ref in refs if ref.id not in missing][:num_returns]
-        chosen = {ref.id for ref in ready}
-        return ready, [ref for ref in refs if ref.id not in chosen]
+        return _first(refs, is_ready, num_returns)
 
     def future(self, ref: ObjectRef) -> Future[Any]:
         """See `Engine.future`."""
@@ -737,6 +739,23 @@ class Client:
         self.streams.close()
         if self.on_end is not None:
             self.on_end(reason)
+
+
+def _first(
+    refs: Sequence[Waitable], is_ready: Callable[[int], bool], count: int
+) -> tuple[list[Waitable], list[Waitable]]:
+    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    ready: list[Waitable] = []
+    others: list[Waitable] = []
+    for place, ref in enumerate(refs):
+        if not is_ready(ref.id):
+            others.append(ref)
+            continue
+        ready.append(ref)
+        if len(ready) == count:
+            others += refs[place + 1 :]
+            break
+    return ready, others
 
 
 def _texts_joined(messages: list[Any]) -> list[Any]:
