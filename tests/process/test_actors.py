@@ -425,3 +425,21 @@ def test_a_handle_outside_its_session_is_refused(session: Engine) -> None:
 def test_errors_of_actors_are_task_errors(session: Engine) -> None:
     with pytest.raises(TaskError):
         wb.get(counter().remote().fail.remote("x"))
+
+
+def test_a_snapshot_shows_actors(session: Engine, gate: Gate) -> None:
+    actor = counter().options(name="tally", max_restarts=2).remote()
+    wb.get(actor.add.remote(1))
+    calls = [actor.wait_at.remote(gate.path), actor.add.remote(1)]
+    visitor = gate.next()
+    (record,) = session.snapshot().actors
+    (worker,) = [w for w in session.snapshot().workers if w.actor]
+    assert record.state == "alive"
+    assert record.names == ("actor:tally",)
+    assert (record.calls, record.restarts) == (2, 2)
+    assert (worker.actor, worker.number, worker.pid) == (record.id, record.worker, visitor.pid)
+    visitor.let_on()
+    wb.get(calls)
+    assert session.snapshot().actors[0].calls == 0
+    wb.kill(actor)
+    assert session.snapshot().actors[0].state == "dead"

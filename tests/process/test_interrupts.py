@@ -259,52 +259,6 @@ def test_an_interrupted_get_leaves_the_task_alone(
     assert driver.wait() == 0
 
 
-def test_a_storm_of_interrupts(script: Callable[..., Script]) -> None:
-    """At random moments, also those that no trace function reaches: inside system calls."""
-    driver = script(
-        """
-        import gc, random
-        import numpy as np
-
-        engine = wb.init(workers=2, memory="64MB")
-        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-        chance = random.Random(20)
-        array = np.arange(200_000)
-        add = wb.remote(lambda a, b: a + b)
-        held = wb.put(array)
-        kept = []
-        interrupted = 0
-        wb.get(add.remote(1, 2))
-        for i in range(400):
-            try:
-                # Again, should CPython have swallowed it in a finalizer.
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3), 0.05)
-                while True:
-                    kept.append(wb.put(i))
-                    assert (wb.get(wb.put(array))[-3:] == array[-3:]).all()
-                    assert wb.get(add.remote(held, array))[-1] == 2 * array[-1]
-                    refs = [add.remote(n, i) for n in range(20)]
-                    assert wb.get(refs) == [n + i for n in range(20)]
-                    assert wb.get(kept[-1]) == i
-            except KeyboardInterrupt:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                interrupted += 1
-                del kept[:-10]
-        assert interrupted == 400, interrupted
-        assert all(0 <= value < 400 for value in wb.get(kept))
-        del kept, held, add, refs
-        gc.collect()
-        while wb.snapshot().objects:
-            pass
-        wb.put(np.zeros(63_000_000, np.uint8))
-        wb.shutdown()
-        say("in order")
-        """
-    )
-    assert driver.line() == "in order"
-    assert driver.wait() == 0
-
-
 def test_sigint_to_workers_is_their_tasks_error(session: Engine) -> None:
     @wb.remote
     def interrupts_itself() -> None:

@@ -32,6 +32,7 @@ from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import (
+    ACTOR_PREFIX,
     STREAMING,
     ActorOptions,
     Exported,
@@ -61,9 +62,6 @@ _NOTHING: Packed = b"", (), (), None
 
 ARGUMENTS = "arguments"
 """What an object is described as that holds a call's arguments."""
-
-ACTOR_PREFIX = "actor:"
-"""Before an actor's name, among the names of objects."""
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench.core.actors import Actor
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog, Entry, State
-from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
+from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.units import human_bytes
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def take_snapshot(session: Session) -> Snapshot:
                 else "blocked" if w.blocked
                 else "busy" if w.sent else "idle",
                 tuple(t.submit.name for t in w.sent.values()),
+                0 if w.actor is None else w.actor.id,
             )
             for w in schedule.workers.values()
         ),
@@ -50,7 +52,22 @@ def take_snapshot(session: Session) -> Snapshot:
             )
             for c in session.clients.values()
         ),
+        actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
     )  # fmt: skip
+
+
+def _actor(session: Session, actor: Actor) -> ActorRecord:
+    entry = session.catalog.get(actor.id)
+    worker = actor.worker
+    return ActorRecord(
+        id=actor.id,
+        cls=actor.name,
+        names=() if entry is None else entry.names,
+        state=actor.life.value,
+        worker=0 if worker is None else worker.number,
+        calls=len(actor.calls) + (0 if worker is None else len(worker.sent)),
+        restarts=actor.restarts,
+    )
 
 
 def _object(entry: Entry) -> ObjectRecord:

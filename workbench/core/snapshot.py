@@ -33,12 +33,31 @@ class ObjectRecord(Record):
 
 
 class WorkerRecord(Record):
-    """One worker. ``tasks``: names of what was sent to it, the running one first."""
+    """One worker. ``tasks``: names of what was sent to it, the running one first.
+
+    ``actor`` is the id of the one it belongs to, 0 in the pool.
+    """
 
     number: int
     pid: int
     state: str
     tasks: tuple[str, ...]
+    actor: int = 0
+
+
+class ActorRecord(Record):
+    """One actor that is not forgotten. ``restarts``: how many are left, -1: any number.
+
+    ``calls`` were submitted and aren't done, whether they were sent or not.
+    """
+
+    id: int
+    cls: str
+    names: tuple[str, ...]
+    state: str
+    worker: int
+    calls: int
+    restarts: int
 
 
 class ClientRecord(Record):
@@ -62,6 +81,7 @@ class Snapshot(Record):
     objects: tuple[ObjectRecord, ...]
     workers: tuple[WorkerRecord, ...]
     clients: tuple[ClientRecord, ...]
+    actors: tuple[ActorRecord, ...] = ()
 
     @property
     def warm_free(self) -> int:

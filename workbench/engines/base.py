@@ -30,6 +30,9 @@ OutputSink = Callable[[int, str, bytes], None]
 """
 
 
+ACTOR_PREFIX = "actor:"
+"""Before an actor's name, among the names of objects."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.core.events import About
-from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.engines.base import Engine
+from workbench.core.snapshot import ActorRecord, ObjectRecord, Snapshot
+from workbench.engines.base import ACTOR_PREFIX, Engine
 from workbench.units import human_bytes, human_seconds
 
 MOST_ROWS = 20
@@ -39,10 +39,11 @@ def put_line(label: str, about: About) -> str:
 
 def status_text(snapshot: Snapshot) -> str:
     """The session now, in a few lines."""
-    states = [worker.state for worker in snapshot.workers]
+    states = [worker.state for worker in snapshot.workers if not worker.actor]
     parts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
     drivers = sum(client.role == "driver" for client in snapshot.clients)
-    named = [record for record in snapshot.objects if record.names]
+    actors = {actor.id for actor in snapshot.actors}
+    named = [r for r in snapshot.objects if r.names and r.id not in actors]
     lines = [
         f"Session {snapshot.session.rpartition('.')[0]}, {_count(drivers, 'notebook or script')}",
         f"Pool: {_count(len(states), 'worker')} ({parts}), "
@@ -55,7 +56,14 @@ def status_text(snapshot: Snapshot) -> str:
     lines += [f"  {n:<{widths[0]}}  {size:>{widths[1]}}  {type}" for n, size, type in rows]
     if len(named) > MOST_ROWS:
         lines.append(f"  and {len(named) - MOST_ROWS} more")
+    lines += [f"Actor {_actor(actor)}" for actor in snapshot.actors[:MOST_ROWS]]
     return "\n".join(lines)
+
+
+def _actor(actor: ActorRecord) -> str:
+    names = "".join(f" {name.removeprefix(ACTOR_PREFIX)!r}" for name in actor.names)
+    calls = f", {_count(actor.calls, 'call')}" if actor.calls else ""
+    return f"{actor.cls}{names}: {actor.state}{calls}"
 
 
 def _row(record: ObjectRecord) -> tuple[str, str, str]:
