@@ -1,4 +1,4 @@
-"""Client: the Engine of one session's server. Puts, gets, submits; who it is, others decide.
+"""Client: the Engine of one session's server. It puts its parts together, gets, waits and asks.
 
 Threads: any may call the public methods. `_handle` runs in whichever thread reads the socket.
 """
@@ -16,24 +16,24 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from workbench.client.calls import ARGUMENTS, Calls
 from workbench.client.connection import Connection
-from workbench.client.exports import Export
-from workbench.client.handles import Handles, HandleWatch
-from workbench.client.marshal import Encoded, Marshal, Parts
+from workbench.client.handles import Handles
+from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects, chunks
+from workbench.client.outgoing import Outgoing
+from workbench.client.puts import Puts
 from workbench.client.running import Running
 from workbench.client.shield import shield
 from workbench.client.sites import call_site, name_of
-from workbench.client.store import Claims, LocalStore
+from workbench.client.store import LocalStore
 from workbench.client.streams import Streams
-from workbench.client.tasks import SLOTTED, argument_names, pack_arguments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
-    STREAMING,
     ActorOptions,
     Exported,
     OutputSink,
@@ -48,32 +48,16 @@ from workbench.errors import (
     SerializationError,
     SessionError,
 )
-from workbench.memory.views import Views, Watch
+from workbench.memory.views import Views
 from workbench.ref import ObjectRef
-from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
 from workbench.streams import ObjectRefGenerator
 from workbench.units import human_bytes
 from workbench.wire.streams import Parcel
 
-Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
-_NOTHING: Packed = b"", (), (), None
-
-ARGUMENTS = "arguments"
-"""What an object is described as that holds a call's arguments."""
-
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
-
-TEXT = 1 << 20
-"""Bytes of text, about, that neighbouring pieces are joined up to."""
-
-UNLIMITED = 1 << 62
-"""Retries: as many as it takes."""
-
-MOST_TERMS = 1000
-"""Different options of tasks remembered as they are sent."""
 
 _AWAITED = object()
 """Stands where an answer will be."""
@@ -128,20 +112,27 @@ class Client:
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
         self._requests = itertools.count(1)
-        self.connection = Connection(sock, self._handle, self._translate, self._ended)
+        self.connection = Connection(
+            sock, self._handle, lambda queued: self._outgoing.translate(queued), self._ended
+        )
         self._handles = Handles(self, self.connection.put, self.connection.rouse)
         self._store = LocalStore(
             self.connection.send,
             self._ask,
             Views(self.connection.put, self.connection.rouse),
-            lambda: next(self._ids),
+            self._ids.__next__,
             threads,
         )
         side = "on the worker" if worker else "in this process"
-        self.marshal = Marshal(self._store, self._known_capacity, self._check_ref, side, debug)
+        self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)
         self.objects = Objects(self.connection, self._handles, self._store, self.marshal)
         self.streams = Streams(self.connection, self._handles, self.objects)
-        self._terms: dict[TaskOptions, ev.Terms] = {}
+        self._outgoing = Outgoing(self.objects, self.marshal, prefix)
+        self.puts = Puts(
+            self.connection, self._handles, self.objects, self._store, self.marshal,
+            self._ids.__next__, self.work,
+        )  # fmt: skip
+        self._calls = Calls(self, self._handles, self.puts, self._ids.__next__)
         self._handlers: dict[type, Callable[[Any], None]] = {
             do.Ready: self._ready,
             do.Item: self.streams.item,
@@ -182,22 +173,8 @@ class Client:
                 "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
                 "on as it is, or put a list of refs."
             )
-        ref, _, about = self._put(value, name, lambda: {name or name_of(value): value})
+        ref, _, about = self.puts.put(value, name, lambda: {name or name_of(value): value})
         return ref, about
-
-    def _put(self, value: Any, name: str, parts: Parts) -> tuple[ObjectRef, Encoded, ev.About]:
-        claims: Claims = []
-        try:
-            encoded = self.marshal.encode(value, claims, parts)
-            about = encoded.about(codec.describe(value), call_site(self._task_name()))
-            return self._seal(encoded.stored, about, claims, name), encoded, about
-        except BaseException:
-            self._store.give_back(claims)
-            raise
-
-    def unclaim(self, claims: Claims) -> None:
-        """Give back extents that no object will lie in."""
-        self._store.give_back(claims)
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
         """See `Engine.get`.
@@ -214,7 +191,7 @@ class Client:
         values = self.objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):
-            self._check_refs(refs)
+            self.check_refs(refs)
             self.objects.request(ids)
             if not self._wait(self.objects.are_known(ids), timeout):
                 left = sum(id not in values for id in ids)
@@ -229,7 +206,7 @@ class Client:
     ) -> tuple[list[Waitable], list[Waitable]]:
         """See `Engine.wait`."""
         foreign = [ref for ref in refs if ref._engine is not self]
-        self._check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
+        self.check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
         values = self.objects.values
         has_item = {
             ref.id: self.streams.ready(ref) for ref in refs if type(ref) is ObjectRefGenerator
@@ -255,12 +232,12 @@ class Client:
 
     def future(self, ref: ObjectRef) -> Future[Any]:
         """See `Engine.future`."""
-        self._check_refs([ref])
+        self.check_refs([ref])
         return self.objects.future(ref)
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """See `Engine.free`."""
-        self._check_refs(refs)
+        self.check_refs(refs)
         for chunk in chunks([ref.id for ref in refs]):
             self.connection.send(ev.Free(chunk))
             self.objects.freed(chunk)
@@ -289,17 +266,6 @@ class Client:
         if record.about is not None and record.about.type == ARGUMENTS:
             return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else "a task's result")
-
-    def _seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
-        id = next(self._ids)
-        with shield():
-            ref = self._handles.new(id)
-            self.objects.values[id] = stored
-            self.connection.send(ev.Sealed(id, stored, about, name))
-            claims.clear()  # the server's business now
-        if name:
-            self.connection.flush()  # whoever we tell of the name will find it
-        return ref
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():
@@ -340,7 +306,7 @@ class Client:
     def escaped(self, ref: ObjectRef) -> None:
         """See `Engine.escaped`."""
         if self.connection.ended is None:
-            self.connection.post(ev.Escape(ref.id, call_site(self._task_name())))
+            self.connection.post(ev.Escape(ref.id, call_site(self.work.name)))
 
     # -- names --------------------------------------------------------------------------------
 
@@ -371,8 +337,7 @@ class Client:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
-        export = self._exported(function)
-        return self._submit(export.ref.id, args, kwargs, options, options.name or function.name)
+        return self._calls.submit(function, args, kwargs, options)
 
     def call(
         self,
@@ -383,90 +348,8 @@ class Client:
         options: TaskOptions,
     ) -> Submitted:
         """See `Engine.call`."""
-        self._check_refs([actor])
-        return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
-
-    def _submit(
-        self,
-        function: int,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-        name: str,
-        actor: int = 0,
-        method: str = "",
-    ) -> Submitted:
-        terms = None if options.is_usual else self._terms_of(options)
-        # `packed` is the handle of the arguments, if they had to be an object.
-        payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
-        given = options.num_returns
-        returns = given if isinstance(given, int) else 1
-        retries = UNLIMITED if options.max_retries < 0 else options.max_retries
-        ids = [next(self._ids)] if returns == 1 else self._consecutive_ids(max(returns, 1))
-        task = ids[0]
-        del ids[returns:]
-        self.objects.expect(ids)
-        refs = [self._handles.new(id) for id in ids]
-        stream = self.streams.new(refs[0], options.max_ahead) if given == STREAMING else None
-        self.connection.send(
-            ev.Submit(
-                task, function, payload, deps, contains, returns, name, self.origin(),
-                retries, actor, method, terms,
-            )
-        )  # fmt: skip
-        del packed  # the Submit that needs the arguments is before their Drop in the queue
-        return stream or (refs[0] if given == 1 else refs or None)
-
-    def _terms_of(self, options: TaskOptions) -> ev.Terms:
-        """What they ask for, as it is sent."""
-        terms = self._terms.get(options)
-        if terms is None:
-            self.wait_welcome()
-            if options.num_cpus > self.workers:
-                raise ValueError(
-                    f"num_cpus={options.num_cpus:g}, and session {self.session!r} has "
-                    f"{self.workers}. Ask for less, or start it with `init(workers=...)`."
-                )
-            if len(self._terms) >= MOST_TERMS:
-                self._terms.clear()
-            types = options.retry_exceptions
-            terms = self._terms[options] = ev.Terms(
-                round(options.num_cpus * ev.USUAL.cpus),
-                options.timeout,
-                self.marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
-                options.max_ahead if options.num_returns == STREAMING else 0,
-            )
-        return terms
-
-    # -- streams ------------------------------------------------------------------------------
-
-    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
-        """See `Engine.wait_for_item`."""
-        self._check_refs([stream.completed()])
-        self._wait(self.streams.ready(stream), None)
-
-    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        """See `Engine.next_item`."""
-        self._check_refs([stream.completed()])
-        return self.streams.next(stream)
-
-    def took(self, stream: ObjectRefGenerator, count: int) -> None:
-        """See `Engine.took`."""
-        self.streams.took(stream, count)
-
-    def hand_out(self, run: do.Run, item: Any) -> None:
-        """In a worker: give the next item of the running stream to its reader."""
-        claims: Claims = []
-        try:
-            encoded = self.marshal.encode(item, claims, lambda: {f"an item of {run.name}": item})
-            about = encoded.about_large(item, f"item of {run.name}")
-            id = next(self._ids)
-            with shield():
-                self.connection.send(ev.Yielded(run.task, id, encoded.stored, about))
-                claims.clear()  # the server's business now
-        except BaseException:
-            self._store.give_back(claims)
-            raise
+        self.check_refs([actor])
+        return self._calls.call(actor, method, args, kwargs, options)
 
     def refresh(self) -> None:
         """See `Engine.refresh`."""
@@ -482,21 +365,7 @@ class Client:
     ) -> ObjectRef:
         """See `Engine.create`."""
         self._check_open()
-        export = self._exported(blueprint)
-        payload, deps, contains, packed = self._pack(args, kwargs)
-        name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
-        ref, _ = self.put(description)
-        birth = ev.Submit(
-            ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name, self.origin(),
-            0, ref.id, "__init__",
-        )  # fmt: skip
-        self.connection.send(
-            ev.Create(birth, options.max_restarts, options.max_concurrency, name)
-        )
-        if name:
-            self.connection.flush()
-        del packed
-        return ref
+        return self._calls.create(blueprint, description, args, kwargs, options)
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """See `Engine.find_actor`."""
@@ -504,54 +373,32 @@ class Client:
 
     def dismiss(self, actor: ObjectRef, restart: bool) -> None:
         """See `Engine.dismiss`."""
-        self._check_refs([actor])
+        self.check_refs([actor])
         self.connection.send(ev.Dismiss(actor.id, restart))
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """See `Engine.cancel`."""
-        self._check_refs([ref])
+        self.check_refs([ref])
         self.connection.send(ev.Cancel(ref.id, force, recursive))
         self.connection.flush()
 
-    def _exported(self, function: Exported) -> Export:
-        """The function as it is stored; stored again if what it refers to is no longer the same."""
-        handle = function.handle
-        if handle is not None and handle[0] is self and handle[1].is_current():
-            return handle[1]  # type: ignore[no-any-return]
-        ref, encoded, _ = self._put(
-            function.function, "", lambda: {function.name: function.function}
-        )
-        export = Export(ref, encoded.serialized.globals_read)
-        function.handle = self, export
-        return export
+    # -- streams ------------------------------------------------------------------------------
 
-    def _task_name(self) -> str:
-        return "" if self.work.current is None else self.work.current.name
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """See `Engine.wait_for_item`."""
+        self.check_refs([stream.completed()])
+        self._wait(self.streams.ready(stream), None)
 
-    def _consecutive_ids(self, count: int) -> list[int]:
-        """Fresh ids for one task's results. Another thread may take ids in between: try again."""
-        while True:
-            ids = [next(self._ids) for _ in range(count)]
-            if ids[-1] - ids[0] == count - 1:
-                return ids
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """See `Engine.next_item`."""
+        self.check_refs([stream.completed()])
+        return self.streams.next(stream)
 
-    def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
-        """(payload, deps, contains, handle of the payload if it had to be an object)."""
-        packed, refs = pack_arguments(args, kwargs)
-        self._check_refs(refs)
-        deps = tuple(ref.id for ref in refs)
-        claims: Claims = []
-        try:
-            encoded = self.marshal.encode(packed, claims, lambda: argument_names(args, kwargs))
-            stored = encoded.stored
-            if not stored.segment:
-                return stored.header, deps, stored.contains, None
-            about = encoded.about(ARGUMENTS, call_site(self._task_name()))
-            ref = self._seal(stored, about, claims)
-        except BaseException:
-            self._store.give_back(claims)
-            raise
-        return SLOTTED, (ref.id, *deps), (), ref
+    def took(self, stream: ObjectRefGenerator, count: int) -> None:
+        """See `Engine.took`."""
+        self.streams.took(stream, count)
+
+    # -- what tasks show -----------------------------------------------------------------------
 
     def show(self, kind: str, data: bytes) -> None:
         """In a worker: send what the running task shows to whoever submitted it.
@@ -623,12 +470,14 @@ class Client:
                 "`%workbench start` begins a new one."
             )
 
-    def _check_refs(self, refs: Sequence[ObjectRef]) -> None:
+    def check_refs(self, refs: Sequence[ObjectRef]) -> None:
+        """Raise unless all are refs of this session, and it goes on."""
         for ref in refs:
-            self._check_ref(ref)
+            self.check_ref(ref)
         self._check_open()
 
-    def _check_ref(self, ref: ObjectRef) -> None:
+    def check_ref(self, ref: ObjectRef) -> None:
+        """Raise unless it is a ref of this session."""
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
         if ref._engine is not self and ref.session != self.session:
@@ -636,48 +485,6 @@ class Client:
                 f"{ref.hex()} belongs to session {ref.session!r}, and this is "
                 f"{self.session!r}. A ref is good only inside its own session."
             )
-
-    # -- what is sent -----------------------------------------------------------------------------
-
-    def _translate(self, queued: list[Any]) -> list[Any]:
-        """Watches of dead handles and views become Drop and Unview.
-
-        Pure but for forgetting what is dead anyway.
-        """
-        messages: list[Any] = []
-        drops: list[int] = []
-        unviews: list[int] = []
-        shows = False
-
-        def bury() -> None:
-            if unviews:
-                messages.append(ev.Unview(tuple(unviews)))
-                unviews.clear()
-            if drops:
-                messages.append(ev.Drop(tuple(drops)))
-                drops.clear()
-            loaded = self.marshal.report(self._is_of_interest)
-            if loaded is not None:
-                messages.append(loaded)
-
-        for message in queued:
-            if type(message) is HandleWatch:
-                drops.extend([message.id] * message.grants)
-                self.objects.buried(message)
-            elif type(message) is Watch:
-                unviews.append(message.id)
-                self.objects.buried(message)
-            else:
-                if type(message) is ev.Ask or type(message) is ev.Grow:
-                    bury()  # the answer is to know of it
-                shows = shows or type(message) is ev.Output
-                messages.append(message)
-        bury()  # together, after the rest: a drop may come late
-        return _texts_joined(messages) if shows else messages
-
-    def _is_of_interest(self, id: int) -> bool:
-        """Whether what loading it cost is worth a message: not what was put, read and dropped."""
-        return id in self.objects.values or id >> ID_BITS != self._hello.prefix
 
     # -- what the server says: the reading thread -------------------------------------------------
 
@@ -754,25 +561,3 @@ def _first(
             others += refs[place + 1 :]
             break
     return ready, others
-
-
-def _texts_joined(messages: list[Any]) -> list[Any]:
-    """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
-
-    size = 0
-
-    def stream(message: Any) -> object:
-        nonlocal size
-        if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
-            size += len(message.data)
-            return message.task, message.kind, size // TEXT
-        return id(message)
-
-    joined = []
-    for _, group in itertools.groupby(messages, stream):
-        first, *others = group
-        if others:
-            data = b"".join([first.data, *(m.data for m in others)])
-            first = ev.Output(first.task, first.kind, data)
-        joined.append(first)
-    return joined

@@ -32,6 +32,12 @@ class Running:
             self._mine.reset(token)
 
     @property
+    def name(self) -> str:
+        """The current one's name, or nothing."""
+        run = self.current
+        return "" if run is None else run.name
+
+    @property
     def current(self) -> do.Run | None:
         """The task the caller is part of; None between tasks."""
         mine = self._mine.get()

@@ -232,7 +232,7 @@ class Executor:
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
                 self._interruptible = 0
-                self._client.unclaim(claims)
+                self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
                 again = self._may_try_again(run, error)
             finally:
@@ -256,7 +256,7 @@ class Executor:
                     result = await self._hand_out_async(run, result)
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
-                self._client.unclaim(claims)
+                self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
                 again = self._may_try_again(run, error)
             self._done(run, values, abouts, started, again)
@@ -288,7 +288,7 @@ class Executor:
                     return outflow.made
                 if outflow.is_new():
                     self._interruptible = 0  # what begins to leave leaves whole
-                    self._client.hand_out(run, item)
+                    self._client.puts.hand_out(run, item)
                     self._interruptible = run.task if in_main else 0
                     if run.task in self._stopping:
                         raise KeyboardInterrupt
@@ -303,7 +303,7 @@ class Executor:
                     if item is _END:
                         return outflow.made
                     if outflow.is_new():
-                        self._client.hand_out(run, item)
+                        self._client.puts.hand_out(run, item)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         """What to call, with what."""

@@ -1,0 +1,95 @@
+"""What this process is about to say: deaths become messages, neighbouring pieces of text one.
+
+Pure, but for forgetting what is dead anyway. Called by whoever sends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from workbench.client.handles import HandleWatch
+from workbench.client.marshal import Marshal
+from workbench.client.objects import Objects
+from workbench.core import events as ev
+from workbench.core.session import ID_BITS
+from workbench.memory.views import Watch
+
+TEXT = 1 << 20
+"""Bytes of text, about, that neighbouring pieces are joined up to."""
+
+
+class Outgoing:
+    """See the module.
+
+    Parameters
+    ----------
+    objects, marshal
+        This process's own.
+    prefix : int
+        Of the ids it makes.
+    """
+
+    def __init__(self, objects: Objects, marshal: Marshal, prefix: int) -> None:
+        self._objects = objects
+        self._marshal = marshal
+        self._prefix = prefix
+
+    def translate(self, queued: list[Any]) -> list[Any]:
+        """Watches of dead handles and views become Drop and Unview."""
+        messages: list[Any] = []
+        drops: list[int] = []
+        unviews: list[int] = []
+        shows = False
+
+        def bury() -> None:
+            if unviews:
+                messages.append(ev.Unview(tuple(unviews)))
+                unviews.clear()
+            if drops:
+                messages.append(ev.Drop(tuple(drops)))
+                drops.clear()
+            loaded = self._marshal.report(self._is_of_interest)
+            if loaded is not None:
+                messages.append(loaded)
+
+        for message in queued:
+            if type(message) is HandleWatch:
+                drops.extend([message.id] * message.grants)
+                self._objects.buried(message)
+            elif type(message) is Watch:
+                unviews.append(message.id)
+                self._objects.buried(message)
+            else:
+                if type(message) is ev.Ask or type(message) is ev.Grow:
+                    bury()  # the answer is to know of it
+                shows = shows or type(message) is ev.Output
+                messages.append(message)
+        bury()  # together, after the rest: a drop may come late
+        return _texts_joined(messages) if shows else messages
+
+    def _is_of_interest(self, id: int) -> bool:
+        """Whether what loading it cost is worth a message: not what was put, read and dropped."""
+        return id in self._objects.values or id >> ID_BITS != self._prefix
+
+
+def _texts_joined(messages: list[Any]) -> list[Any]:
+    """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
+
+    size = 0
+
+    def stream(message: Any) -> object:
+        nonlocal size
+        if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
+            size += len(message.data)
+            return message.task, message.kind, size // TEXT
+        return id(message)
+
+    joined = []
+    for _, group in itertools.groupby(messages, stream):
+        first, *others = group
+        if others:
+            data = b"".join([first.data, *(m.data for m in others)])
+            first = ev.Output(first.task, first.kind, data)
+        joined.append(first)
+    return joined

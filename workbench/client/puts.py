@@ -1,0 +1,92 @@
+"""Puts: a value's way into the store: encoded, placed, and the server told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench.client.connection import Connection
+from workbench.client.handles import Handles
+from workbench.client.marshal import Encoded, Marshal, Parts
+from workbench.client.objects import Objects
+from workbench.client.running import Running
+from workbench.client.shield import shield
+from workbench.client.sites import call_site
+from workbench.client.store import Claims, LocalStore
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.ref import ObjectRef
+from workbench.serialization import codec
+
+
+class Puts:
+    """See the module. Until the server knows of an extent, only the list of claims does.
+
+    Parameters
+    ----------
+    connection, handles, objects, store, marshal
+        This process's own.
+    next_id : callable() → int
+        A fresh id.
+    running : Running
+        Which task the caller belongs to.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        handles: Handles,
+        objects: Objects,
+        store: LocalStore,
+        marshal: Marshal,
+        next_id: Callable[[], int],
+        running: Running,
+    ) -> None:
+        self._connection = connection
+        self._handles = handles
+        self._objects = objects
+        self._store = store
+        self._marshal = marshal
+        self._next_id = next_id
+        self._running = running
+
+    def put(self, value: Any, name: str, parts: Parts) -> tuple[ObjectRef, Encoded, ev.About]:
+        """Store a value. ``parts``: what to look through for the cause, should it fail."""
+        claims: Claims = []
+        try:
+            encoded = self._marshal.encode(value, claims, parts)
+            about = encoded.about(codec.describe(value), call_site(self._running.name))
+            return self.seal(encoded.stored, about, claims, name), encoded, about
+        except BaseException:
+            self._store.give_back(claims)
+            raise
+
+    def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
+        """Tell the server of an object whose bytes are in place."""
+        id = self._next_id()
+        with shield():
+            ref = self._handles.new(id)
+            self._objects.values[id] = stored
+            self._connection.send(ev.Sealed(id, stored, about, name))
+            claims.clear()  # the server's business now
+        if name:
+            self._connection.flush()  # whoever we tell of the name will find it
+        return ref
+
+    def hand_out(self, run: do.Run, item: Any) -> None:
+        """In a worker: give the next item of the running stream to its reader."""
+        claims: Claims = []
+        try:
+            encoded = self._marshal.encode(item, claims, lambda: {f"an item of {run.name}": item})
+            about = encoded.about_large(item, f"item of {run.name}")
+            id = self._next_id()
+            with shield():
+                self._connection.send(ev.Yielded(run.task, id, encoded.stored, about))
+                claims.clear()  # the server's business now
+        except BaseException:
+            self._store.give_back(claims)
+            raise
+
+    def unclaim(self, claims: Claims) -> None:
+        """Give back extents that no object will lie in."""
+        self._store.give_back(claims)
