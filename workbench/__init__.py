@@ -22,12 +22,16 @@ if TYPE_CHECKING:
         inspect_serializability,
         is_initialized,
         kill,
+        objects,
+        pin,
         put,
         register_serializer,
         remote,
         shutdown,
         snapshot,
+        unpin,
         wait,
+        why,
     )
     from workbench.config import Config
     from workbench.ref import ObjectRef
@@ -40,8 +44,9 @@ _HOME = {
     **dict.fromkeys(
         [
             "cancel", "deregister_serializer", "exit_actor", "explain_cost", "free", "get",
-            "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "put",
-            "register_serializer", "remote", "shutdown", "snapshot", "wait",
+            "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "objects",
+            "pin", "put", "register_serializer", "remote", "shutdown", "snapshot", "unpin", "wait",
+            "why",
         ],
         "workbench.api",
     ),
@@ -62,12 +67,16 @@ __all__ = [
     "inspect_serializability",
     "is_initialized",
     "kill",
+    "objects",
+    "pin",
     "put",
     "register_serializer",
     "remote",
     "shutdown",
     "snapshot",
+    "unpin",
     "wait",
+    "why",
 ]
 
 

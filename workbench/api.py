@@ -24,12 +24,14 @@ from workbench.engines.base import (
     TaskOptions,
     Waitable,
 )
-from workbench.errors import ActorExit, SessionError
+from workbench.errors import ActorExit, ObjectLostError, SessionError
 from workbench.options import changed
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
 
 if TYPE_CHECKING:
+    from workbench.listing import Objects
+    from workbench.reasons import Why
     from workbench.serialization.costs import Cost
     from workbench.serialization.inspection import Inspection
 
@@ -233,9 +235,82 @@ def wait(
     return engine().wait(refs, num_returns, timeout)
 
 
-def free(refs: ObjectRef | Sequence[ObjectRef]) -> None:
-    """Free objects now, whoever holds refs to them. Arrays that show one stay valid."""
-    engine().free([refs] if isinstance(refs, ObjectRef) else list(refs))
+def why(what: ObjectRef | str) -> Why:
+    """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
+
+    Every process that holds it is asked where: the answer has paths one can type, and for each
+    reason the one thing that lets go.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If the session has no such object.
+    """
+    from workbench.reasons import explain
+
+    call = what if isinstance(what, str) else what.hex()
+    target = engine()
+    id = target.id_of(what) if isinstance(what, str) else what.id
+    account = target.why(id) if id else None
+    if account is None:
+        raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
+    return explain(account, what if isinstance(what, str) else "")
+
+
+def pin(what: ObjectRef | str) -> None:
+    """Keep an object, and keep it in memory, until `unpin`; whoever else lets go of it."""
+    engine().pin(_ref_of(what), True)
+
+
+def unpin(what: ObjectRef | str) -> None:
+    """Undo `pin`."""
+    engine().pin(_ref_of(what), False)
+
+
+def objects(pattern: str = "", *, sort: str = "size") -> Objects:
+    """What the store has, as a table: name, type, size, where, pins, age.
+
+    Parameters
+    ----------
+    pattern : str
+        Only objects of which a name or the type matches, like ``train*``.
+    sort : str
+        ``size`` or ``age``, the greatest first; ``name`` or ``type``.
+    """
+    from workbench.listing import listing
+
+    return listing(snapshot(), pattern, sort)
+
+
+def _ref_of(what: ObjectRef | str) -> ObjectRef:
+    if isinstance(what, ObjectRef):
+        return what
+    ref = engine().find(what)
+    if ref is None:
+        raise ObjectLostError(f"This session has no object named {what!r}.")
+    return ref
+
+
+def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
+    """Free objects now, whoever holds refs to them. Arrays that show one stay valid.
+
+    Parameters
+    ----------
+    refs : ObjectRef or str, or sequence of them
+        Refs, or names in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no object of that name. Nothing is freed then.
+    """
+    given = [refs] if isinstance(refs, ObjectRef | str) else refs
+    engine().free([_ref_of(each) for each in given])
 
 
 def register_serializer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -57,3 +58,16 @@ def as_html(text: str) -> str:
     import html  # here: the server has no use for its tables
 
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts (see `as_html`), which Jupyter shows in its own style."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        inside = "".join(
+            f'<{tag} style="text-align: left">{as_html(cell)}</{tag}>' for cell in cells
+        )
+        return f"<tr>{inside}</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

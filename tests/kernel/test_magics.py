@@ -385,3 +385,42 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(
     edit("def answer(): return 'second'", 1_700_000_002)
     for _ in range(3):
         assert kernel.ok(asks).text() == "second\n"
+
+
+# -- %objects, %why, %free, %pin, %unpin -------------------------------------------------------------
+
+
+def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
+    session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put train\n%put small")
+    session.ok("%get train --as view\nparts = [view[3:]]\nref = %put train")
+    listed = session.ok("%objects --sort name train*").results()[0]
+    assert re.search(r"^train +ndarray float64 \(1000000,\) +8 MB +memory +name, ref", listed, re.M)
+    assert "small" not in listed
+    assert "<td" in session.ok("%objects").results("text/html")[0]
+    why = session.ok("%why train").results()[0]
+    for line in ("it has the name `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
+        assert line in why
+    session.ok("%pin train")
+    assert "pinned at Cell In[" in session.ok("%why ref").results()[0]
+    session.ok("%unpin ref")
+    session.ok("%free train small")
+    assert "freed, still shown" in session.ok("%objects").results()[0]
+    session.ok("del view, parts, ref, train")
+    session.ok("%reset -f out")
+    assert "train" not in session.ok("%objects").results()[0]
+
+
+def test_an_output_is_a_reason_too(session: Kernel) -> None:
+    session.ok("import numpy as np\nimport workbench as wb\nref = wb.put(np.ones(10**6), name='x')")
+    cell = session.ok("wb.get(ref)")
+    why = session.ok("%why x").results()[0]
+    assert f"`Out[{cell.number}]`" in why
+    assert "%reset -f out" in why
+
+
+def test_what_is_not_there_is_said(session: Kernel) -> None:
+    assert "ObjectLostError" in session.run("%why nothing").failure
+    assert "ObjectLostError" in session.run("%free nothing").failure
+    assert "MagicError" in session.run("%objects --sort colour").failure
+    session.ok("%workbench stop")
+    assert "No session is running" in session.run("%pin x").failure

@@ -51,17 +51,21 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
-        | {"readonly", "serialization"},
+        | {"listing", "readonly", "reasons", "serialization"},
         {"IPython"},
     ),
     # top-level modules
     "api": (
-        NEUTRAL | {"core.snapshot", "engines", "actors", "options", "readonly", "serialization"},
+        NEUTRAL
+        | {"core.snapshot", "engines", "actors", "listing", "options", "readonly", "reasons"}
+        | {"serialization"},
         set(),
     ),
     "actors": ({"api", "engines.base", "options", "ref"}, set()),
     "options": ({"engines.base"}, set()),
     "streams": ({"engines.base", "ref"}, set()),
+    "listing": ({"core.snapshot", "units"}, set()),
+    "reasons": ({"core.snapshot", "units"}, set()),
     "readonly": ({"current", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),

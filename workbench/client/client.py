@@ -14,11 +14,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from workbench.client.calls import ARGUMENTS, Calls
 from workbench.client.connection import Connection
 from workbench.client.handles import Handles
+from workbench.client.holders import find, main_variables
 from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects, chunks
 from workbench.client.outgoing import Outgoing
@@ -31,7 +33,7 @@ from workbench.client.streams import Streams
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
-from workbench.core.snapshot import Snapshot
+from workbench.core.snapshot import Account, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
     ActorOptions,
@@ -108,6 +110,7 @@ class Client:
         self.on_forget: Callable[[int], None] | None = None
         self.on_end: Callable[[str], None] | None = None
         self.blocking: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.roots: Callable[[], Mapping[str, Any]] = main_variables
         self._answers: dict[int, Any] = {}
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
@@ -149,6 +152,7 @@ class Client:
             do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
             do.Stop: lambda m: self.on_stop and self.on_stop(m.task),
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
+            do.Explain: self._explain,
             ev.Output: self._show,
         }
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
@@ -235,6 +239,18 @@ class Client:
         self.check_refs([ref])
         return self.objects.future(ref)
 
+    def pin(self, ref: ObjectRef, on: bool) -> None:
+        """See `Engine.pin`."""
+        self.check_refs([ref])
+        self.connection.send(ev.Pin(ref.id, call_site(self.work.name), on))
+        self.connection.flush()
+
+    def why(self, id: int) -> Account | None:
+        """See `Engine.why`."""
+        answer = self._ask(lambda request: ev.Ask(request, "why", id))
+        account: Account | None = answer.account
+        return account
+
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """See `Engine.free`."""
         self.check_refs(refs)
@@ -314,6 +330,11 @@ class Client:
         """See `Engine.find`."""
         ref: ObjectRef | None = self._ask(lambda request: ev.Find(request, name))
         return ref
+
+    def id_of(self, name: str) -> int:
+        """See `Engine.id_of`."""
+        objects = self.snapshot().objects
+        return next((record.id for record in objects if name in record.names), 0)
 
     def names(self) -> list[str]:
         """See `Engine.names`."""
@@ -530,6 +551,10 @@ class Client:
             self.objects.forget(id)
             if message.unused and self.on_forget is not None:
                 self.on_forget(id)
+
+    def _explain(self, message: do.Explain) -> None:
+        places, complete = find(partial(self.objects.kind_of, message.object), self.roots())
+        self.connection.post(ev.Explained(message.inquiry, places, complete))
 
     def _show(self, message: ev.Output) -> None:
         if self.output is not None:

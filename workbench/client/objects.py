@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
+
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
 from workbench.client.handles import Handles, HandleWatch
@@ -135,6 +137,14 @@ class Objects:
         if run is not None:
             inline += zip(run.deps, run.values, strict=False)
         return next((id for id, value in inline if value.header is last), None)
+
+    def kind_of(self, id: int, thing: Any) -> str:
+        """``ref`` or ``view`` if the thing holds this object here, else nothing."""
+        if isinstance(thing, ObjectRef):
+            return "ref" if thing.id == id else ""
+        if isinstance(thing, np.ndarray | memoryview) and self._store.shown_by(thing) == id:
+            return "view"
+        return ""
 
     # -- futures --------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The objects of a session and the pins that hold them. Decides when an object dies; no budget.
 
 Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task that needs it,
-an object that contains it, a ref that was pickled outside the store (``escaped``). A ``view``
+an object that contains it, a ref that was pickled outside the store (``escaped``), a person's
+wish (``user``). A ``view``
 doesn't keep it alive, but its bytes stay in place until the last view is gone. No alive pin →
 freed at once.
 """
@@ -47,8 +48,10 @@ class Entry:
         "holds",
         "id",
         "load_seconds",
+        "made",
         "names",
         "parents",
+        "pinned",
         "state",
         "tasks",
         "value",
@@ -57,8 +60,9 @@ class Entry:
         "watchers",
     )
 
-    def __init__(self, id: int) -> None:
+    def __init__(self, id: int, made: float) -> None:
         self.id = id
+        self.made = made  # when it was put, or its task submitted
         self.state = State.PENDING
         self.value: Value | None = None
         self.about: About | None = None
@@ -68,6 +72,7 @@ class Entry:
         self.tasks = 0  # pins by tasks that aren't done
         self.parents = 0  # objects that contain it
         self.escapes: tuple[str, ...] = ()  # where refs to it were pickled outside the store
+        self.pinned = ""  # where a person asked for it to be kept
         self.viewers: Counts = NONE  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
         self.waiting: list[Task] | None = None  # those that start when it is ready
@@ -75,7 +80,9 @@ class Entry:
     @property
     def alive(self) -> bool:
         """Whether any pin keeps it."""
-        return bool(self.holds or self.names or self.tasks or self.parents or self.escapes)
+        return bool(
+            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
+        )
 
 
 class Catalog:
@@ -103,6 +110,7 @@ class Catalog:
         self._on_unused = on_unused
         self.get = self._entries.get
         self.inline_bytes = 0
+        self.now = 0.0  # the time of this batch, which the session says
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -125,12 +133,12 @@ class Catalog:
         """The entry for an object that a task will make; new, or already known."""
         entry = self._entries.get(id)
         if entry is None:
-            entry = self._entries[id] = Entry(id)
+            entry = self._entries[id] = Entry(id, self.now)
         return entry
 
     def promise(self, id: int, client: int) -> None:
         """A new object that a task will make for ``client``, who holds it and waits for it."""
-        entry = self._entries[id] = Entry(id)
+        entry = self._entries[id] = Entry(id, self.now)
         if client in self._of:
             self._of[client].add(id)
         entry.holds, entry.watchers = self._alone.get(client) or self._sole(client)
@@ -155,7 +163,7 @@ class Catalog:
         """The entry of a contained object; one that is already gone counts as freed."""
         entry = self._entries.get(id)
         if entry is None:
-            entry = self._entries[id] = Entry(id)
+            entry = self._entries[id] = Entry(id, self.now)
             entry.state = State.FREED
         return entry
 
@@ -217,6 +225,12 @@ class Catalog:
         known = site in entry.escapes or len(entry.escapes) == MOST_SITES
         if entry.state is not State.FREED and not known:
             entry.escapes += (site,)
+
+    def pin(self, entry: Entry, site: str) -> None:
+        """A person wants it kept, or (an empty ``site``) no longer."""
+        if entry.state is not State.FREED:
+            entry.pinned = site
+            self.settle(entry)
 
     def loaded(self, entry: Entry, seconds: float) -> None:
         """It was read, in that time. The first reading counts."""
@@ -282,6 +296,7 @@ class Catalog:
         for name in entry.names:
             del self._names[name]
         entry.names = entry.escapes = ()
+        entry.pinned = ""
         if entry.state is State.READY:
             for client in entry.holds:
                 self.view(entry, client)
@@ -336,6 +351,7 @@ class Catalog:
             if entry.state is State.FREED:
                 assert not entry.names, "a name of nothing"
                 assert not entry.escapes
+                assert not entry.pinned
                 assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
             else:
                 assert entry.alive

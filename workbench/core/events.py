@@ -250,10 +250,14 @@ class Unblocked(Event, tag=20):
 
 
 class Ask(Event, tag=21):
-    """Answered by Answer once all that was sent before is done. ``what``: sync or snapshot."""
+    """Answered by Answer once all that was sent before is done.
+
+    ``what``: sync, snapshot, or why: what keeps ``object``, with what its holders find out.
+    """
 
     request: int
     what: str = "sync"
+    object: int = 0
 
 
 class Register(Event, tag=22):
@@ -338,10 +342,31 @@ class Refresh(Event, tag=31):
     """Source files may have changed: forwarded to all workers, who look before their next task."""
 
 
+class Pin(Event, tag=32):
+    """A person wants the object kept, at ``site``; without ``on``: no longer."""
+
+    object: int
+    site: str
+    on: bool = True
+
+
+class Explained(Event, tag=33):
+    """The answer to Explain: ``places`` in this process at which the object is held.
+
+    Each is a path a person can type (``parts[3]``), or words, and what kind of thing is there: ref
+    or view. ``complete``: no place was left unseen.
+    """
+
+    inquiry: int
+    places: tuple[tuple[str, str], ...]
+    complete: bool = True
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
+    | Pin | Explained
 )  # fmt: skip
 """What a client may send."""
 

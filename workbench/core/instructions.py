@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from workbench.core.events import Event, Output, Refresh, Terms, Took, Value
-from workbench.core.snapshot import Snapshot
+from workbench.core.snapshot import Account, Snapshot
 
 
 class Instruction(Event):
@@ -111,6 +111,7 @@ class Answer(Instruction, tag=11):
 
     request: int
     snapshot: Snapshot | None = None
+    account: Account | None = None
 
 
 class Registered(Instruction, tag=12):
@@ -126,6 +127,13 @@ class Stop(Instruction, tag=14):
     task: int
 
 
+class Explain(Instruction, tag=16):
+    """Where in your process is this object held? Answered by Explained."""
+
+    inquiry: int
+    object: int
+
+
 class Item(Instruction, tag=15):
     """The next item of a stream that the client reads; carries one hold on ``object``."""
 
@@ -136,7 +144,8 @@ class Item(Instruction, tag=15):
 
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Output | Took | Refresh
+    | Answer | Registered | Stop | Item | Explain
+    | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from workbench.core.actors import Actor
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog, Entry, State
-from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
+from workbench.core.snapshot import (
+    ActorRecord,
+    ClientRecord,
+    ObjectRecord,
+    PinRecord,
+    Snapshot,
+    WorkerRecord,
+)
 from workbench.units import human_bytes
 
 if TYPE_CHECKING:
@@ -33,7 +40,7 @@ def take_snapshot(session: Session) -> Snapshot:
         granted=session.budget.granted,
         queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
         running=sum(1 for w in schedule.workers.values() if w.sent),
-        objects=tuple(_object(e) for e in session.catalog.entries()),
+        objects=tuple(object_record(e, session.now) for e in session.catalog.entries()),
         workers=tuple(
             WorkerRecord(
                 w.number,
@@ -46,12 +53,7 @@ def take_snapshot(session: Session) -> Snapshot:
             )
             for w in schedule.workers.values()
         ),
-        clients=tuple(
-            ClientRecord(
-                c.number, c.hello.pid, "worker" if c.worker else "driver", c.hello.label
-            )
-            for c in session.clients.values()
-        ),
+        clients=clients_of(session),
         actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
     )  # fmt: skip
 
@@ -70,7 +72,8 @@ def _actor(session: Session, actor: Actor) -> ActorRecord:
     )
 
 
-def _object(entry: Entry) -> ObjectRecord:
+def object_record(entry: Entry, now: float) -> ObjectRecord:
+    """What a snapshot says of the object."""
     where = "pending" if entry.value is None else "memory" if entry.value.segment else "inline"
     return ObjectRecord(
         id=entry.id,
@@ -85,6 +88,40 @@ def _object(entry: Entry) -> ObjectRecord:
         parents=entry.parents,
         escapes=entry.escapes,
         load_seconds=entry.load_seconds,
+        pinned=entry.pinned,
+        age=now - entry.made,
+    )
+
+
+def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
+    """Every reason why the object is here. It takes a look at all there is: for people who ask."""
+    pins = [PinRecord("name", detail=name) for name in entry.names]
+    if entry.pinned:
+        pins.append(PinRecord("user", detail=entry.pinned))
+    pins += [PinRecord("ref", client) for client in entry.holds]
+    pins += [PinRecord("view", client) for client in entry.viewers]
+    if entry.tasks:
+        for task in session.schedule.tasks.values():
+            if entry.id in task.pins:
+                client = 0 if task.worker is None else task.worker.client or 0
+                pins.append(PinRecord("task", client, task.submit.name, task.submit.task))
+        for actor in session.schedule.actors.values():  # may be made again
+            if entry.id in actor.birth.pins and actor.birth not in session.schedule:
+                pins.append(PinRecord("task", 0, actor.name, actor.id))
+    if entry.parents:
+        for parent in session.catalog.entries():
+            if parent.state is State.READY and parent.value and entry.id in parent.value.contains:
+                type = parent.about.type if parent.about else "a result"
+                pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
+    pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
+    return pins
+
+
+def clients_of(session: Session) -> tuple[ClientRecord, ...]:
+    """Who is connected."""
+    return tuple(
+        ClientRecord(c.number, c.hello.pid, "worker" if c.worker else "driver", c.hello.label)
+        for c in session.clients.values()
     )
 
 
@@ -111,6 +148,8 @@ def _why(entry: Entry) -> str:
         reasons.append(f"inside {entry.parents} object(s)")
     if entry.escapes:
         reasons.append(f"a ref pickled at {entry.escapes[0]}")
+    if entry.pinned:
+        reasons.append(f"pinned at {entry.pinned}")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
     if entry.state is State.FREED:

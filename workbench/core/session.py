@@ -16,6 +16,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.inquiries import Inquiries
 from workbench.core.pool import Pool
 from workbench.core.pressure import Pressure
 from workbench.core.report import holders_table, take_snapshot
@@ -76,6 +77,7 @@ class Session:
         self.work = Work(self)
         self.streams = Streams(self)
         self.pressure = Pressure(self, headroom)
+        self.inquiries = Inquiries(self)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
         self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
         self._unread: list[int] = []  # streams whose reader dropped them
@@ -110,6 +112,8 @@ class Session:
             ev.Yielded: self.streams.yielded,
             ev.Took: self.streams.took,
             ev.Refresh: self._refresh,
+            ev.Pin: self._pin,
+            ev.Explained: self.inquiries.explained,
             ev.Left: self._left,
         }
 
@@ -121,7 +125,7 @@ class Session:
         ``now`` is any clock that only goes forward, in seconds. The number beside each event is
         the connection it came from (0 for the loop's own events).
         """
-        self.now = now
+        self.now = self.catalog.now = now
         if not self._started:
             self._started = True
             self._exit_at = now + ALONE_AT_START
@@ -146,6 +150,7 @@ class Session:
             None if self.pool.at_rest else self.pool.deadline(),
             self.pressure.due,
             self.work.deadline() if self.schedule.limits else None,
+            self.inquiries.deadline() if self.inquiries.is_open else None,
         ):
             if time is not None and (when is None or time < when):
                 when = time
@@ -182,6 +187,8 @@ class Session:
             self._settle_memory()
         if self.pressure.due is None or self.now >= self.pressure.due:
             self.pressure.settle()
+        if self.inquiries.is_open:
+            self.inquiries.settle()
         if schedule.queue.size or not self.pool.at_rest:
             for number in self.pool.wanted():
                 self._out.append(do.Fork(number))
@@ -245,6 +252,7 @@ class Session:
         for cached in self.work.functions.values():
             cached.discard(client.number)
         self.catalog.forget_client(client.number)
+        self.inquiries.left(client.number)
         if not self.schedule.owners.keys() <= self.clients.keys():
             self.work.abandon(list(self.schedule.tasks.values()))
             self.streams.abandon(client.number)
@@ -389,6 +397,11 @@ class Session:
         if entry is not None:
             self.catalog.escape(entry, event.site)
 
+    def _pin(self, client: Client, event: ev.Pin) -> None:
+        entry = self.catalog.get(event.object)
+        if entry is not None:
+            self.catalog.pin(entry, (event.site or "somewhere") if event.on else "")
+
     def _loaded(self, client: Client, event: ev.Loaded) -> None:
         for id, seconds in zip(event.objects, event.seconds, strict=False):
             entry = self.catalog.get(id)
@@ -496,5 +509,8 @@ class Session:
     # -- questions ----------------------------------------------------------------------------
 
     def _ask(self, client: Client, event: ev.Ask) -> None:
+        if event.what == "why":
+            return self.inquiries.ask(client, event)
         snapshot = take_snapshot(self) if event.what == "snapshot" else None
         self.send(client.number, do.Answer(event.request, snapshot))
+        return None

@@ -14,7 +14,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 class ObjectRecord(Record):
     """One object. ``size`` in bytes; ``where``: inline, memory or pending; pins by reason.
 
-    ``escapes`` are the places where refs to it were pickled outside the store;
+    ``escapes`` are the places where refs to it were pickled outside the store, ``pinned`` the one
+    where a person asked for it to be kept; ``age`` is in seconds, since its put or submit;
     ``load_seconds`` is what its first reading took, 0 until there was one.
     """
 
@@ -30,6 +31,8 @@ class ObjectRecord(Record):
     parents: int
     escapes: tuple[str, ...] = ()
     load_seconds: float = 0.0
+    pinned: str = ""
+    age: float = 0.0
 
 
 class WorkerRecord(Record):
@@ -67,6 +70,32 @@ class ClientRecord(Record):
     pid: int
     role: str
     label: str
+
+
+class PinRecord(Record):
+    """One reason why an object is here: ``name``, ``ref``, ``task``, ``contained``, ``view``,
+    ``escaped`` or ``user``.
+
+    ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's
+    name, what the containing object is, or a place in a person's code; ``object`` is the task or
+    the containing object. ``places`` are where the process found it: (path, ref or view);
+    ``complete``: it looked everywhere.
+    """
+
+    reason: str
+    client: int = 0
+    detail: str = ""
+    object: int = 0
+    places: tuple[tuple[str, str], ...] = ()
+    complete: bool = True
+
+
+class Account(Record):
+    """Why one object is still here, from everybody who holds it."""
+
+    object: ObjectRecord
+    pins: tuple[PinRecord, ...]
+    clients: tuple[ClientRecord, ...]
 
 
 class Snapshot(Record):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About
-from workbench.core.snapshot import Snapshot
+from workbench.core.snapshot import Account, Snapshot
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
 
@@ -186,6 +186,14 @@ class Engine(Protocol):
         """Source files may have changed: workers shall look before their next task."""
         ...
 
+    def pin(self, ref: ObjectRef, on: bool) -> None:
+        """Keep the object, in memory, until somebody says otherwise."""
+        ...
+
+    def why(self, id: int) -> Account | None:
+        """All that keeps the object, from everybody who holds it; None if there is none."""
+        ...
+
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """Drop the objects, whatever pins them."""
         ...
@@ -210,6 +218,10 @@ class Engine(Protocol):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
+        ...
+
+    def id_of(self, name: str) -> int:
+        """The id of the object of that name, 0 if there is none. Nobody holds it for that."""
         ...
 
     def find(self, name: str) -> ObjectRef | None:

@@ -8,6 +8,7 @@ from typing import Any
 from workbench import api, current, readonly
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
+from workbench.ipython.keeping import KeepingMagics
 from workbench.ipython.magics import BarePut, WorkbenchMagics
 from workbench.ipython.status import started_line
 
@@ -18,6 +19,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._magics = WorkbenchMagics(shell)
+        self._keeping = KeepingMagics(shell)
         self._router = self._magics.router
         self._bare_put = BarePut()
         self._hooks = {
@@ -27,7 +29,8 @@ class Extension:
 
     def attach(self) -> None:
         """Put everything in its place."""
-        self._shell.register_magics(self._magics)
+        for magics in (self._magics, self._keeping):
+            self._shell.register_magics(magics)
         self._shell.ast_transformers.append(self._bare_put)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -43,10 +46,11 @@ class Extension:
             self._shell.events.unregister(event, hook)
         self._shell.ast_transformers.remove(self._bare_put)
         manager = self._shell.magics_manager
-        manager.registry.pop(type(self._magics).__name__)
-        for kind, names in self._magics.magics.items():
-            for name in names:
-                manager.magics[kind].pop(name, None)
+        for magics in (self._magics, self._keeping):
+            manager.registry.pop(type(magics).__name__)
+            for kind, names in magics.magics.items():
+                for name in names:
+                    manager.magics[kind].pop(name, None)
 
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import socket
 import threading
@@ -18,7 +17,7 @@ from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.places import path_text
 from workbench.serialization.tracing import BATCH, TracingPickler
-from workbench.units import as_html, human_count
+from workbench.units import html_table, human_count
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
@@ -83,22 +82,9 @@ class Inspection(_Answer):
     def _repr_html_(self) -> str:
         if self.ok:
             return "<p>It can be serialized.</p>"
-        rows = "".join(
-            f'<tr><td style="text-align: left"><code>{html.escape(f.path)}</code></td>'
-            f'<td style="text-align: left">{html.escape(f.type)}</td>'
-            f'<td style="text-align: left">{html.escape(f.why)}<br>'
-            f"{as_html(f.advice)}</td></tr>"
-            for f in self.failures
-        )
-        return (
-            f"<table><thead><tr>{_HEAD.format(self._limit())}</tr></thead><tbody>{rows}</tbody></table>"
-        )
-
-
-_HEAD = "".join(
-    f'<th style="text-align: left">{text}</th>'
-    for text in ("can't be serialized{}", "type", "why, and what to do")
-)
+        head = (f"can't be serialized{self._limit()}", "type", "why, and what to do")
+        rows = ((f"`{f.path}`", f.type, f"{f.why} {f.advice}") for f in self.failures)
+        return html_table(head, rows)
 
 
 PATIENCE = 1.0

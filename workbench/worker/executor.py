@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.client.holders import main_variables
 from workbench.client.store import Claims
 from workbench.client.tasks import SLOTTED, fill_slots, slot_names
 from workbench.core import events as ev
@@ -76,6 +77,7 @@ class Executor:
         self._outflows: dict[int, Outflow] = {}  # streams that are being made
         self._taken: dict[int, int] = {}  # of those that aren't yet: a reader took what it had
         client.origin = self._origin
+        client.roots = self._variables
         client.on_took = self._took
         client.on_run = self.add
         client.on_refresh = self._reloader.refresh
@@ -112,6 +114,10 @@ class Executor:
         """What a nested task prints goes where ours does."""
         run = self._client.work.current
         return 0 if run is None else run.origin
+
+    def _variables(self) -> dict[str, Any]:
+        """Where to look for what is held here."""
+        return {**main_variables(), **({} if self._host is None else self._host.variables)}
 
     # -- the reading thread -----------------------------------------------------------------------
 

@@ -68,6 +68,11 @@ class Host:
         """Make the instance."""
         self._instance = self._blueprint.cls(*args, **kwargs)
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What the actor keeps, under a name that a person knows."""
+        return {self._blueprint.cls.__name__: self._instance}
+
     def method(self, name: str) -> Callable[..., Any]:
         """A method of the instance."""
         return getattr(self._instance, name)  # type: ignore[no-any-return]

@@ -32,6 +32,7 @@ class Object:
     holds: Counter[int] = field(default_factory=Counter)  # by client
     views: Counter[int] = field(default_factory=Counter)
     escapes: tuple[str, ...] = ()
+    pinned: str = ""
     seconds: float = 0.0
 
 
@@ -104,6 +105,7 @@ class Spec:
         return bool(
             self.objects[id].holds
             or self.objects[id].escapes
+            or self.objects[id].pinned
             or id in self.names.values()
             or self.pinned_by_task(id)
             or self.parents(id)
@@ -209,6 +211,10 @@ class Spec:
                 known = self.objects.get(object)
                 if known is not None and known.state != "freed" and site not in known.escapes:
                     known.escapes = (*known.escapes, site)[:MOST_SITES]
+            case ev.Pin(object, site, on):
+                known = self.objects.get(object)
+                if known is not None and known.state != "freed":
+                    known.pinned = site if on else ""
             case ev.Loaded(objects, seconds):
                 for id, took in zip(objects, seconds, strict=True):
                     if id in self.objects:
@@ -359,6 +365,7 @@ class Spec:
                 object.views[holder] += 1
         self.names = {name: o for name, o in self.names.items() if o != id}
         was, object.state, object.escapes = object.state, "freed", ()
+        object.pinned = ""
         self.tell_watchers(id)
         if was == "pending":
             self.fail_waiting(id, "freed")

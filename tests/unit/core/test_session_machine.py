@@ -228,7 +228,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert {
             o.id: (
                 o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
-                o.escapes, o.load_seconds,
+                o.escapes, o.load_seconds, o.pinned,
             )
             for o in snapshot.objects
         } == {
@@ -241,6 +241,7 @@ class SessionMachine(RuleBasedStateMachine):
                 spec.parents(id),
                 object.escapes,
                 object.seconds,
+                object.pinned,
             )
             for id, object in spec.objects.items()
         }  # fmt: skip
@@ -336,7 +337,8 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         n=PICK, o=PICK, name=st.sampled_from("ab"), pace=PACE,
         what=st.sampled_from(
-            ["drop", "want", "free", "bind", "unbind", "find", "ask", "escape", "loaded"]
+            ["drop", "want", "free", "bind", "unbind", "find", "ask", "escape", "loaded",
+             "pin", "unpin"]
         ),
     )  # fmt: skip
     def handles(self, n: int, o: int, name: str, what: str, pace: str) -> None:
@@ -358,6 +360,8 @@ class SessionMachine(RuleBasedStateMachine):
                 peer.post(ev.Ask(1, "snapshot"))
             case "escape":
                 peer.post(ev.Escape(id, f"at {name}"))
+            case "pin" | "unpin":
+                peer.post(ev.Pin(id, f"at {name}", what == "pin"))
             case "loaded":
                 peer.post(ev.Loaded((id,), (0.5 + (name == "b"),)))
         self.turn(pace)
@@ -488,7 +492,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.driver_joins(0.0)
         for name in list(self.spec.names):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
-        for id in [id for id, object in self.spec.objects.items() if object.escapes]:
+        for id in [id for id, o in self.spec.objects.items() if o.escapes or o.pinned]:
             pick(self.peers.values(), -1).post(ev.Free((id,)))
         for number in list(self.peers):
             self.hang_up(number)

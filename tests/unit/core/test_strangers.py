@@ -45,6 +45,22 @@ def done(id: int) -> st.SearchStrategy[ev.Done]:
     return st.builds(ev.Done, st.just(id), values, st.just(0.0), abouts)
 
 
+def yielded(id: int) -> st.SearchStrategy[ev.Yielded]:
+    return st.builds(ev.Yielded, ids, st.just(id), value_of(id))
+
+
+TERMS = st.sampled_from(
+    [None, ev.Terms(0), ev.Terms(9000, 0.5), ev.Terms(retry_on=b"x"), ev.Terms(ahead=1)]
+)
+
+
+def submitted(task: int) -> st.SearchStrategy[ev.Submit]:
+    return st.builds(
+        ev.Submit, st.just(task), ids, st.just(b""), some, some, small, st.just("f"), small, small,
+        terms=TERMS,
+    )  # fmt: skip
+
+
 events = st.one_of(
     st.builds(
         ev.Hello,
@@ -67,15 +83,20 @@ events = st.one_of(
     st.builds(ev.Bind, st.sampled_from("ab"), st.sampled_from([0, *IDS])),
     st.builds(ev.Grow, small, small),
     st.builds(ev.Trimmed, small, st.booleans()),
-    st.builds(ev.Submit, ids, ids, st.just(b""), some, some, small, st.just("f"), small, small),
+    ids.flatmap(submitted),
+    st.builds(ev.Measured, small, small, st.lists(st.tuples(small, small)).map(tuple)),
     ids.flatmap(done),
     st.builds(ev.Output, ids, st.just("stdout"), st.just(b"")),
     st.builds(ev.GaveBack, some, st.booleans()),
     st.builds(ev.Blocked),
     st.builds(ev.Unblocked),
-    st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot"])),
+    st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot", "why"]), ids),
     st.builds(ev.Register, ids, st.sampled_from([b"", b"s"])),
     st.builds(ev.Escape, ids, st.sampled_from("ab")),
+    st.builds(ev.Pin, ids, st.sampled_from(["", "a"]), st.booleans()),
+    st.builds(ev.Explained, small, st.just(())),
+    ids.flatmap(yielded),
+    st.builds(ev.Took, ids, small),
     st.builds(ev.Loaded, some, st.lists(st.floats(0, 1), max_size=2).map(tuple)),
 )
 
@@ -101,7 +122,7 @@ def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, e
     for name in list(session.catalog.names):
         session.catalog.bind(name, None)
     for entry in list(session.catalog.entries()):
-        if entry.escapes:  # it would stay: somebody may come with those bytes
+        if entry.escapes or entry.pinned:  # it would stay: somebody may come with those bytes
             session.catalog.free(entry)
     session.handle([(client, ev.Left()) for client in CLIENTS], 99.0)
     for worker in range(1, 99):

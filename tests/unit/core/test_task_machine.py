@@ -319,7 +319,7 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(n=PICK, force=st.booleans())
     def cancels(self, n: int, force: bool) -> None:
         task = pick(self.tasks, n)
-        if task not in self.answers:
+        if task in self.session.schedule.tasks:
             self.stopped.add(task)
         self.driver.post(ev.Cancel(task, force))
         self.turn()

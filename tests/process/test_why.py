@@ -1,0 +1,151 @@
+"""Why an object is still here: from variables, arrays, tasks and objects, in every process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+from workbench.errors import ObjectFreedError, ObjectLostError
+
+
+def told(what: Any) -> list[str]:
+    return [reason.text for reason in wb.why(what).reasons]
+
+
+def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote(name="train")
+    def train(data: Any) -> Any:
+        stop()
+        return len(data)
+
+    ref = wb.put(np.arange(1 << 17), name="data")
+    parts = [None, wb.get(ref)[5:]]
+    box = wb.put([ref], name="box")
+    pickle.dumps(ref)
+    wb.pin(ref)
+    running = train.remote(ref)
+    gate.next()
+    why = wb.why(ref)
+    assert why.what == "ndarray int64 (131072,) 'data', 1.05 MB"
+    by_text = {reason.text: reason.action for reason in why.reasons}
+    here = "in test_every_reason_has_its_words_and_its_way_out(), which runs"
+    pid = next(w.pid for w in session.snapshot().workers if w.state == "busy")
+    for text, action in {
+        "it has the name `data`": "`%free data`",
+        "it is inside another object: box": "that one has to go first",
+        f"an ObjectRef in this process: ref {here}": "it ends with that function",
+        f"arrays that show it in this process: parts[1] {here}": "it ends with that function",
+        f"`train` needs it in a worker (pid {pid})": "wait for it, or `cancel` it",
+        f"arrays that show it in a worker (pid {pid}): data in train(), which runs": "there, or "
+        "`free(ref)`, whoever holds it",
+    }.items():
+        assert by_text[text] == action
+    (pinned,) = [text for text in by_text if text.startswith("it was pinned at test_why.py:")]
+    assert by_text[pinned] == "`%unpin ref`, `unpin(ref)`"
+    (escaped,) = [text for text in by_text if "pickled at test_why.py:" in text]
+    assert "`free(ref)`" in by_text[escaped]
+    assert str(why).count("\n") == 2 * len(why.reasons)
+    assert "<script" not in why._repr_html_()
+    wb.cancel(running)
+    del parts, box
+
+
+def test_following_the_advice_lets_go(session: Engine) -> None:
+    ref = wb.put(np.arange(1 << 17), name="data")
+    wb.pin("data")
+    wb.unpin("data")
+    assert not [text for text in told(ref) if "pinned" in text]
+    session.unname("data")
+    view = wb.get(ref)
+    del ref
+    (record,) = session.snapshot().objects
+    assert record.state == "freed"  # only the array is left, and the bytes stay for it
+    assert view[-1] == (1 << 17) - 1
+    del view
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_a_pinned_object_stays_without_anybody(session: Engine) -> None:
+    ref = wb.put([1, 2], name="list")
+    wb.pin(ref)
+    session.unname("list")
+    number = ref.id
+    del ref
+    session.snapshot()
+    assert [r.id for r in session.snapshot().objects if r.pinned] == [number]
+    session.free([session.adopt(number)])
+    assert eventually(lambda: not session.snapshot().objects)
+
+
+def test_freeing_by_name_is_for_everybody(session: Engine) -> None:
+    ref = wb.put([1], name="list")
+    wb.free("list")
+    with pytest.raises(ObjectFreedError):
+        wb.get(ref)
+    with pytest.raises(ObjectLostError, match="no object named 'list'"):
+        wb.free("list")
+    with pytest.raises(ObjectLostError, match="no object 'list'"):
+        wb.why("list")
+
+
+def test_another_process_says_which_variable_it_is(
+    session: Engine, script: Callable[..., Script]
+) -> None:
+    wb.put(np.arange(1 << 17), name="shared")
+    other = script(
+        """
+        wb.init(session=sys.argv[1])
+        frames = {"of": [wb.get(wb.api.engine().find("shared"))]}
+        say("has it")
+        hear()
+        """,
+        session.session.split(".")[0],
+    )
+    assert other.line() == "has it"
+    (reason,) = [r for r in wb.why("shared").reasons if "arrays" in r.text]
+    assert reason.text.endswith(f"(pid {other.pid}): `frames['of'][0]`")
+    assert "`free('shared')`" in reason.action
+    other.tell("go")
+
+
+def test_an_actor_says_what_it_keeps(session: Engine) -> None:
+    @wb.remote
+    class Keeper:
+        def keep(self, refs: Any) -> int:
+            self.refs = refs
+            return os.getpid()
+
+    keeper = Keeper.remote()
+    ref = wb.put([1])
+    pid = wb.get(keeper.keep.remote({"first": ref}))
+    assert f"an ObjectRef in a worker (pid {pid}): `Keeper.refs['first']`" in told(ref)
+
+
+def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
+    ref = wb.put(np.arange(1 << 17), name="train_x")
+    small = wb.put({"a": 1})
+    listed = wb.objects()
+    assert [record.size > 1000 for record in listed] == [True, False]
+    head, first, second = str(listed).splitlines()
+    assert head.split() == ["name", "type", "size", "where", "pins", "age"]
+    assert first.split("  ")[0] == "train_x"
+    assert "1.05 MB  memory  name, ref" in first
+    assert second.startswith(small.hex())
+    assert [record.names for record in wb.objects("train*")] == [("train_x",)]
+    assert [record.id for record in wb.objects("dict*", sort="age")] == [small.id]
+    assert "<td" in listed._repr_html_()
+    with pytest.raises(ValueError, match="sorted by size, age, name, type, not by 'colour'"):
+        wb.objects(sort="colour")
+    del ref

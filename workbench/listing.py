@@ -1,0 +1,126 @@
+"""The store as a table: what is there, how large, where, what keeps it, for how long already.
+
+Reads a snapshot's records; asks nobody.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.units import html_table, human_bytes, human_seconds
+
+MOST_ROWS = 60
+"""Objects shown; the rest are counted."""
+
+ORDERS = ("size", "age", "name", "type")
+HEAD = ("name", "type", "size", "where", "pins", "age")
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
+
+    Attributes
+    ----------
+    records : tuple of ObjectRecord
+    """
+
+    records: tuple[ObjectRecord, ...]
+
+    def __iter__(self) -> Iterator[ObjectRecord]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        rows = [HEAD, *map(_row, self.records[:MOST_ROWS])]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+        lines = [
+            "  ".join(
+                text.rjust(width) if title in ("size", "age") else text.ljust(width)
+                for text, width, title in zip(row, widths, HEAD, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, *self._rest()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rest = "".join(f"<p>{text}</p>" for text in self._rest())
+        return html_table(HEAD, map(_row, self.records[:MOST_ROWS])) + rest
+
+    def _rest(self) -> list[str]:
+        left = self.records[MOST_ROWS:]
+        if not left:
+            return []
+        return [f"and {len(left)} more, {human_bytes(sum(r.size for r in left))}"]
+
+
+def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objects:
+    """The objects of a session as a table.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    pattern : str
+        Only those of which a name or the type matches: ``train*``, ``ndarray*``.
+    order : str
+        By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such order.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
+    records = [r for r in snapshot.objects if not pattern or _matches(r, pattern)]
+    match order:
+        case "size":
+            records.sort(key=lambda r: -r.size)
+        case "age":
+            records.sort(key=lambda r: -r.age)
+        case "name":
+            records.sort(key=lambda r: (not r.names, r.names))
+        case "type":
+            records.sort(key=type_of)
+    return Objects(tuple(records))
+
+
+def type_of(record: ObjectRecord) -> str:
+    """What kind of object it is, as far as the session knows."""
+    return record.about.type if record.about else "a task's result"
+
+
+def pins_text(record: ObjectRecord) -> str:
+    """What keeps it, in a few words."""
+    counts: Sequence[tuple[str, int]] = (
+        ("name", len(record.names)),
+        ("user", bool(record.pinned)),
+        ("ref", len(record.holders)),
+        ("task", record.tasks),
+        ("contained", record.parents),
+        ("escaped", len(record.escapes)),
+        ("view", len(record.viewers)),
+    )
+    return ", ".join(f"{what} × {n}" if n > 1 else what for what, n in counts if n)
+
+
+def _matches(record: ObjectRecord, pattern: str) -> bool:
+    return any(fnmatch.fnmatch(text, pattern) for text in (*record.names, type_of(record)))
+
+
+def _row(record: ObjectRecord) -> tuple[str, ...]:
+    return (
+        ", ".join(record.names) or f"{record.id:016x}",
+        type_of(record),
+        human_bytes(record.size),
+        record.where if record.state != "freed" else "freed, still shown",
+        pins_text(record),
+        human_seconds(round(record.age)) if record.age >= 1 else "now",
+    )

@@ -1,0 +1,132 @@
+"""Why an object is still here, in words, and for each reason the one thing that lets go.
+
+Reads what the session found out (`core.snapshot.Account`); asks nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.core.snapshot import Account, ClientRecord, PinRecord
+from workbench.units import as_html, html_table, human_bytes
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason, and what to do if it shall not count any more."""
+
+    text: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Why:
+    """All reasons why one object is here. Prints as a text, shows as a table.
+
+    Attributes
+    ----------
+    what : str
+        The object in a few words.
+    reasons : tuple of Reason
+    """
+
+    what: str
+    reasons: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return f"{self.what}: nothing keeps it."
+        lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
+        return "\n".join([f"{self.what} is here because", *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = ("it is here because", "to let go")
+        table = html_table(head, ((r.text, r.action) for r in self.reasons))
+        return f"<p>{as_html(self.what)}</p>{table}"
+
+
+def explain(account: Account, name: str) -> Why:
+    """Put an account into words.
+
+    Parameters
+    ----------
+    account : Account
+        What the session found out.
+    name : str
+        Its name in the store, by which the person asked; nothing if it was a ref.
+    """
+    record = account.object
+    kind = record.about.type if record.about else "a task's result"
+    names = f" {', '.join(map(repr, record.names))}" if record.names else ""
+    what = f"{kind}{names}, {human_bytes(record.size)}"
+    if record.state == "freed":
+        what += ", freed already, whose bytes stay as long as they are shown,"
+    clients = {client.client: client for client in account.clients}
+    reasons = (reason for pin in account.pins for reason in _reasons(pin, clients, name))
+    return Why(what, tuple(reasons))
+
+
+def _reasons(pin: PinRecord, clients: dict[int, ClientRecord], name: str) -> Iterator[Reason]:
+    call = repr(name) if name else "ref"
+    free = f"`free({call})`, whoever holds it"
+    match pin.reason:
+        case "name":
+            yield Reason(f"it has the name `{pin.detail}`", f"`%free {pin.detail}`")
+        case "user":
+            action = f"`%unpin {name or 'ref'}`, `unpin({call})`"
+            yield Reason(f"it was pinned at {pin.detail}", action)
+        case "escaped":
+            text = f"a ref to it was pickled at {pin.detail}, and whoever has that may come"
+            yield Reason(text, f"{free}, when nobody will")
+        case "contained":
+            yield Reason(f"it is inside another object: {pin.detail}", "that one has to go first")
+        case "task":
+            where = f" in {_process(clients[pin.client])}" if pin.client in clients else ""
+            yield Reason(
+                f"`{pin.detail}` needs it{where or ', which has not begun'}",
+                "wait for it, or `cancel` it",
+            )
+        case "ref" | "view":
+            yield from _held(pin, clients.get(pin.client), free)
+
+
+def _held(pin: PinRecord, client: ClientRecord | None, free: str) -> Iterator[Reason]:
+    """By a process, at the places it found."""
+    kind = "an ObjectRef" if pin.reason == "ref" else "arrays that show it"
+    there = "a process that left" if client is None else _process(client)
+    here = client is not None and client.pid == os.getpid()
+    for path, _ in pin.places:
+        place = f"{path}" if " " in path else f"`{path}`"
+        yield Reason(f"{kind} in {there}: {place}", _let_go(path) if here else f"there, or {free}")
+    if not pin.places and not pin.complete:
+        yield Reason(f"{kind} in {there}, which was too busy to say where", free)
+    elif not pin.places:
+        yield Reason(
+            f"{kind} in {there}, where no variable leads to it",
+            "`import gc; gc.collect()` there" + ("" if pin.reason == "view" else f", or {free}"),
+        )
+
+
+def _let_go(path: str) -> str:
+    root = path.partition("[")[0].partition(".")[0]
+    if "sys.last_value" in path:
+        return "`sys.last_value = sys.last_traceback = None`, or the next error"
+    if "which runs" in path:
+        return "it ends with that function"
+    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
+        return "`%reset -f out`"
+    if path.isidentifier():
+        return f"`del {path}`"
+    return f"`del {path}`" if " " not in path else "let go of that"
+
+
+def _process(client: ClientRecord) -> str:
+    if client.pid == os.getpid():
+        return "this process"
+    if client.role == "worker":
+        return f"a worker (pid {client.pid})"
+    return f"{client.label or 'another process'} (pid {client.pid})"
