@@ -100,7 +100,8 @@ def _held(pin: PinRecord, client: ClientRecord | None, free: str) -> Iterator[Re
     there = "a process that left" if client is None else _process(client)
     here = client is not None and client.pid == os.getpid()
     for path, _ in pin.places:
-        place = f"{path}" if " " in path else f"`{path}`"
+        variable, comma, rest = path.partition(",")
+        place = f"`{variable}`{comma}{rest}" if " " not in variable else path
         yield Reason(f"{kind} in {there}: {place}", _let_go(path) if here else f"there, or {free}")
     if not pin.places and not pin.complete:
         yield Reason(f"{kind} in {there}, which was too busy to say where", free)
@@ -119,9 +120,8 @@ def _let_go(path: str) -> str:
         return "it ends with that function"
     if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
         return "`%reset -f out`"
-    if path.isidentifier():
-        return f"`del {path}`"
-    return f"`del {path}`" if " " not in path else "let go of that"
+    variable = path.partition(",")[0]
+    return f"`del {variable}`" if " " not in variable else "let go of that"
 
 
 def _process(client: ClientRecord) -> str:

@@ -387,12 +387,12 @@ def test_with_autoreload_an_edited_module_reaches_the_workers(
         assert kernel.ok(asks).text() == "second\n"
 
 
-# -- %objects, %why, %free, %pin, %unpin -------------------------------------------------------------
+# -- %objects, %why, %free, %pin, %unpin ----------------------------------------------------------
 
 
 def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
-    session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put train\n%put small")
-    session.ok("%get train --as view\nparts = [view[3:]]\nref = %put train")
+    session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put small")
+    session.ok("ref = %put train\n%get train --as view\nparts = [view[3:]]")
     listed = session.ok("%objects --sort name train*").results()[0]
     assert re.search(r"^train +ndarray float64 \(1000000,\) +8 MB +memory +name, ref", listed, re.M)
     assert "small" not in listed
@@ -400,6 +400,8 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     why = session.ok("%why train").results()[0]
     for line in ("it has the name `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
         assert line in why
+    assert "`train`, a variable that is what the store has" in why
+    assert "configurables" not in why
     session.ok("%pin train")
     assert "pinned at Cell In[" in session.ok("%why ref").results()[0]
     session.ok("%unpin ref")

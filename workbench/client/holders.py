@@ -8,7 +8,6 @@ was or as it is.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import time
 from collections import deque
@@ -19,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-import workbench
+from workbench.client.sites import is_own
+from workbench.engines.base import WHERE
 
 MOST_SECONDS = 1.0
 MOST_NODES = 500_000
@@ -37,14 +37,12 @@ _LEAVES = (
 _ITS_OWN = 3
 """References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""
 
-_OURS = os.path.dirname(workbench.__file__) + os.sep
+_MACHINERY = ("workbench.client.", "workbench.engines.", "workbench.ipython.", "workbench.worker.")
 
-_SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
-"""IPython's other names for what it has under plainer ones, and what holds no object."""
+_SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
+"""What IPython has under plainer names too, and what is its own."""
 
 Places = tuple[tuple[str, str], ...]
-WHERE = "\0"
-
 Step = tuple[str, Any, bool]
 
 
@@ -92,7 +90,7 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
             if len(places) >= MOST_PLACES:
                 return tuple(places), False
             continue
-        if isinstance(thing, _LEAVES) or id(thing) in seen:
+        if isinstance(thing, _LEAVES) or id(thing) in seen or _is_ours(type(thing)):
             continue
         seen.add(id(thing))
         try:
@@ -106,12 +104,12 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
 
 
 def _running() -> Iterator[tuple[str, Any]]:
-    """The variables of functions that run now, in any thread, but for our own."""
+    """The variables of a person's functions that run now, in any thread."""
     for innermost in list(sys._current_frames().values()):
         frame: FrameType | None = innermost
         while frame is not None:
             code = frame.f_code
-            if code.co_flags & CO_OPTIMIZED and not code.co_filename.startswith(_OURS):
+            if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
                 for name, value in _locals(frame).items():
                     yield f"{name}{WHERE} in {code.co_name}(), which runs", value
             frame = frame.f_back
@@ -143,6 +141,11 @@ def _kept(error: BaseException | None) -> Iterator[tuple[str, Any]]:
                     yield f"{name}{WHERE} in {function}(), kept by sys.last_value", value
             tb = tb.tb_next
         error = error.__cause__ or error.__context__
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether it is part of the session itself: that has everything, and is no reason."""
+    return str(kind.__module__).startswith(_MACHINERY)
 
 
 def _named(key: str, value: Any) -> Step:

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import sys
+import sysconfig
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -17,6 +18,14 @@ MOST_FRAMES = 200
 """Frames looked through for the notebook's cell."""
 
 _OURS = os.path.dirname(workbench.__file__) + os.sep
+_ELSEWHERE = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for path in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, _OURS)
+    }
+)
+"""Where no person's own code lies."""
+
 _BETWEEN = re.compile(
     rf"{re.escape(_OURS)}|.*{os.sep}(IPython|cloudpickle){os.sep}|{re.escape(pickle.__file__)}"
 )
@@ -59,6 +68,11 @@ def name_of(value: Any) -> str:
     names = [name for name, held in variables.items() if held is value and name.isidentifier()]
     public = [name for name in names if not name.startswith("_")]
     return public[-1] if public else type(value).__qualname__
+
+
+def is_own(file: str) -> bool:
+    """Whether a file, by its code's name, is a person's: a cell, a script, a project's module."""
+    return _file(file).is_cell or not os.path.realpath(file).startswith(_ELSEWHERE)
 
 
 class _File(NamedTuple):

@@ -33,6 +33,9 @@ OutputSink = Callable[[int, str, bytes], None]
 ACTOR_PREFIX = "actor:"
 """Before an actor's name, among the names of objects."""
 
+WHERE = "\0"
+"""In the name of a root: what follows stands behind the path from there, for a person."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
 
@@ -106,6 +109,8 @@ class Engine(Protocol):
     output: OutputSink | None
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
+    roots: Callable[[], Mapping[str, Any]]
+    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
 
     @property
     def ended(self) -> str | None:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.engines.base import WHERE
 from workbench.ref import ObjectRef
 
 
@@ -30,6 +31,13 @@ class Bindings:
         """What this value of the variable was stored as."""
         ref, watch = self._known.get(name, (None, None))
         return ref if watch is not None and watch() is value else None
+
+    def held(self) -> dict[str, ObjectRef]:
+        """The refs, under what a person can do about each: for who asks what holds an object."""
+        return {
+            f"{name}{WHERE}, a variable that is what the store has": ref
+            for name, (ref, _) in list(self._known.items())
+        }
 
     def prune(self, variables: Mapping[str, Any]) -> None:
         """Forget what is no variable any more. After each cell."""

@@ -56,6 +56,8 @@ class Extension:
         """Whoever starts the session, its output comes to the cells of this shell."""
         engine.output = self._router.sink
         engine.origin = self._router.origin
+        variables = engine.roots
+        engine.roots = lambda: {**variables(), **self._magics.bindings.held()}
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None

@@ -6,25 +6,10 @@ come from any.
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 from typing import Any
 
-import workbench
-
-_ELSEWHERE = tuple(
-    {
-        os.path.realpath(path) + os.sep
-        for path in (
-            *sysconfig.get_paths().values(),
-            sys.prefix,
-            sys.base_prefix,
-            os.path.dirname(workbench.__file__),
-        )
-    }
-)
-"""Where no project's own modules are."""
+from workbench.client.sites import is_own
 
 
 class Reloader:
@@ -74,4 +59,4 @@ class Reloader:
 
 def _is_project(module: Any) -> bool:
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and not os.path.realpath(file).startswith(_ELSEWHERE)
+    return isinstance(file, str) and is_own(file)
