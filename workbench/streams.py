@@ -25,20 +25,27 @@ class ObjectRefGenerator:
         Those that are there and weren't taken. The engine's.
     """
 
-    __slots__ = ("__weakref__", "_ahead", "_end", "_engine", "_over", "_untold", "items")
+    __slots__ = ("__weakref__", "_ahead", "_came", "_end", "_engine", "_over", "_told", "items")
 
     def __init__(self, end: ObjectRef, engine: Engine, ahead: int) -> None:
         self.items: deque[ObjectRef] = deque()
         self._end = end
         self._engine = engine
         self._ahead = ahead
-        self._untold = 0  # taken, and the engine doesn't know yet
+        self._came = 0  # items that were there by now
+        self._told = 0  # of those that were taken: so many the engine knows of
         self._over = False  # the last one was given, or won't be
 
     @property
     def id(self) -> int:
         """The task's."""
         return self._end.id
+
+    def came(self, ref: ObjectRef) -> None:
+        """The next item is there. The engine's."""
+        if not self._over:
+            self.items.append(ref)
+        self._came += 1
 
     def completed(self) -> ObjectRef:
         """A ref that is ready when the task has ended: the number of items it made."""
@@ -47,7 +54,7 @@ class ObjectRefGenerator:
     def close(self) -> None:
         """Take no more: the task is cancelled, items that weren't taken are dropped."""
         if not self._over:
-            self._over = True
+            self._over = True  # before the rest: what comes from now on isn't kept
             self.items.clear()
             self._engine.cancel(self._end, False, True)
 
@@ -58,7 +65,7 @@ class ObjectRefGenerator:
         while (ref := self._take()) is None:
             if self._over:
                 raise StopIteration
-            self._tell()  # before we wait: the task may wait for this
+            self.tell()  # before we wait: the task may wait for this
             self._engine.wait_for_item(self)
         return ref
 
@@ -71,7 +78,7 @@ class ObjectRefGenerator:
         while (ref := self._take()) is None:
             if self._over:
                 raise StopAsyncIteration
-            self._tell()
+            self.tell()
             stirred = self._engine.next_item(self)
             if stirred is not None:
                 await asyncio.wrap_future(stirred)
@@ -87,15 +94,19 @@ class ObjectRefGenerator:
                 return None
             self._over = True
             return self._end if state == "failed" else None
-        self._untold += 1
-        if 2 * self._untold >= self._ahead:
-            self._tell()
+        self.tell((self._ahead + 1) // 2)
         return ref
 
-    def _tell(self) -> None:
-        count, self._untold = self._untold, 0
-        if count:
-            self._engine.took(self, count)
+    def tell(self, least: int = 1) -> None:
+        """Let the engine know what was taken, if that is so many more than it knows.
+
+        All that were taken, each time: should Ctrl-C have taken one, or come before the engine
+        was told, the next call makes up for it.
+        """
+        taken = self._came - len(self.items)
+        if taken - self._told >= least:
+            self._engine.took(self, taken)
+            self._told = taken
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.gates import Gate
+from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError, TaskError
 
@@ -413,6 +413,89 @@ def test_cancelling_a_call_leaves_the_actor(session: Engine, gate: Gate) -> None
             wb.get(running)
         wb.get(queued)
         assert wb.get(actor.add.remote(0)) == len(queued)
+
+
+def waiter() -> Any:
+    """Calls that wait for other objects, in threads."""
+
+    @wb.remote
+    class Waiter:
+        def wait(self, refs: list[wb.ObjectRef]) -> Any:
+            return wb.get(refs[0])
+
+    return Waiter
+
+
+def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -> None:
+    never = wb.remote(gate.stop).remote()
+    gate.next()
+    actor = waiter().options(max_concurrency=4).remote()
+    for _ in range(20):  # one of them reads what is said to the others
+        waiting = [actor.wait.remote([never]) for _ in range(3)]
+        assert wb.get(actor.wait.remote([wb.put("in")])) == "in"
+        for ref in waiting:
+            wb.cancel(ref)
+        for ref in waiting:
+            with pytest.raises(TaskCancelledError):
+                wb.get(ref, timeout=30)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("kind", ["threads", "loop"])
+def test_a_call_that_has_no_turn_yet_is_cancelled_at_once(
+    session: Engine, gate: Gate, kind: str, concurrency: int
+) -> None:
+    @wb.remote
+    class Room:
+        async def enter(self, path: str) -> str:
+            import asyncio
+
+            return await asyncio.to_thread(stopper(path))
+
+        async def add(self) -> int:
+            return 1
+
+    actor = (Room if kind == "loop" else counter()).options(max_concurrency=concurrency).remote()
+    enter = actor.enter if kind == "loop" else actor.wait_at
+    running = [enter.remote(gate.path) for _ in range(concurrency)]
+    visitors = [gate.next() for _ in running]
+    behind = [actor.add.remote() for _ in range(3)]
+    session.snapshot()  # by now they were sent
+    wb.cancel(behind[1])
+    with pytest.raises(TaskCancelledError):
+        wb.get(behind.pop(1), timeout=30)
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get([*running, *behind])
+
+
+def test_a_call_that_came_while_the_loop_was_busy_is_cancelled(session: Engine, gate: Gate) -> None:
+    @wb.remote
+    class Busy:
+        def keep(self, refs: list[wb.ObjectRef]) -> None:
+            self.refs = refs
+
+        def block(self, path: str) -> str:
+            return stopper(path)()
+
+        async def forever(self) -> None:
+            import asyncio
+
+            await asyncio.Event().wait()
+
+    actor, kept = Busy.remote(), wb.put("kept")
+    wb.get(actor.keep.remote([kept]))
+    blocking = actor.block.remote(gate.path)
+    visitor = gate.next()
+    ref = actor.forever.remote()
+    session.snapshot()  # by now it was sent
+    wb.cancel(ref)
+    wb.free(kept)  # and when the worker has answered that, it has read all this
+    assert eventually(lambda: not any(o.viewers for o in session.snapshot().objects))
+    visitor.let_on()
+    with pytest.raises(TaskCancelledError):
+        wb.get(ref, timeout=30)
+    assert wb.get(blocking) == "go"
 
 
 def test_a_handle_outside_its_session_is_refused(session: Engine) -> None:

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
-from workbench.errors import TaskCancelledError, TaskTimeoutError
+from workbench.errors import SerializationError, TaskCancelledError, TaskTimeoutError
 
 # -- timeout --------------------------------------------------------------------------------------
 
@@ -156,6 +156,18 @@ def test_a_call_is_retried_in_the_same_actor(session: Engine) -> None:
     assert wb.get(actor.call.options(retry_exceptions=[OSError]).remote()) == 4
 
 
+def test_exceptions_that_the_worker_does_not_know(
+    session: Engine, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "known_here_alone.py").write_text("class Odd(Exception): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    import known_here_alone  # type: ignore[import-not-found]
+
+    ref = wb.remote(retry_exceptions=known_here_alone.Odd)(lambda: 1).remote()
+    with pytest.raises(SerializationError, match="retry_exceptions"):
+        wb.get(ref, timeout=30)
+
+
 def test_a_cancelled_task_is_not_tried_again(session: Engine, gate: Gate) -> None:
     ref = wb.remote(retry_exceptions=True, max_retries=-1)(gate.stop).remote()
     gate.next().close()  # EOFError: it comes again
@@ -188,6 +200,15 @@ def test_tasks_that_need_no_processor_wait_for_nobody(session: Engine, gate: Gat
     for visitor in visitors:
         visitor.let_on()
     wb.get(busy)
+
+
+def test_tasks_that_need_no_processor_keep_nobody_from_one(session: Engine, gate: Gate) -> None:
+    idling = [wb.remote(num_cpus=0)(gate.stop).remote() for _ in range(3)]
+    visitors = [gate.next() for _ in idling]
+    assert wb.get(wb.remote(lambda: "goes on").remote(), timeout=30) == "goes on"
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get(idling)
 
 
 def test_a_heavy_task_has_its_processors_to_itself(session: Engine, gate: Gate) -> None:

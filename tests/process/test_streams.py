@@ -126,6 +126,43 @@ def test_a_closed_stream_gives_no_more(session: Engine) -> None:
         wb.get(stream.completed(), timeout=10)
 
 
+def test_what_comes_after_a_stream_was_closed_is_not_given(session: Engine) -> None:
+    stream = counting().options(max_ahead=10_000).remote(10_000)
+    assert wb.get(next(stream)) == 0
+    stream.close()
+    wb.wait([stream.completed()])  # all that was on its way has come
+    assert list(stream) == []
+    assert not stream.items
+
+
+def test_a_stream_whose_end_somebody_awaits_is_dropped_too(session: Engine) -> None:
+    end = counting().options(max_ahead=2).remote(100).completed()
+    with pytest.raises(TaskCancelledError):
+        wb.get(end, timeout=30)
+    short = counting().remote(3)
+    assert len(list(short)) == 3
+    end = short.completed()
+    del short
+    assert wb.get(end, timeout=30) == 3
+
+
+def test_an_interrupt_while_an_item_is_taken_does_not_stop_the_stream(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = counting().options(max_ahead=1).remote(100)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    wb.wait([stream])
+    with monkeypatch.context() as ctrl_c:
+        ctrl_c.setattr(session, "took", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(stream)
+    assert wb.wait([stream], timeout=30) == ([stream], [])
+    assert wb.get(next(stream)) == 1
+
+
 def test_a_queued_stream_is_dropped_too(session: Engine, gate: Gate) -> None:
     busy = [wb.remote(gate.stop).remote() for _ in range(2)]
     visitors = [gate.next(), gate.next()]
@@ -328,7 +365,7 @@ def test_async_for_lets_the_loop_go_on(session: Engine, gate: Gate) -> None:
         return [await ref async for ref in stream if await ref < 3 or stream.close()]
 
     async def lets_on() -> None:
-        for _ in range(5):
+        for _ in range(4):
             visitor = await asyncio.to_thread(gate.next)
             visitor.let_on()
         went_on.set()

@@ -130,7 +130,7 @@ class Client:
         self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)
         self.objects = Objects(self.connection, self._handles, self._store, self.marshal)
         self.streams = Streams(self.connection, self._handles, self.objects)
-        self._outgoing = Outgoing(self.objects, self.marshal, prefix)
+        self._outgoing = Outgoing(self.objects, self.streams, self.marshal, prefix)
         self.puts = Puts(
             self.connection, self._handles, self.objects, self._store, self.marshal,
             self._ids.__next__, self.work,
@@ -139,7 +139,7 @@ class Client:
         self._handlers: dict[type, Callable[[Any], None]] = {
             do.Ready: self._ready,
             do.Item: self.streams.item,
-            ev.Took: lambda m: self.on_took and self.on_took(m.task, m.count),
+            ev.Took: lambda m: self.on_took and self.on_took(m.task, m.taken),
             ev.Refresh: lambda m: self.on_refresh and self.on_refresh(),
             do.Run: self._run,
             do.Release: self._store.released,
@@ -222,6 +222,9 @@ class Client:
         chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
         if len(chosen[0]) == num_returns:
             return chosen
+        for ref in refs:
+            if type(ref) is ObjectRefGenerator:
+                ref.tell()  # its task may wait for this
         self.objects.request(ref.id for ref in refs)
         pending = [ref.id for ref in refs]
         enough = len(refs) - num_returns
@@ -415,9 +418,9 @@ class Client:
         self.check_refs([stream.completed()])
         return self.streams.next(stream)
 
-    def took(self, stream: ObjectRefGenerator, count: int) -> None:
+    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
         """See `Engine.took`."""
-        self.streams.took(stream, count)
+        self.streams.took(stream, taken)
 
     # -- what tasks show -----------------------------------------------------------------------
 

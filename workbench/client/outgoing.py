@@ -11,6 +11,7 @@ from typing import Any
 from workbench.client.handles import HandleWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects
+from workbench.client.streams import ReaderWatch, Streams
 from workbench.core import events as ev
 from workbench.core.session import ID_BITS
 from workbench.memory.views import Watch
@@ -24,19 +25,20 @@ class Outgoing:
 
     Parameters
     ----------
-    objects, marshal
+    objects, streams, marshal
         This process's own.
     prefix : int
         Of the ids it makes.
     """
 
-    def __init__(self, objects: Objects, marshal: Marshal, prefix: int) -> None:
+    def __init__(self, objects: Objects, streams: Streams, marshal: Marshal, prefix: int) -> None:
         self._objects = objects
+        self._streams = streams
         self._marshal = marshal
         self._prefix = prefix
 
     def translate(self, queued: list[Any]) -> list[Any]:
-        """Watches of dead handles and views become Drop and Unview."""
+        """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
         messages: list[Any] = []
         drops: list[int] = []
         unviews: list[int] = []
@@ -60,6 +62,9 @@ class Outgoing:
             elif type(message) is Watch:
                 unviews.append(message.id)
                 self._objects.buried(message)
+            elif type(message) is ReaderWatch:
+                if self._streams.buried(message):
+                    messages.append(ev.Cancel(message.id))
             else:
                 if type(message) is ev.Ask or type(message) is ev.Grow:
                     bury()  # the answer is to know of it

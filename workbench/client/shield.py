@@ -1,28 +1,48 @@
-"""Holding Ctrl-C back for the few microseconds in which state must change whole."""
+"""Holding an interrupt back for the few microseconds in which state must change whole."""
 
 from __future__ import annotations
 
 # The C functions: the wrappers in `signal` turn handlers into enums, and cost 25 µs more a pair.
 import _signal  # type: ignore[import-not-found]
+import ctypes
 import threading
 from types import FrameType, TracebackType
 from typing import Any
 
 _main = threading.main_thread()
 
+_ERROR = ctypes.py_object(KeyboardInterrupt)
+
+_shielded: dict[int, bool] = {}
+"""Threads inside a shield, but for the main one: whether an interrupt waits for its end."""
+
+
+def interrupt(thread: int) -> None:
+    """Raise KeyboardInterrupt in a thread that isn't the main one, at its next bytecode.
+
+    What is raised comes as soon as that thread has the GIL again, so it is still outside of any
+    shield then. Nor does it get the GIL between our look and the call.
+    """
+    raise_in, error = ctypes.pythonapi.PyThreadState_SetAsyncExc, _ERROR
+    number = ctypes.c_ulong(thread)
+    if thread in _shielded:
+        _shielded[thread] = True
+    else:
+        raise_in(number, error)
+
 
 class shield:  # noqa: N801 - used as a statement, `with shield():`
-    """SIGINT that comes inside the block is delivered when it ends.
+    """SIGINT, or in another thread an `interrupt`, is delivered when the block ends.
 
-    Only the main thread runs signal handlers, so elsewhere this does nothing. It costs two
-    C calls (1 µs), which is why it isn't used around anything that can wait.
+    It costs two C calls (1 µs), which is why it isn't used around anything that can wait.
     """
 
-    __slots__ = ("_noted", "_old")
+    __slots__ = ("_noted", "_old", "_thread")
 
     def __init__(self) -> None:
         self._noted = False  # not the frame: it refers to us, and such a cycle stays for long
         self._old: Any = None
+        self._thread = 0
 
     def __enter__(self) -> None:
         if threading.current_thread() is _main:
@@ -30,6 +50,9 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
             self._old = _signal.getsignal(_signal.SIGINT)
             if callable(self._old):
                 _signal.signal(_signal.SIGINT, self._note)
+        elif (thread := threading.get_ident()) not in _shielded:  # else one around us holds it
+            _shielded[thread] = False
+            self._thread = thread
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self._noted = True
@@ -44,3 +67,5 @@ class shield:  # noqa: N801 - used as a statement, `with shield():`
             _signal.signal(_signal.SIGINT, self._old)
             if self._noted:
                 self._old(_signal.SIGINT, None)
+        elif self._thread and _shielded.pop(self._thread):
+            raise KeyboardInterrupt

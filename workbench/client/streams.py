@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -14,8 +13,15 @@ from workbench.client.handles import Handles
 from workbench.client.objects import Objects
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.memory.views import Watch
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
+
+
+class ReaderWatch(Watch):
+    """Watches a stream's reader."""
+
+    __slots__ = ()
 
 
 class Streams:
@@ -25,16 +31,21 @@ class Streams:
         self._connection = connection
         self._handles = handles
         self._objects = objects
-        self._readers: weakref.WeakValueDictionary[int, ObjectRefGenerator] = (
-            weakref.WeakValueDictionary()
-        )
+        self._readers: dict[int, ReaderWatch] = {}
         self._waiting: dict[int, list[Future[None]]] = {}
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """A stream whose task is about to be submitted."""
         reader = ObjectRefGenerator(end, end._engine, ahead)
-        self._readers[end.id] = reader
+        put, rouse = self._connection.put, self._connection.rouse
+        self._readers[end.id] = ReaderWatch(reader, put, end.id, rouse)
         return reader
+
+    def buried(self, watch: ReaderWatch) -> bool:
+        """Nobody reads it any more; whether its task has to be told, because `completed` is held:
+        else the drop of that says it."""
+        self._readers.pop(watch.id, None)
+        return self._handles.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
         """Whether its next item is there, or there won't be one."""
@@ -53,9 +64,9 @@ class Streams:
         self._connection.flush()
         return future
 
-    def took(self, reader: ObjectRefGenerator, count: int) -> None:
-        """Its reader took some: more may come."""
-        self._connection.send(ev.Took(reader.id, count))
+    def took(self, reader: ObjectRefGenerator, taken: int) -> None:
+        """Its reader has taken so many: more may come."""
+        self._connection.send(ev.Took(reader.id, taken))
 
     # -- the reading thread -----------------------------------------------------------------------
 
@@ -64,9 +75,10 @@ class Streams:
         with self._objects.lock:
             ref = self._handles.grant(message.object)
             self._objects.values[message.object] = message.value
-        reader = self._readers.get(message.task)
+        watch = self._readers.get(message.task)
+        reader = watch() if watch is not None else None
         if reader is not None:
-            reader.items.append(ref)
+            reader.came(ref)
             self.stir(message.task)
 
     def stir(self, task: int) -> None:

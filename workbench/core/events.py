@@ -332,10 +332,10 @@ class Yielded(Event, tag=29):
 
 
 class Took(Event, tag=30):
-    """The reader of a stream took ``count`` more items; forwarded to who makes them."""
+    """The reader of a stream has taken ``taken`` items by now; forwarded to who makes them."""
 
     task: int
-    count: Natural
+    taken: Natural
 
 
 class Refresh(Event, tag=31):

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 from workbench.core.actors import Actor
-from workbench.core.schedule import ONE, Schedule, Worker
+from workbench.core.schedule import Schedule, Worker
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
@@ -61,7 +61,7 @@ class Pool:
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
         schedule = self._schedule
-        if schedule.queue.size and schedule.queue.first.cpus < ONE:
+        if schedule.queue.size and schedule.has_room:
             yield from self._wanted_for_light()
         if self.at_rest:
             return
@@ -72,7 +72,8 @@ class Pool:
         self.at_rest = schedule.working == self.target
 
     def _wanted_for_light(self) -> Iterator[int]:
-        """Tasks that need little run several to a processor: each needs a worker all the same."""
+        """Tasks that need little run several to a processor: each needs a worker all the same,
+        and so does whoever needs the rest of it."""
         schedule = self._schedule
         free = schedule.pooled - len(schedule.pool) + len(schedule.idle)
         for _ in range(schedule.startable(LIGHT) - free):

@@ -49,7 +49,7 @@ class Pressure:
         if self.due is not None:
             self.due = now + LATE  # or as the answer says
             self._session.instruct(do.Measure())
-        elif self.headroom and (self._schedule.used or self._schedule.actors):
+        elif self.headroom and self._is_busy:
             self.due = now + SOON
 
     def measured(self, event: ev.Measured) -> None:
@@ -58,8 +58,13 @@ class Pressure:
         if spare < 0 and self._ending not in self._schedule.workers:
             self._relieve(event)
         self.due = self._session.now + min(max(spare / SPEED, SOON), LATE)
-        if not (self._schedule.used or self._schedule.actors):
+        if not self._is_busy:
             self.due = None
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether anybody may take memory. Not `used`: who needs no processor may need that."""
+        return bool(self._schedule.tasks or self._schedule.actors)
 
     def _relieve(self, event: ev.Measured) -> None:
         """End one of those who have most: one with nothing to do, or the youngest task."""

@@ -50,7 +50,7 @@ class Streams:
         task = self._schedule.tasks.get(event.task)
         if task is None or task.owner != client.number:
             return
-        task.taken += event.count
+        task.taken = max(task.taken, event.taken)
         if task.worker is not None and task.worker.client is not None:
             self._session.send(task.worker.client, event)
 

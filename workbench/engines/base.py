@@ -183,8 +183,8 @@ class Engine(Protocol):
         """A future of that; None if it is so already."""
         ...
 
-    def took(self, stream: ObjectRefGenerator, count: int) -> None:
-        """So many more items were taken: that many more may be made."""
+    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
+        """So many items were taken in all: `max_ahead` more than these may be made."""
         ...
 
     def refresh(self) -> None:

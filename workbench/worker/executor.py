@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.client.holders import main_variables
+from workbench.client.shield import interrupt
 from workbench.client.store import Claims
 from workbench.client.tasks import SLOTTED, fill_slots, slot_names
 from workbench.core import events as ev
@@ -41,6 +42,7 @@ CREATION = "__init__"
 Result = tuple[ev.Value, ev.About | None]
 Abouts = tuple[ev.About | None, ...]
 Results = tuple[tuple[ev.Value, ...], Abouts]
+Types = tuple[type[BaseException], ...]
 
 _END = object()
 _STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
@@ -74,8 +76,7 @@ class Executor:
         self._stopping: set[int] = set()  # tasks that somebody cancelled
         self._signals = 0  # those we sent ourselves, and that haven't come
         self._interruptible = 0  # the task whose own code the main thread is in
-        self._outflows: dict[int, Outflow] = {}  # streams that are being made
-        self._taken: dict[int, int] = {}  # of those that aren't yet: a reader took what it had
+        self._outflows: dict[int, Outflow] = {}  # streams that are queued, or being made
         client.origin = self._origin
         client.roots = self._variables
         client.on_took = self._took
@@ -98,17 +99,20 @@ class Executor:
             elif time.perf_counter() - flushed > HOLD_BACK:
                 connection.flush()
                 flushed = time.perf_counter()
-            try:
-                run = queue.popleft()
-            except IndexError:  # recalled meanwhile
+            run = self.next()
+            if run is None:  # recalled meanwhile
                 continue
-            if self._host is None or self._host.is_plain or run.method == CREATION:
-                self.run(run)
-                if self._host is not None and self._host.is_async:
-                    self._host.serve()
-            else:
-                self._host.start(run)
+            self.run(run)
             del run
+            if self._host is not None and not self._host.is_plain:
+                self._host.serve()
+
+    def next(self) -> do.Run | None:
+        """Take the first one out of the queue."""
+        try:
+            return self._queue.popleft()
+        except IndexError:
+            return None
 
     def _origin(self) -> int:
         """What a nested task prints goes where ours does."""
@@ -125,25 +129,19 @@ class Executor:
         """One more task, unless the running one has lent our slot away."""
         if len(run.values) > len(run.deps):
             self._sources[run.function] = run.values[-1]
-        if self._host is not None and self._host.loop is not None:
-            self._host.add(run)
-        elif self._waits and self._host is None:
+        if self._waits and self._host is None:
             self._client.connection.send(ev.GaveBack((run.task,)))
-        else:
-            self._queue.append(run)
+            return
+        if is_stream(run):
+            self._outflows[run.task] = Outflow(run)
+        self._queue.append(run)
+        if self._host is not None:
+            self._host.stir()
 
-    def _took(self, task: int, count: int) -> None:
+    def _took(self, task: int, taken: int) -> None:
         outflow = self._outflows.get(task)
         if outflow is not None:
-            outflow.took(count)
-        else:
-            self._taken[task] = self._taken.get(task, 0) + count
-
-    def take_all(self) -> list[do.Run]:
-        """What is queued, for an actor that runs it on a loop of its own from now on."""
-        runs = list(self._queue)
-        self._queue.clear()
-        return runs
+            outflow.took(taken)
 
     def recall(self, count: int) -> None:
         """Give back up to ``count`` tasks that haven't begun, the last ones first."""
@@ -157,6 +155,7 @@ class Executor:
                 tasks.append(self._queue.pop().task)
             except IndexError:
                 break
+            self._outflows.pop(tasks[-1], None)
         return tuple(reversed(tasks))
 
     def _forget(self, id: int) -> None:
@@ -193,19 +192,20 @@ class Executor:
             if run.task == task:
                 with contextlib.suppress(ValueError):  # it begins just now
                     self._queue.remove(run)
+                    self._outflows.pop(task, None)
                     self._client.connection.send(ev.Done(task, _cancelled(run), 0.0))
                     return
         self._stopping.add(task)
+        if self._host is not None:
+            self._host.cancel(task)
         thread = self._running.get(task)
-        if self._host is not None and self._host.cancel(task):
-            return
         if thread is None:
             return
         if thread == threading.main_thread().ident:
             self._signals += 1
             signal.pthread_kill(thread, signal.SIGINT)  # ends a blocking system call too
         else:
-            _interrupt(thread)
+            interrupt(thread)
 
     def interrupted(self, signum: int, frame: object) -> None:
         """SIGINT. Ours may come late, when another task runs: it isn't for that one."""
@@ -223,9 +223,11 @@ class Executor:
             again = False
             started = time.perf_counter()
             self._begins(run.task)
+            named: Types = ()
             self._running[run.task] = threading.get_ident()
             try:
                 self._reloader.before_task()
+                named = self._named(run)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
                 self._interruptible = run.task
@@ -235,15 +237,15 @@ class Executor:
                 if is_stream(run):
                     result = self._hand_out(run, result)
                 self._interruptible = 0
+                self._running.pop(run.task)  # from here on nobody interrupts it
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
                 self._interruptible = 0
+                self._running.pop(run.task, None)
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
-                again = self._may_try_again(run, error)
-            finally:
-                self._running.pop(run.task, None)
-                self._reloader.after_task()
+                again = isinstance(error, named) and run.task not in self._stopping
+            self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
             self._done(run, values, abouts, started, again)
 
@@ -253,7 +255,11 @@ class Executor:
             claims: Claims = []
             again = False
             started = time.perf_counter()
+            named: Types = ()
             try:
+                if run.task in self._stopping:
+                    raise asyncio.CancelledError
+                named = self._named(run)
                 function, args, kwargs = self._prepared(run)
                 result = function(*args, **kwargs)
                 if inspect.isawaitable(result):
@@ -264,27 +270,17 @@ class Executor:
             except BaseException as error:
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
-                again = self._may_try_again(run, error)
+                again = isinstance(error, named) and run.task not in self._stopping
             self._done(run, values, abouts, started, again)
 
     # -- streams ----------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _outflow(self, run: do.Run) -> Iterator[Outflow]:
-        """While the stream is made: the reading thread is told of it first, then asked."""
-        outflow = self._outflows[run.task] = Outflow(run)
-        outflow.took(self._taken.pop(run.task, 0))
-        try:
-            yield outflow
-        finally:
-            del self._outflows[run.task]
-            self._taken.pop(run.task, None)
-
     def _hand_out(self, run: do.Run, items: Any) -> int:
         """Give each item to the reader as it is made, when there is room; returns how many."""
         in_main = self._interruptible == run.task
+        outflow = self._outflows[run.task]
         iterator = iter(_iterable(run, items))
-        with self._outflow(run) as outflow, contextlib.closing(_Closable(iterator)):
+        with contextlib.closing(_Closable(iterator)):
             while True:
                 if not outflow.has_room():
                     with self._client.blocking():
@@ -301,15 +297,15 @@ class Executor:
 
     async def _hand_out_async(self, run: do.Run, items: Any) -> int:
         """The same on a loop: it waits for items, and for room, without blocking the others."""
-        with self._outflow(run) as outflow:
-            async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
-                while True:
-                    await outflow.room()
-                    item = await anext(iterator, _END)
-                    if item is _END:
-                        return outflow.made
-                    if outflow.is_new():
-                        self._client.puts.hand_out(run, item)
+        outflow = self._outflows[run.task]
+        async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+            while True:
+                await outflow.room()
+                item = await anext(iterator, _END)
+                if item is _END:
+                    return outflow.made
+                if outflow.is_new():
+                    self._client.puts.hand_out(run, item)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         """What to call, with what."""
@@ -331,13 +327,14 @@ class Executor:
         again: bool,
     ) -> None:
         self._stopping.discard(run.task)
+        self._outflows.pop(run.task, None)
         seconds = time.perf_counter() - started
         done = ev.Done(run.task, values, seconds, abouts, again)
-        if self._host is None or self._host.is_plain:
+        if self._host is None or self._host.is_plain or run.method == CREATION:
             self._client.connection.post(done)  # this thread sends it before it waits
             if run.last and (self._host is None or seconds > HOLD_BACK):
                 self._client.connection.flush()  # short calls of an actor wait for each other
-        elif self._host.loop is not None:
+        elif self._host.is_async:
             self._host.send(done)
         else:
             self._client.connection.send(done)
@@ -356,11 +353,12 @@ class Executor:
         value = ev.Value(self._client.marshal.inline(described), failed=True)
         return (value,) * _owed(run)
 
-    def _may_try_again(self, run: do.Run, error: BaseException) -> bool:
-        """Whether it is one of those its `retry_exceptions` name."""
-        if run.terms is None or not run.terms.retry_on or run.task in self._stopping:
-            return False
-        return isinstance(error, codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS))
+    def _named(self, run: do.Run) -> Types:
+        """After which exceptions it may be tried again: its `retry_exceptions`."""
+        if run.terms is None or not run.terms.retry_on:
+            return ()
+        named: Types = codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS)
+        return named
 
     def _leave(self) -> None:
         """The actor wants to end: its process does, when the server knows why."""
@@ -469,15 +467,6 @@ def _owed(run: do.Run) -> int:
 
 def _cancelled(run: do.Run) -> tuple[ev.Value, ...]:
     return (ev.refusal("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
-
-
-def _interrupt(thread: int) -> None:
-    """Raise KeyboardInterrupt in a thread that isn't the main one, at its next bytecode."""
-    import ctypes
-
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
-    )
 
 
 def _together(results: list[Result]) -> Results:

@@ -7,12 +7,12 @@ import selectors
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
-from workbench.core import instructions as do
 from workbench.polling import BriskPoll
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class BriskSelector(selectors.EpollSelector):
 
 
 class Host:
-    """See the module. `make` runs as the actor's first task; then `serve` or `start` take over.
+    """See the module. `make` runs as the actor's first task; then, unless it is plain, `serve`.
 
     Parameters
     ----------
     executor : Executor
-        Runs what this decides to run now.
+        Runs what this decides to run now, the first in its queue.
     connection : Connection
         Read and written by the loop itself, if there is one: another thread would have to wake it.
     """
@@ -48,9 +48,8 @@ class Host:
         self._blueprint = blueprint
         self._instance: Any = None
         self._threads: ThreadPoolExecutor | None = None
-        self._gate: asyncio.Semaphore | None = None
-        self._calls: dict[int, asyncio.Task[None]] = {}
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run on the loop
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # the loop's
         self._flushing = False  # at the end of this round of the loop
 
@@ -77,68 +76,75 @@ class Host:
         """A method of the instance."""
         return getattr(self._instance, name)  # type: ignore[no-any-return]
 
+    def serve(self) -> None:
+        """Run calls as they come, until the process ends."""
+        if self.is_async:
+            with asyncio.Runner(
+                loop_factory=lambda: asyncio.SelectorEventLoop(BriskSelector())
+            ) as runner:
+                runner.run(self._serve())
+        else:
+            self._connection.wait_for(lambda: False)
+
+    def stir(self) -> None:
+        """A call has come, and is in the queue. Whoever reads: mostly the loop itself.
+
+        Each stays there until its turn, so that it can be cancelled without having begun.
+        """
+        if self._loop is not None and threading.get_ident() == self._thread:
+            self._begin()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._begin)
+        elif not (self.is_plain or self.is_async):
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._blueprint.concurrency, "workbench-actor")
+            self._threads.submit(self._run_next)
+
     # -- threads ----------------------------------------------------------------------------------
 
-    def start(self, run: do.Run) -> None:
-        """Run a call in the next thread that is free."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._blueprint.concurrency, "workbench-actor")
-        self._threads.submit(self._executor.run, run)
+    def _run_next(self) -> None:
+        run = self._executor.next()
+        if run is not None:
+            self._executor.run(run)
 
     # -- a loop: the main thread ------------------------------------------------------------------
 
-    def serve(self) -> None:
-        """Run calls as they come, until the process ends."""
-        with asyncio.Runner(
-            loop_factory=lambda: asyncio.SelectorEventLoop(BriskSelector())
-        ) as runner:
-            runner.run(self._serve())
-
     async def _serve(self) -> None:
-        self._gate = asyncio.Semaphore(self._blueprint.concurrency)
-        self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.loop.add_reader(self._connection, self._connection.readable)
-        for run in self._executor.take_all():
-            self.begin(run)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._connection, self._connection.readable)
+        self._begin()  # what came before
         await asyncio.Event().wait()
-
-    def add(self, run: do.Run) -> None:
-        """A call has come. Whoever reads: mostly the loop itself."""
-        assert self.loop is not None
-        if threading.get_ident() == self._thread:
-            self.begin(run)
-        else:
-            self.loop.call_soon_threadsafe(self.begin, run)
 
     def send(self, done: ev.Done) -> None:
         """Send it with all others of this round of the loop."""
-        assert self.loop is not None
+        assert self._loop is not None
         self._connection.put(done)
         if not self._flushing:
             self._flushing = True
-            self.loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
         if not self._connection.flush():
             self._connection.wake()  # the thread sends the rest
 
-    def begin(self, run: do.Run) -> None:
-        """Start a call; those beyond the limit wait their turn."""
-        task = asyncio.create_task(self._call(run))
-        self._calls[run.task] = task
-        task.add_done_callback(lambda _: self._calls.pop(run.task, None))
+    def _begin(self) -> None:
+        """Start the first calls in the queue, as many as may run."""
+        while len(self._calls) < self._blueprint.concurrency:
+            run = self._executor.next()
+            if run is None:
+                return
+            task = self._calls[run.task] = asyncio.create_task(self._executor.run_async(run))
+            task.add_done_callback(partial(self._ended, run.task))
 
-    async def _call(self, run: do.Run) -> None:
-        assert self._gate is not None
-        async with self._gate:
-            await self._executor.run_async(run)
+    def _ended(self, id: int, call: asyncio.Task[None]) -> None:
+        if self._calls.get(id) is call:  # else it is being tried again
+            del self._calls[id]
+        self._begin()
 
-    def cancel(self, task: int) -> bool:
-        """Cancel a call on the loop; False if it isn't there. The reading thread."""
+    def cancel(self, task: int) -> None:
+        """Cancel a call, if it runs on the loop. The reading thread."""
         call = self._calls.get(task)
-        if call is None or self.loop is None:
-            return False
-        self.loop.call_soon_threadsafe(call.cancel)
-        return True
+        if call is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(call.cancel)

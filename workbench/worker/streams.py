@@ -8,7 +8,9 @@ from workbench.core import instructions as do
 
 
 class Outflow:
-    """Counts of one stream. `took` runs in the reading thread, the rest where its task runs."""
+    """Counts of one stream. `took` runs in the reading thread, which makes it when the task comes:
+    the reader may go on with what an earlier try made. The rest runs where its task does.
+    """
 
     def __init__(self, run: do.Run) -> None:
         assert run.terms is not None
@@ -36,8 +38,8 @@ class Outflow:
             if not self.has_room():
                 await self._stirred.wait()
 
-    def took(self, count: int) -> None:
-        """The reader took more."""
-        self._taken += count
+    def took(self, taken: int) -> None:
+        """The reader has taken so many."""
+        self._taken = taken
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stirred.set)

@@ -13,6 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
+from workbench.core.pressure import LATE
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, ID_BITS
 from workbench.memory.arena import ALIGN
@@ -460,6 +461,16 @@ def test_inline_objects_count_too(stage: Make) -> None:
     driver.post(ev.Grow(1, ALIGN))
     s.turn()
     assert grants(driver) == [(1, 0)]
+
+
+def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
+    s = stage(workers=1)
+    s.session.pressure.headroom = 1
+    driver, worker = s.driver(), s.worker()
+    driver.submit(s.function(driver), (), (), terms=ev.Terms(cpus=0))
+    s.turn()
+    assert runs(worker)
+    assert of(do.Measure, s.turn(after=LATE))
 
 
 def test_the_last_extent_of_one_who_left_takes_the_segment_along(stage: Make) -> None:

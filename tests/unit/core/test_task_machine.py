@@ -73,6 +73,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.deaths: Counter[int] = Counter()  # times it ran when its worker died, or asked again
         self.stopped: set[int] = set()
         self.read: dict[int, list[bytes]] = defaultdict(list)  # stream → items its reader got
+        self.took: Counter[int] = Counter()  # stream → how many of them it took
         self.answers: dict[int, ev.Value] = {}
         self.measuring = False
         self.driver = self.stage.meet(linger=5.0)
@@ -132,8 +133,8 @@ class TaskMachine(RuleBasedStateMachine):
                         del hand.sent[task]
                         self.runs[task] -= 1
                     peer.post(ev.GaveBack(tuple(last), asked=True))
-                case ev.Took(task, count):
-                    hand.taken[task] += count
+                case ev.Took(task, taken):
+                    hand.taken[task] = taken
                 case do.Forget(objects):
                     peer.post(ev.Unview(objects))
 
@@ -154,6 +155,7 @@ class TaskMachine(RuleBasedStateMachine):
         hand.began[task] = self.stage.now
         hand.items[task] = run.made
         hand.taken[task] = run.taken
+        assert run.taken <= self.took[task], "more than its reader took"
         assert run.made == len(self.read[task]), "made again, or left out"
 
     def hear(self) -> None:
@@ -285,7 +287,9 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(n=PICK, count=st.integers(1, 2))
     def takes(self, n: int, count: int) -> None:
         """The reader of a stream takes what it got."""
-        self.driver.post(ev.Took(pick(self.tasks, n), count))
+        task = pick(self.tasks, n)
+        self.took[task] += count
+        self.driver.post(ev.Took(task, self.took[task]))
         self.turn()
 
     @precondition(lambda self: self.runnable())

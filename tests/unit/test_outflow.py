@@ -1,0 +1,19 @@
+"""How far a stream may be ahead of its reader, as the worker counts it."""
+
+from __future__ import annotations
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.worker.streams import Outflow
+
+
+def test_what_its_run_told_of_the_reader_is_not_counted_twice() -> None:
+    terms = ev.Terms(ahead=2)
+    outflow = Outflow(do.Run(1, 1, b"", (), (), 1, "f", 0, terms=terms, made=2, taken=2))
+    outflow.took(2)  # on its way when the task was sent again
+    made = []
+    while outflow.has_room():
+        made.append(outflow.is_new())
+    assert made == [False, False, True, True]
+    outflow.took(3)
+    assert outflow.has_room()
