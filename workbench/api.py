@@ -412,7 +412,9 @@ def snapshot() -> Snapshot:
     return engine().snapshot()
 
 
-def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+def cancel(
+    ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True
+) -> None:
     """Stop the task that is to make this object; whoever waits for it gets TaskCancelledError.
 
     One that hasn't begun will not. One that runs gets a KeyboardInterrupt, also while it sleeps
@@ -425,6 +427,8 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     recursive : bool
         Stop what the task has submitted too.
     """
+    if isinstance(ref, ObjectRefGenerator):
+        ref = ref.completed()
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
     ref._engine.cancel(ref, force, recursive)

@@ -55,6 +55,12 @@ def _number(key: str, value: Any) -> float:
     return float(value)
 
 
+def _positive(key: str, value: Any) -> float:
+    if _number(key, value) == 0:
+        raise ValueError(f"{key}={value!r} must be above 0; leave it out for no limit.")
+    return float(value)
+
+
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key}={value!r} must be text.")
@@ -89,7 +95,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_retries": _whole(-1),
     "name": _text,
     "retry_exceptions": _exceptions,
-    "timeout": _number,
+    "timeout": _positive,
     "num_cpus": _number,
     "max_ahead": _whole(1),
     "max_restarts": _whole(-1),

@@ -246,6 +246,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         ({"max_retries": -2}, ValueError, "-1 or more"),
         ({"timeout": "soon"}, ValueError, "timeout='soon' must be a number"),
         ({"timeout": float("nan")}, ValueError, "must be a number"),
+        ({"timeout": 0}, ValueError, "above 0; leave it out"),
         ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
         ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
         ({"name": 3}, ValueError, "must be text"),

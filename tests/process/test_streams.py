@@ -202,6 +202,29 @@ def test_an_item_that_cannot_be_stored_is_the_last_too(session: Engine) -> None:
         wb.get(failed)
 
 
+@pytest.mark.parametrize("kind", ["task", "async actor"])
+def test_a_full_store_waits_for_the_reader(session: Engine, kind: str) -> None:
+    """16 items of 20 MB could be ahead, and the store has 64 MB."""
+
+    @wb.remote
+    def large() -> Iterator[Any]:
+        for i in range(8):
+            yield np.full(2_500_000, i)
+
+    @wb.remote
+    class Maker:
+        async def large(self) -> AsyncIterator[Any]:
+            for i in range(8):
+                yield np.full(2_500_000, i)
+
+    maker = Maker.remote()
+    got = []
+    for ref in large.remote() if kind == "task" else maker.large.remote():
+        got.append(int(wb.get(ref)[-1]))
+        del ref
+    assert got == list(range(8))
+
+
 @pytest.mark.parametrize("value", [3, None])
 def test_what_does_not_yield_is_told_so(session: Engine, value: Any) -> None:
     (failed,) = wb.remote(num_returns="streaming")(lambda: value).remote()

@@ -14,6 +14,19 @@ def test_what_its_run_told_of_the_reader_is_not_counted_twice() -> None:
     made = []
     while outflow.has_room():
         made.append(outflow.is_new())
+        outflow.made += 1
     assert made == [False, False, True, True]
     outflow.took(3)
+    assert outflow.has_room()
+
+
+def test_a_full_store_makes_its_lead_as_short_as_that() -> None:
+    terms = ev.Terms(ahead=16)
+    outflow = Outflow(do.Run(1, 1, b"", (), (), 1, "f", 0, terms=terms))
+    assert not outflow.narrow(), "nothing of it is there"
+    outflow.made = 3
+    outflow.took(1)
+    assert outflow.narrow()
+    assert not outflow.has_room()
+    outflow.took(2)
     assert outflow.has_room()

@@ -22,7 +22,13 @@ from workbench.client.store import Claims
 from workbench.client.tasks import SLOTTED, fill_slots, slot_names
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ActorDiedError, ActorExit, WorkbenchError, task_error
+from workbench.errors import (
+    ActorDiedError,
+    ActorExit,
+    StoreFullError,
+    WorkbenchError,
+    task_error,
+)
 from workbench.serialization import codec
 from workbench.worker.host import Host
 from workbench.worker.reloading import Reloader
@@ -226,7 +232,8 @@ class Executor:
             named: Types = ()
             self._running[run.task] = threading.get_ident()
             try:
-                self._reloader.before_task()
+                if self._host is None or self._host.is_plain:
+                    self._reloader.before_task()
                 named = self._named(run)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
@@ -245,7 +252,8 @@ class Executor:
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
                 again = isinstance(error, named) and run.task not in self._stopping
-            self._reloader.after_task()
+            if self._host is None or self._host.is_plain:
+                self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
             self._done(run, values, abouts, started, again)
 
@@ -282,18 +290,35 @@ class Executor:
         iterator = iter(_iterable(run, items))
         with contextlib.closing(_Closable(iterator)):
             while True:
-                if not outflow.has_room():
-                    with self._client.blocking():
-                        self._client.connection.wait_for(outflow.has_room)
+                self._wait_for_room(outflow)
                 item = next(iterator, _END)
                 if item is _END:
                     return outflow.made
                 if outflow.is_new():
                     self._interruptible = 0  # what begins to leave leaves whole
-                    self._client.puts.hand_out(run, item)
+                    while not self._deliver(run, item, outflow):
+                        self._interruptible = run.task if in_main else 0
+                        self._wait_for_room(outflow)
+                        self._interruptible = 0
                     self._interruptible = run.task if in_main else 0
                     if run.task in self._stopping:
                         raise KeyboardInterrupt
+                outflow.made += 1
+
+    def _wait_for_room(self, outflow: Outflow) -> None:
+        if not outflow.has_room():
+            with self._client.blocking():
+                self._client.connection.wait_for(outflow.has_room)
+
+    def _deliver(self, run: do.Run, item: Any, outflow: Outflow) -> bool:
+        """Hand out one item; False if it has to wait until its reader has taken others."""
+        try:
+            self._client.puts.hand_out(run, item)
+        except StoreFullError:
+            if not outflow.narrow():
+                raise
+            return False
+        return True
 
     async def _hand_out_async(self, run: do.Run, items: Any) -> int:
         """The same on a loop: it waits for items, and for room, without blocking the others."""
@@ -304,8 +329,9 @@ class Executor:
                 item = await anext(iterator, _END)
                 if item is _END:
                     return outflow.made
-                if outflow.is_new():
-                    self._client.puts.hand_out(run, item)
+                while outflow.is_new() and not self._deliver(run, item, outflow):
+                    await outflow.room()
+                outflow.made += 1
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         """What to call, with what."""

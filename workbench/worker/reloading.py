@@ -1,7 +1,7 @@
 """Edited modules of the notebook's project, loaded again in a warm worker. IPython's reloader.
 
-Everything here runs in the main thread, between tasks or at the beginning of one; `refresh` may
-come from any.
+Everything here runs in the main thread, before a task and after it; `refresh` may come from any.
+An actor that runs several calls at a time keeps what it has loaded.
 """
 
 from __future__ import annotations

@@ -26,9 +26,16 @@ class Outflow:
         return self.made - self._taken < self._ahead
 
     def is_new(self) -> bool:
-        """Counts one more item; whether its reader hasn't had it from an earlier try."""
-        self.made += 1
-        return self.made > self._skip
+        """Whether the reader hasn't had the next item from an earlier try."""
+        return self.made >= self._skip
+
+    def narrow(self) -> bool:
+        """The store has no room for one more: so many may wait there unread, and no more. False
+        if none does: then it isn't the reader's turn."""
+        unread = self.made - self._taken
+        if unread > 0:
+            self._ahead = unread
+        return unread > 0
 
     async def room(self) -> None:
         """Wait, on this loop, until there is some."""
