@@ -290,6 +290,8 @@ def objects(pattern: str = "", *, sort: str = "size") -> Objects:
 def _ref_of(what: ObjectRef | str) -> ObjectRef:
     if isinstance(what, ObjectRef):
         return what
+    if not isinstance(what, str):
+        raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
     ref = engine().find(what)
     if ref is None:
         raise ObjectLostError(f"This session has no object named {what!r}.")
