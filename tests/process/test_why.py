@@ -149,3 +149,13 @@ def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
     with pytest.raises(ValueError, match="sorted by size, age, name, type, not by 'colour'"):
         wb.objects(sort="colour")
     del ref
+
+
+def test_actors_are_listed_as_what_they_are(session: Engine) -> None:
+    @wb.remote(name="keeper")
+    class Keeper:
+        pass
+
+    actor = Keeper.remote()
+    assert {"actor Keeper", "class Keeper"} <= {str(r.about and r.about.type) for r in wb.objects()}
+    del actor

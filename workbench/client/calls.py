@@ -97,7 +97,9 @@ class Calls:
         export = self._exported(blueprint)
         payload, deps, contains, packed = self._pack(args, kwargs)
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
-        ref, _, _ = self._puts.put(description, "", lambda: {options.name: description})
+        ref, _, _ = self._puts.put(
+            description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
+        )
         birth = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
             self._client.origin(), 0, ref.id, "__init__",
@@ -167,8 +169,9 @@ class Calls:
         handle = function.handle
         if handle is not None and handle[0] is self._client and handle[1].is_current():
             return handle[1]  # type: ignore[no-any-return]
+        what = "" if callable(function.function) else f"class {function.name}"
         ref, encoded, _ = self._puts.put(
-            function.function, "", lambda: {function.name: function.function}
+            function.function, "", lambda: {function.name: function.function}, what
         )
         export = Export(ref, encoded.serialized.globals_read)
         function.handle = self._client, export

@@ -50,12 +50,25 @@ class Puts:
         self._next_id = next_id
         self._running = running
 
-    def put(self, value: Any, name: str, parts: Parts) -> tuple[ObjectRef, Encoded, ev.About]:
-        """Store a value. ``parts``: what to look through for the cause, should it fail."""
+    def put(
+        self, value: Any, name: str, parts: Parts, what: str = ""
+    ) -> tuple[ObjectRef, Encoded, ev.About]:
+        """Store a value.
+
+        Parameters
+        ----------
+        value : object
+        name : str
+            In the store; may be empty.
+        parts : callable() → mapping of name → value
+            What to look through for the cause, should it fail.
+        what : str
+            What it is, to people; by default what it looks like.
+        """
         claims: Claims = []
         try:
             encoded = self._marshal.encode(value, claims, parts)
-            about = encoded.about(codec.describe(value), call_site(self._running.name))
+            about = encoded.about(what or codec.describe(value), call_site(self._running.name))
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
             self._store.give_back(claims)

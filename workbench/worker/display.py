@@ -54,6 +54,9 @@ def worker_shell() -> Any:
         display_pub_class = Publisher
         workbench_display = staticmethod(display)
 
+        def init_virtualenv(self) -> None:
+            """``sys.path`` is the notebook's already; and a warning would land in its cell."""
+
     config = Config()
     config.HistoryManager.enabled = False
     streams = sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
