@@ -94,7 +94,7 @@ class Calls:
         options: ActorOptions,
     ) -> ObjectRef:
         """Have an actor made."""
-        export = self._exported(blueprint)
+        export = self._exported(blueprint, f"class {blueprint.name}")
         payload, deps, contains, packed = self._pack(args, kwargs)
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
         ref, _, _ = self._puts.put(
@@ -164,12 +164,11 @@ class Calls:
             )
         return terms
 
-    def _exported(self, function: Exported) -> Export:
+    def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
         if handle is not None and handle[0] is self._client and handle[1].is_current():
             return handle[1]  # type: ignore[no-any-return]
-        what = "" if callable(function.function) else f"class {function.name}"
         ref, encoded, _ = self._puts.put(
             function.function, "", lambda: {function.name: function.function}, what
         )
