@@ -10,7 +10,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test slow bench pins clean distclean
+.PHONY: help install demo lab test slow bench scale pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ slow: $(TORCH) ## Run the slow tests; installs torch (5 GB) for them
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)
+
+scale: $(TEST) ## Measure the server's decisions with 1000 workers and a million tasks
+	@$(VENV)/bin/python tests/benchmarks/scale.py $(ARGS)
 
 pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
 	@rm -rf build/pins && mkdir -p build
