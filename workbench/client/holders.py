@@ -105,8 +105,9 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
 
 def _running() -> Iterator[tuple[str, Any]]:
     """The variables of a person's functions that run now, in any thread."""
-    for innermost in list(sys._current_frames().values()):
-        frame: FrameType | None = innermost
+    # Our own frame is among them: a variable that kept it would keep all that called us.
+    frame: FrameType | None
+    for frame in list(sys._current_frames().values()):
         while frame is not None:
             code = frame.f_code
             if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import weakref
@@ -147,3 +148,16 @@ def test_looking_keeps_nothing() -> None:
     find(kind_of, main_variables())
     del thing
     assert watch() is None
+
+
+def test_nor_do_the_frames_that_asked_stay() -> None:
+    def asks() -> weakref.ref[Holder]:
+        thing = Holder()
+        find(kind_of, main_variables())
+        return weakref.ref(thing)
+
+    gc.disable()  # a cycle would go with the next collection, whenever that is
+    try:
+        assert [asks()() for _ in range(3)] == [None] * 3
+    finally:
+        gc.enable()
