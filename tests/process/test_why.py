@@ -37,6 +37,8 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     wb.pin(ref)
     running = train.remote(ref)
     gate.next()
+    # The worker's word of its view may take a moment.
+    assert eventually(lambda: any(len(r.viewers) == 2 for r in session.snapshot().objects))
     why = wb.why(ref)
     assert why.what == "ndarray int64 (131072,) 'data', 1.05 MB"
     by_text = {reason.text: reason.action for reason in why.reasons}
