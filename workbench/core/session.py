@@ -1,7 +1,8 @@
 """The machine: one session's whole state, a batch of events in, a list of instructions out.
 
 It routes, and keeps clients and objects: who holds what is the catalog's business, memory the
-budget's, order the schedule's; tasks and workers are `work`'s, actors `lives`'. The clock comes
+budget's, order the schedule's; its desks are `work` (tasks and workers), `lives` (actors),
+`streams`, `pressure` (the machine's memory) and `inquiries` (why is this here?). The clock comes
 in with each batch; `deadline` says when to come back without one.
 """
 

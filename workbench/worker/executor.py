@@ -1,6 +1,7 @@
 """The worker's loop: take a task, build its arguments, run it, hand over its results.
 
-The main thread runs tasks. `add` and `recall` run in whichever thread reads the socket.
+The main thread runs tasks, or an actor's threads or loop do (`host`). `add`, `stop` and `recall`
+run in whichever thread reads the socket.
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ class Executor:
         except IndexError:
             return None
 
+    @property
+    def _is_alone(self) -> bool:
+        """Whether tasks run one at a time, in the main thread."""
+        return self._host is None or self._host.is_plain
+
     def _origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._client.work.current
@@ -232,7 +238,7 @@ class Executor:
             named: Types = ()
             self._running[run.task] = threading.get_ident()
             try:
-                if self._host is None or self._host.is_plain:
+                if self._is_alone:
                     self._reloader.before_task()
                 named = self._named(run)
                 function, args, kwargs = self._prepared(run)
@@ -252,7 +258,7 @@ class Executor:
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
                 again = isinstance(error, named) and run.task not in self._stopping
-            if self._host is None or self._host.is_plain:
+            if self._is_alone:
                 self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
             self._done(run, values, abouts, started, again)
