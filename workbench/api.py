@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -24,7 +25,7 @@ from workbench.engines.base import (
     TaskOptions,
     Waitable,
 )
-from workbench.errors import ActorExit, ObjectLostError, SessionError
+from workbench.errors import ActorExit, ObjectLostError, SessionError, SpillError
 from workbench.options import changed
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
@@ -47,6 +48,7 @@ def init(
     workers: int | None = None,
     memory: int | str | None = None,
     linger: float | str | None = None,
+    spill_dir: str | os.PathLike[str] | None = None,
     ignore_reinit_error: bool = False,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
@@ -65,6 +67,10 @@ def init(
     linger : float or str, optional
         Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that dies
         without `shutdown`. Default: two minutes in a notebook, 0 elsewhere.
+    spill_dir : str or path, optional
+        A directory on disk for objects that have no room in memory: the least recently used move
+        there, and are read from there without a copy. ``"none"``: a full store is an error.
+        Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
 
@@ -75,7 +81,8 @@ def init(
     SessionError
         If this process has a session already.
     """
-    given = {"session": session, "workers": workers, "memory": memory, "linger": linger}
+    given = {"session": session, "workers": workers, "memory": memory, "linger": linger,
+             "spill_dir": spill_dir}  # fmt: skip
     with _starting:
         engine = current.get()
         if engine is not None and is_alive(engine):
@@ -270,6 +277,24 @@ def pin(what: ObjectRef | str) -> None:
 def unpin(what: ObjectRef | str) -> None:
     """Undo `pin`."""
     engine().pin(_ref_of(what), False)
+
+
+def spill(what: ObjectRef | str) -> None:
+    """Move an object to disk now, instead of when memory is short.
+
+    It can be read as before, still without a copy, and comes back when it is used and there is
+    room.
+
+    Raises
+    ------
+    SpillError
+        If it can't be moved: an array shows it, it is pinned, the disk is full.
+    """
+    ref = _ref_of(what)
+    obstacle = engine().spill(ref)
+    if obstacle:
+        name = repr(what) if isinstance(what, str) else ref.hex()
+        raise SpillError(f"{name} can't be moved to disk: {obstacle}.")
 
 
 def objects(pattern: str = "", *, sort: str = "size") -> Objects:

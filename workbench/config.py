@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.machine import cpu_count, memory_limit
+from workbench.machine import cpu_count, memory_limit, spill_directory
 from workbench.units import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
@@ -54,6 +54,9 @@ class Config:
     reload : bool
         Have workers look for edited source files before each task. In a notebook with
         ``%autoreload`` on, they look after each cell anyway.
+    spill_dir : str
+        A directory on disk for objects that have no room in memory. Empty: they stay there, and
+        a full store is an error.
     cpus : int
         Processors this process may use.
     """
@@ -65,6 +68,7 @@ class Config:
     pickle_debug: bool = False
     headroom: int = 0
     reload: bool = False
+    spill_dir: str = ""
     cpus: int = 1
 
     @property
@@ -85,7 +89,7 @@ def load(
     Parameters
     ----------
     given : mapping, optional
-        What the caller says: ``session, workers, memory, linger``. None values don't count.
+        What the caller says, by the names of `Config`. None values don't count.
     environ, root, file
         Where to look; tests give their own.
 
@@ -102,6 +106,7 @@ def load(
         "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
         "linger": NOTEBOOK_LINGER if _in_notebook(environ) else 0.0,
         "session": notebook_session(environ),
+        "spill_dir": spill_directory(environ, root),
     }
     path = _config_file() if file is None else file
     for source, settings in (
@@ -158,6 +163,18 @@ def _switch(value: Any) -> bool:
     return text in ("1", "true", "yes", "on")
 
 
+def _directory(value: Any) -> str:
+    text = str(os.fspath(value)).strip()
+    if text.lower() in ("", "none", "off"):
+        return ""
+    path = os.path.abspath(os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise ValueError("there is no such directory; 'none' keeps everything in memory")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ValueError("we may not write there; 'none' keeps everything in memory")
+    return path
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "workers": _workers,
     "memory": _bytes,
@@ -166,6 +183,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "pickle_debug": _switch,
     "headroom": _headroom,
     "reload": _switch,
+    "spill_dir": _directory,
 }
 
 

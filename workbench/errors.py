@@ -73,6 +73,10 @@ class ObjectFreedError(ObjectLostError):
     """The object was freed by ``free`` while refs to it were still held."""
 
 
+class SpillError(WorkbenchError, OSError):
+    """An object can't be moved to disk as a person asked."""
+
+
 class ForeignRefError(WorkbenchError, ValueError):
     """The ref belongs to another session."""
 

@@ -1,4 +1,4 @@
-"""What the machine and its containers allow: processors, memory, and what of it is left.
+"""What the machine and its containers allow: processors, memory and what is left of it, disks.
 
 Reads files of the kernel's, and nothing else; tests give another root.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from workbench.units import parse_bytes
 
 UNLIMITED = 1 << 60
 """Kernels write "no limit" as a number near 2**63."""
-
 
 
 def cpu_count(root: Path = Path("/")) -> int:
@@ -53,6 +53,29 @@ def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")
     except ValueError:
         pass
     return min(limits, default=4 << 30)
+
+
+def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
+    """Where objects that have no room in memory go: a directory on a disk, if there is one.
+
+    ``TMPDIR``, ``/var/tmp``, ``/tmp``: the first we may write to that isn't itself memory (a
+    tmpfs), or else just the first; '' if there is none.
+    """
+    wished = [environ.get("TMPDIR", ""), "/var/tmp", tempfile.gettempdir()]
+    usable = [path for path in wished if path and os.access(path, os.W_OK | os.X_OK)]
+    return next((path for path in usable if not in_memory(path, root)), next(iter(usable), ""))
+
+
+def in_memory(path: str, root: Path = Path("/")) -> bool:
+    """Whether files there take memory instead of disk space."""
+    where, best, kind = os.path.realpath(path), "", ""
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        mount, _, rest = line.partition(" - ")
+        point = mount.split()[4].replace("\\040", " ")
+        inside = where == point or where.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # of two at one point the later hides the other
+            best, kind = point, rest.split()[0]
+    return kind in ("tmpfs", "ramfs")
 
 
 class MemoryGauge:

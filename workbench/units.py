@@ -1,9 +1,19 @@
-"""What people read: bytes, seconds and counts as text and back, text as HTML."""
+"""Bytes: whole pages of them. And what people read: sizes, seconds and counts, text as HTML."""
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable, Sequence
+
+PAGE = mmap.PAGESIZE
+"""Extents begin and end on pages, so that a freed one can be given back to the machine whole."""
+
+
+def round_up(nbytes: int) -> int:
+    """To whole pages, at least one."""
+    return max(-(-nbytes // PAGE), 1) * PAGE
+
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}

@@ -143,8 +143,8 @@ def get(world: World) -> None:
     world.objects.rotate(-STRIDE)
     id = world.objects[0]
     world.tell(DRIVER, ev.Want((id,)))
-    world.tell(DRIVER, ev.View(id))
-    world.tell(DRIVER, ev.Unview((id,)))
+    world.tell(DRIVER, ev.View(id, 0))
+    world.tell(DRIVER, ev.Unview(((id, 0),)))
 
 
 def task(world: World) -> None:

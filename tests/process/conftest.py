@@ -24,6 +24,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for variable in [name for name in os.environ if name.startswith(("WORKBENCH_", "JPY_"))]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
+    monkeypatch.setenv("WORKBENCH_SPILL_DIR", "none")  # unless a test gives one
     monkeypatch.setenv("XDG_CONFIG_HOME", directory)  # nobody's own config file
     try:
         with nothing_left(directory):

@@ -28,14 +28,14 @@ LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
-    "memory": (PURE, {"numpy"}),
+    "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (PURE, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
         NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base"},
         {"numpy"},
     ),
     "server": (
-        PURE | {"polling", "machine", "core", "wire", "memory.segment"},
+        PURE | {"polling", "machine", "core", "wire", "memory.segment", "memory.spill"},
         {"msgspec"},
     ),
     "worker": (
@@ -156,7 +156,8 @@ def test_the_core_has_no_clock_no_socket_no_thread() -> None:
 
 def test_segments_need_no_numpy() -> None:
     """So that the server, which holds every segment's descriptors, stays light."""
-    assert "numpy" not in {name for _, name in edges(PACKAGE / "memory" / "segment.py")}
+    for file in ("segment.py", "spill.py"):
+        assert "numpy" not in {name for _, name in edges(PACKAGE / "memory" / file)}
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,8 @@ class Client:
             do.Stop: lambda m: self.on_stop and self.on_stop(m.task),
             do.Recall: lambda m: self.on_recall and self.on_recall(m.count),
             do.Explain: self._explain,
+            do.Moved: self.objects.moved,
+            do.Unshare: self._store.unshared,
             ev.Output: self._show,
         }
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
@@ -247,6 +249,12 @@ class Client:
         self.check_refs([ref])
         self.connection.send(ev.Pin(ref.id, call_site(self.work.name), on))
         self.connection.flush()
+
+    def spill(self, ref: ObjectRef) -> str:
+        """See `Engine.spill`."""
+        self.check_refs([ref])
+        text: str = self._ask(lambda request: ev.Ask(request, "spill", ref.id)).text
+        return text
 
     def why(self, id: int) -> Account | None:
         """See `Engine.why`."""

@@ -21,7 +21,7 @@ from workbench.client.shield import shield
 from workbench.client.store import LocalStore
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import SessionError
+from workbench.errors import ObjectLostError, SessionError
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Watch, bases
 from workbench.ref import ObjectRef
@@ -98,12 +98,17 @@ class Objects:
 
     def load(self, id: int, copy: bool) -> Any:
         """The value of a known object; raises what it failed with."""
-        value = self.values[id]
-        extent = None
-        if value.segment:
+        value, extent = self.values[id], None
+        while value.segment and extent is None:
+            try:
+                self._store.check(id, value)
+            except ObjectLostError:
+                if self.values[id] is value:  # else it has moved, and these bytes are another's
+                    raise
             with self.lock, shield():
-                value = self.values[id]  # Forget may have come: then these bytes are not ours
-                extent = None if value.failed else self._open(id, value)
+                known = self.values[id]  # Forget or Moved may have come
+                extent = self._open(id, value) if known is value else None
+            value = known
         if value.failed:
             raise _failure(value)
         return self._marshal.decode(id, value, extent, copy)
@@ -112,6 +117,7 @@ class Objects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
+            self._store.check(id, value)
             with self.lock, shield():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -120,7 +126,7 @@ class Objects:
         """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
         extent, new = self._store.open(id, value)
         if new:
-            self._connection.post(ev.View(id))
+            self._connection.post(ev.View(id, value.segment))
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:
@@ -202,7 +208,15 @@ class Objects:
             if self._handles.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
                 self.values[id] = ev.refusal("freed", text)
-            self._connection.post(ev.Unview((id,)))
+            self._connection.post(ev.Unview(((id, 0),)))
+
+    def moved(self, message: do.Moved) -> None:
+        """It lies elsewhere now: views that are made from now on are of the new place."""
+        with self.lock:
+            known = self.values.get(message.object)
+            if known is not None and not known.failed:
+                self.values[message.object] = message.value
+            self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
         """We did."""
@@ -216,6 +230,7 @@ class Objects:
                 self._store.buried(watch)
             elif self._handles.buried(watch):
                 self.values.pop(watch.id, None)
+                self._store.forget(watch.id)
                 self._expected.discard(watch.id)
 
     def close(self) -> None:

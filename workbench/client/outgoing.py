@@ -41,7 +41,7 @@ class Outgoing:
         """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
         messages: list[Any] = []
         drops: list[int] = []
-        unviews: list[int] = []
+        unviews: list[tuple[int, int]] = []
         shows = False
 
         def bury() -> None:
@@ -60,7 +60,7 @@ class Outgoing:
                 drops.extend([message.id] * message.grants)
                 self._objects.buried(message)
             elif type(message) is Watch:
-                unviews.append(message.id)
+                unviews.append((message.id, message.segment))
                 self._objects.buried(message)
             elif type(message) is ReaderWatch:
                 if self._streams.buried(message):

@@ -18,11 +18,11 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.memory import segment as seg
-from workbench.memory.arena import Arena, Extent, round_up
+from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill
 from workbench.memory.views import Views
 from workbench.serialization import codec
-from workbench.units import human_bytes
+from workbench.units import human_bytes, round_up
 from workbench.wire.streams import Parcel
 
 GROW = 32 << 20
@@ -76,12 +76,22 @@ class LocalStore:
         self._mapped: Bytes | None = None
         self._granted = 0
         self.buried = self._views.buried
+        self.forget = self._views.forget
 
     # -- reading ------------------------------------------------------------------------------
 
     def shared(self, message: do.Shared, fd: int) -> None:
         """The server showed us a segment."""
         self._views.map(message.segment, fd, message.size)
+
+    def unshared(self, message: do.Unshare) -> None:
+        """Nothing lies in that segment any more."""
+        self._views.unmap(message.segment)
+
+    def check(self, id: int, value: ev.Value) -> None:
+        """If the object lies on disk, read it through before anybody maps it. It may take long."""
+        if value.digest:
+            self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
     def open(self, id: int, value: ev.Value) -> tuple[Bytes, bool]:
         """The object's bytes, read-only, and whether this is a new view."""
@@ -162,24 +172,32 @@ class LocalStore:
             return extent
 
     def _grow(self, length: int) -> None:
-        """Get leave for ``length`` bytes more, or raise StoreFullError."""
+        """Get leave for ``length`` bytes more, or raise StoreFullError.
+
+        First from what nobody uses, then from what we keep warm in pieces too small, and only
+        then from objects that can move to disk.
+        """
         assert self._arena is not None
         short = length - (self._granted - self._arena.footprint)
-        refusal = ""
         if short > 0:
             for nbytes in sorted({max(short, GROW), short}, reverse=True):
-                answer = self._ask(partial(ev.Grow, nbytes=nbytes))
-                if answer.granted:
+                if self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).granted:
                     return
-                refusal = answer.text
         with self._lock, shield():
             cooled = self._cool(max(short, length))
-        if not cooled:
-            raise StoreFullError(
-                f"No room for {human_bytes(length)}: {refusal or 'the memory is in pieces.'}\n"
-                "Let go of what you don't need (`del`, `free(ref)`), or start a larger store "
-                "(`%workbench start --memory …`)."
-            )
+        if cooled:
+            return
+        refusal = "the memory is in pieces."
+        if short > 0:
+            answer = self._ask(partial(ev.Grow, nbytes=short))
+            if answer.granted:
+                return
+            refusal = answer.text
+        raise StoreFullError(
+            f"No room for {human_bytes(length)}: {refusal}\nLet go of what you don't need (`del`, "
+            "`free(ref)`; `%why` says what keeps it), or start a larger store (`%workbench start "
+            "--memory …`)."
+        )
 
     def _cool(self, nbytes: int) -> int:
         """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
@@ -198,8 +216,13 @@ class LocalStore:
             self._granted += message.granted
 
     def released(self, message: do.Release) -> None:
-        """Extents of ours that nobody needs any more."""
-        self.give_back(message.extents)
+        """Extents of ours that nobody needs any more; cold ones without their memory."""
+        if message.cold and self._arena is not None:
+            with self._lock, shield():
+                for offset, _ in message.extents:
+                    self._granted -= self._arena.free(offset, touched=False)
+        else:
+            self.give_back(message.extents)
 
     def trim(self, message: do.Trim) -> None:
         """Somebody else needs memory that we haven't touched yet, or only keep warm."""

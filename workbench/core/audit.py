@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from workbench.core.budget import SERVER
 from workbench.core.catalog import State
+from workbench.units import round_up
 
 if TYPE_CHECKING:
     from workbench.core.session import Session
@@ -28,7 +30,9 @@ def check(session: Session) -> None:
 def _check_memory(session: Session) -> None:
     """Every extent belongs to exactly one object, and every object to where it says."""
     values = [e.value for e in session.catalog.entries() if e.value is not None]
-    extents = [(v.segment, v.offset, v.length) for v in values if v.segment]
+    values += [ghost.value for ghost in session.catalog.ghosts.values()]
+    extents = [(v.segment, v.offset, round_up(v.length)) for v in values if v.segment]
+    extents += [(*move.target, move.nbytes) for move in session.spilling.moves.values()]
     assert len(set(extents)) == len(extents), "two objects share an extent"
     assert set(extents) == {
         (arena.segment, offset, length)
@@ -36,9 +40,14 @@ def _check_memory(session: Session) -> None:
         for offset, length in arena.extents.items()
     }
     inline = [e.value for e in session.catalog.entries() if e.state is State.READY]
-    assert session.budget.live == sum(x[2] for x in extents) + sum(
+    disk = {arena.segment for arena in session.budget.arenas.values() if arena.disk}
+    assert session.budget.live == sum(n for s, _, n in extents if s not in disk) + sum(
         len(v.header) for v in inline if v is not None and not v.segment
     )
+    assert all((v.segment in disk) == bool(v.digest) for v in values)
+    if session.budget.is_asked:
+        busy = session.budget._trimming or session.spilling.moves or session.catalog.ghosts
+        assert busy, "somebody waits for memory, and nobody was asked for it"
 
 
 def _check_tasks(session: Session) -> None:
@@ -75,7 +84,9 @@ def _check_clients(session: Session) -> None:
     for entry in session.catalog.entries():
         assert {*entry.holds, *entry.viewers, *entry.watchers} <= connected
     assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
-    assert {request.client for request in session.budget._queue} <= connected
+    assert {request.client for request in session.budget._queue} <= {*connected, SERVER}
+    for ghost in session.catalog.ghosts.values():
+        assert {*ghost.owed, *ghost.viewers} <= connected
     assert session.schedule.by_client.keys() <= connected
     for caching in session.work.functions.values():
         assert caching <= connected

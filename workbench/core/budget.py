@@ -3,6 +3,9 @@
 An arena's *grant* is the memory its owner may have touched: its live extents plus the warm free
 ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come
 unasked: they alone can exceed it, and then nobody's arena grows.
+
+An arena without an owner is written by nobody, or by the server, which moves objects there: on
+disk, where they take no memory, or in memory when they come back.
 """
 
 from __future__ import annotations
@@ -12,27 +15,40 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from workbench.core.events import Value
+from workbench.units import PAGE, round_up
+
+SHELF = 1 << 30
+"""Bytes of address space of a segment of the server's own, unless one object needs more."""
+
+PATIENCE = 5.0
+"""Seconds in which a process must trim: one that was stopped mustn't keep all others waiting."""
+
+SERVER = 0
+"""The client number of who asks for memory for an object that comes back from disk."""
 
 
 @dataclass(slots=True)
 class Arena:
-    """One segment, one writer. Sizes in bytes."""
+    """One segment, one writer. Sizes in bytes, of whole pages."""
 
     segment: int
     size: int
-    owner: int | None  # None: the writer is gone; freed extents go back to the machine
+    owner: int | None  # None: nobody writes it any more, or the server does
+    disk: bool = False
     granted: int = 0
     live: int = 0
+    end: int = 0  # in one of the server's own: where its next extent begins
     extents: dict[int, int] = field(default_factory=dict)  # offset → length, live ones
 
 
 @dataclass(slots=True)
 class Request:
-    """A Grow that waits until others have trimmed."""
+    """A Grow that waits until others have made room. ``spill``: even by moving objects to disk."""
 
     client: int
     request: int
     nbytes: int
+    spill: bool = True
     spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
 
 
@@ -42,37 +58,68 @@ class Budget:
     Parameters
     ----------
     capacity : int
-        Bytes all arenas and inline objects may hold together.
+        Bytes all arenas in memory and inline objects may hold together.
     inline_bytes : callable() → int
         What the inline objects hold now.
+    make_room : callable(int) → bool
+        Has so many bytes of objects moved to disk; False if that can't be done.
     """
 
-    def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        inline_bytes: Callable[[], int],
+        make_room: Callable[[int], bool] = lambda nbytes: False,
+    ) -> None:
         self.capacity = capacity
         self.arenas: dict[int, Arena] = {}  # by segment
+        self.spilled = 0  # bytes on disk
+        self._granted = 0
+        self._live = 0
         self._inline_bytes = inline_bytes
+        self._make_room = make_room
+        self._by_owner: dict[int, Arena] = {}
+        self._shelves: dict[bool, Arena] = {}  # on disk? → the one that is being filled
+        self._own_segments = 0
         self._queue: deque[Request] = deque()
-        self._trimming: dict[int, int] = {}  # client whose Trimmed is due → bytes asked of it
+        # client whose Trimmed is due → bytes asked of it, until when
+        self._trimming: dict[int, tuple[int, float]] = {}
 
     @property
     def granted(self) -> int:
-        """Bytes given out, inline objects included."""
-        return sum(a.granted for a in self.arenas.values()) + self._inline_bytes()
+        """Bytes of memory given out, inline objects included."""
+        return self._granted + self._inline_bytes()
 
     @property
     def live(self) -> int:
-        """Bytes of objects."""
-        return sum(a.live for a in self.arenas.values()) + self._inline_bytes()
+        """Bytes of objects in memory."""
+        return self._live + self._inline_bytes()
 
     def of(self, client: int) -> Arena | None:
         """The arena this client writes."""
-        return next((a for a in self.arenas.values() if a.owner == client), None)
+        return self._by_owner.get(client)
 
     # -- arenas -------------------------------------------------------------------------------
 
-    def open(self, client: int, segment: int, size: int) -> None:
-        """The client made an arena."""
-        self.arenas[segment] = Arena(segment, size, client)
+    def open(self, client: int, segment: int, size: int) -> bool:
+        """The client made an arena; False if it has one."""
+        if client in self._by_owner:
+            return False
+        self.arenas[segment] = self._by_owner[client] = Arena(segment, size, client)
+        return True
+
+    def reserve(self, nbytes: int, disk: bool) -> tuple[int, int]:
+        """An extent in a segment of the server's own, as (segment, offset). Counts at once."""
+        length = round_up(nbytes)
+        shelf = self._shelves.get(disk)
+        if shelf is None or shelf.end + length > shelf.size:
+            self._own_segments += 1  # a client's have its prefix, and no prefix is 0
+            shelf = Arena(self._own_segments, max(SHELF, length), None, disk)
+            self._shelves[disk] = self.arenas[shelf.segment] = shelf
+        offset = shelf.end
+        shelf.end += length
+        self.seal(shelf.segment, offset, length)
+        return shelf.segment, offset
 
     def admits(self, client: int, values: Iterable[Value]) -> bool:
         """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
@@ -90,10 +137,12 @@ class Budget:
         return (
             len(offsets) == len(placed)
             and offsets.isdisjoint(arena.extents)
-            and sum(v.length for v in placed) <= arena.granted - arena.live
+            and sum(round_up(v.length) for v in placed) <= arena.granted - arena.live
             and all(
                 v.segment == arena.segment
                 and not v.failed
+                and not v.digest
+                and v.offset % PAGE == 0
                 and 0 < v.length <= arena.size - v.offset
                 for v in placed
             )
@@ -102,31 +151,49 @@ class Budget:
     def seal(self, segment: int, offset: int, length: int) -> None:
         """An extent holds an object now."""
         arena = self.arenas[segment]
+        length = round_up(length)
         arena.extents[offset] = length
         arena.live += length
+        if arena.disk:
+            self.spilled += length
+        else:
+            self._live += length
+            if arena.owner is None:
+                self._grant(arena, length)
 
-    def release(self, segment: int, offset: int) -> Arena:
-        """It doesn't any more."""
+    def release(self, segment: int, offset: int, cold: bool = False) -> tuple[Arena, int]:
+        """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
+        memory: its pages have been given back."""
         arena = self.arenas[segment]
         length = arena.extents.pop(offset)
         arena.live -= length
-        if arena.owner is None:
-            arena.granted = arena.live
-        return arena
+        if arena.disk:
+            self.spilled -= length
+        else:
+            self._live -= length
+            if cold or arena.owner is None:
+                self._grant(arena, -length)
+        return arena, length
 
     def orphan(self, client: int) -> Iterator[tuple[Arena, tuple[tuple[int, int], ...]]]:
-        """The client is gone: yields its arenas and the gaps between live extents to punch."""
+        """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
         self._queue = deque(r for r in self._queue if r.client != client)
-        for arena in self.arenas.values():
-            if arena.owner == client:
-                arena.owner = None
-                arena.granted = arena.live
-                yield arena, tuple(_gaps(arena))
+        arena = self._by_owner.pop(client, None)
+        if arena is not None:
+            arena.owner = None
+            self._grant(arena, arena.live - arena.granted)
+            yield arena, tuple(_gaps(arena))
 
     def close(self, segment: int) -> None:
         """Forget an arena that holds nothing."""
-        del self.arenas[segment]
+        arena = self.arenas.pop(segment)
+        if self._shelves.get(arena.disk) is arena:
+            del self._shelves[arena.disk]
+
+    def _grant(self, arena: Arena, nbytes: int) -> None:
+        arena.granted += nbytes
+        self._granted += nbytes
 
     # -- grants -------------------------------------------------------------------------------
 
@@ -138,8 +205,8 @@ class Budget:
         """A client gave back memory."""
         arena = self.of(client)
         if arena is not None:
-            arena.granted = max(arena.live, arena.granted - nbytes)
-        if answer and nbytes < self._trimming.pop(client, 0) and self._queue:
+            self._grant(arena, max(arena.live - arena.granted, -nbytes))
+        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self._queue:
             self._queue[0].spent.add(client)
 
     @property
@@ -147,56 +214,73 @@ class Budget:
         """Whether anybody waits for memory."""
         return bool(self._queue)
 
-    def settle(self) -> Iterator[tuple[str, int, int, int]]:
+    def deadline(self) -> float | None:
+        """When who hasn't trimmed is given up."""
+        return min((until for _, until in self._trimming.values()), default=None)
+
+    def settle(self, now: float) -> Iterator[tuple[str, int, int, int]]:
         """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by) or
         ("trim", client, 0, bytes).
 
-        Requests are served in order: a large one isn't starved by small ones behind it.
+        Requests are served in order: a large one isn't starved by small ones behind it. Room is
+        made from what others keep warm, and only then by moving objects to disk.
         """
         while self._queue:
             head = self._queue[0]
             arena = self.of(head.client)
             short = self.granted + head.nbytes - self.capacity
-            if arena is not None and short <= 0:
+            nobody = arena is None and head.client != SERVER
+            if short <= 0 and not nobody:
                 self._queue.popleft()
-                arena.granted += head.nbytes
+                if arena is not None:
+                    self._grant(arena, head.nbytes)
                 yield "grant", head.client, head.request, head.nbytes
                 continue
+            for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
+                del self._trimming[late]
+                head.spent.add(late)
             if self._trimming:
                 return  # an answer is due, and will bring us back
             donors = [
-                a for a in self.arenas.values()
-                if a.owner not in (None, head.client) and a.granted > a.live
-                and a.owner not in head.spent
+                a for a in self._by_owner.values()
+                if a is not arena and a.granted > a.live and a.owner not in head.spent
             ]  # fmt: skip
-            if arena is None or sum(a.granted - a.live for a in donors) < short:
-                self._queue.popleft()
-                yield "refuse", head.client, head.request, max(short, 1)
-                continue
-            for donor in donors:
-                assert donor.owner is not None
-                take = min(short, donor.granted - donor.live)
-                self._trimming[donor.owner] = take
-                yield "trim", donor.owner, 0, take
-                short -= take
-                if short <= 0:
-                    return
+            spare = sum(a.granted - a.live for a in donors)
+            if not nobody and donors and (spare >= short or head.spill):
+                for donor in donors:
+                    assert donor.owner is not None
+                    take = min(short, donor.granted - donor.live)
+                    self._trimming[donor.owner] = take, now + PATIENCE
+                    yield "trim", donor.owner, 0, take
+                    short -= take
+                    if short <= 0:
+                        break
+                return
+            if not nobody and head.spill and self._make_room(short):
+                return  # what is moved brings us back
+            self._queue.popleft()
+            yield "refuse", head.client, head.request, max(short, 1)
 
     def check(self) -> None:
         """Raise AssertionError unless each arena holds what it says, within what it was granted."""
         for segment, arena in self.arenas.items():
             assert arena.segment == segment
             assert arena.live == sum(arena.extents.values())
-            assert arena.live <= arena.granted
             for offset, length in arena.extents.items():
                 assert 0 <= offset < offset + length <= arena.size
             if arena.owner is None:
-                assert arena.granted == arena.live, "memory nobody will use again"
+                assert arena.granted == (0 if arena.disk else arena.live), "memory nobody will use"
                 assert arena.extents, "an empty arena without an owner"
-        assert sum(a.granted for a in self.arenas.values()) <= self.capacity
-        assert self._trimming.keys() <= {a.owner for a in self.arenas.values()}
-        if self._queue:
-            assert self._trimming, "somebody waits for memory, and nobody was asked for it"
+            else:
+                assert arena.live <= arena.granted
+                assert self._by_owner[arena.owner] is arena
+        arenas = self.arenas.values()
+        assert len(self._by_owner) == sum(a.owner is not None for a in arenas)
+        assert all(self.arenas[a.segment] is a for a in self._shelves.values())
+        assert self._granted == sum(a.granted for a in arenas) <= self.capacity
+        assert self._live == sum(a.live for a in arenas if not a.disk)
+        assert self.spilled == sum(a.live for a in arenas if a.disk)
+        assert self._trimming.keys() <= self._by_owner.keys()
 
 
 def _gaps(arena: Arena) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,19 @@ class State(Enum):
     PENDING = "pending"  # a task will make it
     READY = "ready"
     FREED = "freed"  # its value is gone; handles or views to it still live somewhere
+
+
+@dataclass(slots=True)
+class Ghost:
+    """Where an object was before it moved: its bytes stay while anybody may show them.
+
+    ``owed`` are the clients that haven't taken note of the new place; ``since`` when it moved.
+    """
+
+    value: Value
+    owed: set[int]
+    viewers: Counts
+    since: float
 
 
 class Entry:
@@ -95,12 +109,18 @@ class Catalog:
     on_unused : callable(Entry)
         Called, once or more, before that: the object is freed and no task reads it. Whoever
         has cached it must be told, and counts as a viewer until it has let go.
+    on_vacated : callable(Value)
+        Called when nobody shows the old place of an object that has moved.
+    on_rest : callable(Entry)
+        Called when nobody shows the object any more, or no person pins it.
     """
 
     def __init__(
         self,
         on_release: Callable[[Entry, Value], None],
         on_unused: Callable[[Entry], None] = lambda entry: None,
+        on_vacated: Callable[[Value], None] = lambda value: None,
+        on_rest: Callable[[Entry], None] = lambda entry: None,
     ) -> None:
         self._entries: dict[int, Entry] = {}
         self._names: dict[str, int] = {}
@@ -108,6 +128,9 @@ class Catalog:
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._on_release = on_release
         self._on_unused = on_unused
+        self._on_vacated = on_vacated
+        self._on_rest = on_rest
+        self.ghosts: dict[int, Ghost] = {}  # by object. Read it
         self.get = self._entries.get
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
@@ -198,6 +221,60 @@ class Catalog:
                 if client in self._of:
                     self._unfollow(entry, client)
                 self.settle(entry)
+                self._rest(entry)
+
+    def move(self, entry: Entry, value: Value) -> tuple[int, ...]:
+        """The object's bytes are at ``value`` now; returns who must be told.
+
+        Those who may know the old place, by their own holds, are counted until they have taken
+        note; so are the views of it. Until then the object has a ghost, and doesn't move again.
+        """
+        assert entry.value is not None
+        assert entry.id not in self.ghosts
+        holders = tuple(entry.holds)
+        ghost = Ghost(entry.value, set(holders), entry.viewers, self.now)
+        entry.value, entry.viewers = value, NONE
+        self.ghosts[entry.id] = ghost
+        self._settle_ghost(entry.id, ghost)
+        return holders
+
+    def noted(self, id: int, client: int) -> None:
+        """``client`` knows the new place."""
+        ghost = self.ghosts.get(id)
+        if ghost is not None:
+            ghost.owed.discard(client)
+            self._settle_ghost(id, ghost)
+
+    def viewed(self, id: int, segment: int, client: int) -> Entry | None:
+        """``client`` has a view of the object's bytes in that segment; the object, if there."""
+        ghost, entry = self.ghosts.get(id), self.get(id)
+        if ghost is not None and ghost.value.segment == segment:
+            ghost.viewers = _more(ghost.viewers, client)
+        elif entry is not None:
+            self.view(entry, client)
+        return entry
+
+    def unviewed(self, id: int, segment: int, client: int) -> None:
+        """That view is gone; segment 0: ``client`` has answered Forget."""
+        ghost, entry = self.ghosts.get(id), self.get(id)
+        if ghost is not None and ghost.value.segment == segment:
+            if client in ghost.viewers:
+                ghost.viewers = _fewer(ghost.viewers, client)
+                self._settle_ghost(id, ghost)
+        elif entry is not None:
+            self.unview(entry, client)
+
+    def _settle_ghost(self, id: int, ghost: Ghost) -> None:
+        if not ghost.owed and not ghost.viewers:
+            del self.ghosts[id]
+            self._on_vacated(ghost.value)
+            entry = self.get(id)
+            if entry is not None:
+                self._rest(entry)
+
+    def _rest(self, entry: Entry) -> None:
+        if entry.state is State.READY and not entry.viewers and not entry.pinned:
+            self._on_rest(entry)
 
     def watch(self, entry: Entry, client: int) -> None:
         """``client`` is to be told when it is ready."""
@@ -231,6 +308,7 @@ class Catalog:
         if entry.state is not State.FREED:
             entry.pinned = site
             self.settle(entry)
+            self._rest(entry)
 
     def loaded(self, entry: Entry, seconds: float) -> None:
         """It was read, in that time. The first reading counts."""
@@ -275,14 +353,21 @@ class Catalog:
     def forget_client(self, client: int) -> None:
         """All its holds and views are gone with it."""
         self._alone.pop(client, None)
+        for id, ghost in list(self.ghosts.items()):
+            ghost.owed.discard(client)
+            ghost.viewers = _without(ghost.viewers, client)
+            self._settle_ghost(id, ghost)
         pinned = self._of.pop(client, self._entries.keys())
         for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
             if client in entry.watchers:
                 entry.watchers = tuple(c for c in entry.watchers if c != client)
             if client in entry.holds or client in entry.viewers:
+                viewed = client in entry.viewers
                 entry.holds = _without(entry.holds, client)
                 entry.viewers = _without(entry.viewers, client)
                 self.settle(entry)
+                if viewed:
+                    self._rest(entry)
 
     # -- death --------------------------------------------------------------------------------
 
@@ -364,6 +449,7 @@ class Catalog:
             if entry.state is State.READY and entry.value is not None:
                 parents.update(entry.value.contains)
                 inline += 0 if entry.value.segment else len(entry.value.header)
+        assert all(ghost.owed or ghost.viewers for ghost in self.ghosts.values())
         assert inline == self.inline_bytes
         assert {id: e.parents for id, e in self._entries.items() if e.parents} == parents
         named = [(name, id) for id, e in self._entries.items() for name in e.names]

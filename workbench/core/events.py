@@ -28,7 +28,8 @@ class Value(Event):
     object (inline); otherwise the buffers lie at ``offset`` in that segment, ``length`` bytes.
     ``contains`` lists the refs found inside: they live as long as this object does.
     ``failed`` means that reading it raises: the object is an exception, or the core's own
-    refusal, whose header is ``!code\\ntext`` (see :func:`refusal`).
+    refusal, whose header is ``!code\\ntext`` (see :func:`refusal`). ``digest`` is not 0 if the
+    bytes are on disk: whoever maps them first checks them against it (`memory.spill`).
     """
 
     header: bytes
@@ -37,6 +38,7 @@ class Value(Event):
     length: Natural = 0
     contains: tuple[int, ...] = ()
     failed: bool = False
+    digest: int = 0
 
 
 def refusal(code: str, text: str) -> Value:
@@ -118,15 +120,19 @@ class Drop(Event, tag=7):
 
 
 class View(Event, tag=8):
-    """A zero-copy view of the object now lives in the sender."""
+    """A zero-copy view of the object now lives in the sender: of its bytes in that segment."""
 
     object: int
+    segment: int
 
 
 class Unview(Event, tag=9):
-    """One view of each of these died in the sender (one entry per View it sent)."""
+    """One view of each of these (object, segment) died in the sender: one entry per View it sent.
 
-    objects: tuple[int, ...]
+    With segment 0 it answers Forget.
+    """
+
+    views: tuple[tuple[int, int], ...]
 
 
 class Free(Event, tag=10):
@@ -153,10 +159,14 @@ class Bind(Event, tag=12):
 
 
 class Grow(Event, tag=13):
-    """The sender's arena wants to touch ``nbytes`` more of its segment."""
+    """The sender's arena wants to touch ``nbytes`` more of its segment.
+
+    ``spill``: even if other objects have to move to disk.
+    """
 
     request: int
     nbytes: Natural
+    spill: bool = True
 
 
 class Trimmed(Event, tag=14):
@@ -252,7 +262,8 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync, snapshot, or why: what keeps ``object``, with what its holders find out.
+    ``what``: sync; snapshot; why: what keeps ``object``, with what its holders find out; or
+    spill: move ``object`` to disk, answered when it is there or can't be.
     """
 
     request: int
@@ -362,11 +373,17 @@ class Explained(Event, tag=33):
     complete: bool = True
 
 
+class Noted(Event, tag=34):
+    """The answer to Moved: what the sender maps from now on is in the new place."""
+
+    object: int
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained
+    | Pin | Explained | Noted
 )  # fmt: skip
 """What a client may send."""
 
@@ -405,6 +422,14 @@ class Measured(Event, tag=105):
     available: int
     total: int
     workers: tuple[tuple[int, int], ...]
+
+
+class Copied(Event, tag=106):
+    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''."""
+
+    object: int
+    digest: int = 0
+    error: str = ""
 
 
 class Tick(Event, tag=104):

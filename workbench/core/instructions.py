@@ -87,9 +87,13 @@ class Forget(Instruction, tag=7):
 
 
 class Release(Instruction, tag=8):
-    """These extents (offset, length) of your arena are yours again."""
+    """These extents (offset, length) of your arena are yours again.
+
+    ``cold``: their memory has been given back to the machine, and your grant is less by it.
+    """
 
     extents: tuple[tuple[int, int], ...]
+    cold: bool = False
 
 
 class Trim(Instruction, tag=9):
@@ -112,6 +116,7 @@ class Answer(Instruction, tag=11):
     request: int
     snapshot: Snapshot | None = None
     account: Account | None = None
+    text: str = ""
 
 
 class Registered(Instruction, tag=12):
@@ -134,6 +139,22 @@ class Explain(Instruction, tag=16):
     object: int
 
 
+class Moved(Instruction, tag=18):
+    """The object's bytes are in another place now; answered by Noted.
+
+    The old place stays as it is until you have answered and your last view of it is gone.
+    """
+
+    object: int
+    value: Value
+
+
+class Unshare(Instruction, tag=19):
+    """Nothing lies in this segment any more: unmap it."""
+
+    segment: int
+
+
 class Item(Instruction, tag=15):
     """The next item of a stream that the client reads; carries one hold on ``object``."""
 
@@ -144,7 +165,7 @@ class Item(Instruction, tag=15):
 
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain
+    | Answer | Registered | Stop | Item | Explain | Moved | Unshare
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""
@@ -192,6 +213,19 @@ class Discard(Instruction, tag=105):
     segment: int
 
 
+class Copy(Instruction, tag=108):
+    """Copy the object's ``length`` bytes from one segment (segment, offset) to another; Copied
+    answers. The target is one of the server's own, made now if there is none of that number:
+    ``size`` bytes, on disk or in memory."""
+
+    object: int
+    source: tuple[int, int]
+    target: tuple[int, int]
+    length: int
+    size: int
+    disk: bool
+
+
 class Measure(Instruction, tag=107):
     """Find out how much memory is left, and who has it; answered by Measured."""
 
@@ -200,4 +234,4 @@ class Exit(Instruction, tag=106):
     """The session is over."""
 
 
-Anything = Send | Hangup | Fork | Kill | Punch | Discard | Measure | Exit
+Anything = Send | Hangup | Fork | Kill | Punch | Discard | Copy | Measure | Exit

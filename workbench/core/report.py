@@ -37,6 +37,8 @@ def take_snapshot(session: Session) -> Snapshot:
         session=session.name,
         capacity=session.budget.capacity,
         live=session.budget.live,
+        spilled=session.budget.spilled,
+        trouble=session.spilling.trouble,
         granted=session.budget.granted,
         queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
         running=sum(1 for w in schedule.workers.values() if w.sent),
@@ -74,7 +76,12 @@ def _actor(session: Session, actor: Actor) -> ActorRecord:
 
 def object_record(entry: Entry, now: float) -> ObjectRecord:
     """What a snapshot says of the object."""
-    where = "pending" if entry.value is None else "memory" if entry.value.segment else "inline"
+    value = entry.value
+    where = (
+        "pending" if value is None
+        else "inline" if not value.segment
+        else "disk" if value.digest else "memory"
+    )  # fmt: skip
     return ObjectRecord(
         id=entry.id,
         state=entry.state.value,
@@ -99,7 +106,9 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
     if entry.pinned:
         pins.append(PinRecord("user", detail=entry.pinned))
     pins += [PinRecord("ref", client) for client in entry.holds]
-    pins += [PinRecord("view", client) for client in entry.viewers]
+    ghost = session.catalog.ghosts.get(entry.id)
+    viewers = {*entry.viewers, *(() if ghost is None else ghost.viewers)}
+    pins += [PinRecord("view", client) for client in sorted(viewers)]
     if entry.tasks:
         for task in session.schedule.tasks.values():
             if entry.id in task.pins:
@@ -127,9 +136,12 @@ def clients_of(session: Session) -> tuple[ClientRecord, ...]:
 
 def holders_table(catalog: Catalog, budget: Budget) -> str:
     """The largest objects and what keeps each, for the person whose put found no room."""
-    entries = sorted((e for e in catalog.entries() if e.value), key=size_of, reverse=True)
+    there = (e for e in catalog.entries() if e.value and not e.value.digest)
+    entries = sorted(there, key=size_of, reverse=True)
+    disk = f", {human_bytes(budget.spilled)} more on disk" if budget.spilled else ""
     rows = [
-        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use. The largest:"
+        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use{disk}. The "
+        "largest:"
     ]
     rows += [
         f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"

@@ -2,8 +2,8 @@
 
 It routes, and keeps clients and objects: who holds what is the catalog's business, memory the
 budget's, order the schedule's; its desks are `work` (tasks and workers), `lives` (actors),
-`streams`, `pressure` (the machine's memory) and `inquiries` (why is this here?). The clock comes
-in with each batch; `deadline` says when to come back without one.
+`streams`, `spilling` (what lies on disk), `pressure` (the machine's memory) and `inquiries` (why
+is this here?). The clock comes in with each batch; `deadline` says when to come back without one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 from workbench.core import audit
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.budget import Budget, Request
+from workbench.core.budget import SERVER, Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
 from workbench.core.inquiries import Inquiries
 from workbench.core.pool import Pool
 from workbench.core.pressure import Pressure
 from workbench.core.report import holders_table, take_snapshot
 from workbench.core.schedule import Schedule
+from workbench.core.spilling import Spilling
 from workbench.core.streams import Streams
 from workbench.core.work import Work
 
@@ -60,12 +61,17 @@ class Session:
         Bytes the store may hold.
     headroom : int
         Bytes of the machine's memory that shall stay free: before they are taken, a task is ended.
+    spills : bool
+        Whether objects may move to disk.
     """
 
-    def __init__(self, name: str, workers: int, capacity: int, headroom: int = 0) -> None:
+    def __init__(
+        self, name: str, workers: int, capacity: int, headroom: int = 0, spills: bool = False
+    ) -> None:
         self.name = name
-        self.catalog = Catalog(self._released, self._unused)
-        self.budget = Budget(capacity, lambda: self.catalog.inline_bytes)
+        self.spilling = Spilling(self, spills)
+        self.catalog = Catalog(self._released, self._unused, self._vacated, self.spilling.rested)
+        self.budget = Budget(capacity, lambda: self.catalog.inline_bytes, self.spilling.make_room)
         self.schedule = Schedule(workers)
         self.pool = Pool(workers, self.schedule)
         self.clients: dict[int, Client] = {}
@@ -74,7 +80,7 @@ class Session:
         self._prefixes: set[int] = set()
         self._exit_at: float | None = None
         self._started = False
-        self._releases: dict[int, list[tuple[int, int]]] = {}
+        self._releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
         self.work = Work(self)
         self.streams = Streams(self)
         self.pressure = Pressure(self, headroom)
@@ -115,6 +121,7 @@ class Session:
             ev.Refresh: self._refresh,
             ev.Pin: self._pin,
             ev.Explained: self.inquiries.explained,
+            ev.Noted: self._noted,
             ev.Left: self._left,
         }
 
@@ -152,6 +159,8 @@ class Session:
             self.pressure.due,
             self.work.deadline() if self.schedule.limits else None,
             self.inquiries.deadline() if self.inquiries.is_open else None,
+            self.budget.deadline() if self.budget.is_asked else None,
+            self.spilling.deadline() if self.budget.is_asked else None,
         ):
             if time is not None and (when is None or time < when):
                 when = time
@@ -180,9 +189,11 @@ class Session:
                 self.send(worker.client, do.Recall(count))
         if self._orphaned:
             self._drop_serializers()
+        if self.spilling.is_busy:
+            self.spilling.settle()
         if self._releases:
-            for client, extents in self._releases.items():
-                self.send(client, do.Release(tuple(extents)))
+            for (client, cold), extents in self._releases.items():
+                self.send(client, do.Release(tuple(extents), cold))
             self._releases.clear()
         if self.budget.is_asked:
             self._settle_memory()
@@ -200,14 +211,16 @@ class Session:
             self._out.append(do.Exit())
 
     def _settle_memory(self) -> None:
-        for what, client, request, nbytes in self.budget.settle():
-            if what == "grant":
+        for what, client, request, nbytes in self.budget.settle(self.now):
+            if client == SERVER:
+                self.spilling.bring(request, what == "grant")
+            elif what == "grant":
                 self.send(client, do.Granted(request, nbytes))
             elif what == "trim":
                 self.send(client, do.Trim(nbytes))
             else:
-                text = holders_table(self.catalog, self.budget)
-                self.send(client, do.Granted(request, 0, text))
+                table = holders_table(self.catalog, self.budget)
+                self.send(client, do.Granted(request, 0, f"{table}\n{self.spilling.explain()}"))
 
     # -- clients ------------------------------------------------------------------------------
 
@@ -222,6 +235,8 @@ class Session:
                 self.work.worker_exited(event)
             case ev.Measured():
                 self.pressure.measured(event)
+            case ev.Copied():
+                self.spilling.copied(event)
             case ev.Tick() | ev.Left():
                 pass
             case _:
@@ -316,6 +331,8 @@ class Session:
         if value.segment:
             self.budget.seal(value.segment, value.offset, value.length)
         self.catalog.seal(entry, value, about)
+        if value.segment and entry.state is State.READY:
+            self.spilling.rested(entry)
         watchers, entry.watchers = entry.watchers, ()
         for watcher in watchers:
             self._tell(watcher, entry)
@@ -368,15 +385,16 @@ class Session:
                 self.catalog.drop(entry, client.number)
 
     def _view(self, client: Client, event: ev.View) -> None:
-        entry = self.catalog.get(event.object)
+        entry = self.catalog.viewed(event.object, event.segment, client.number)
         if entry is not None:
-            self.catalog.view(entry, client.number)
+            self.spilling.used(entry)
 
     def _unview(self, client: Client, event: ev.Unview) -> None:
-        for id in event.objects:
-            entry = self.catalog.get(id)
-            if entry is not None:
-                self.catalog.unview(entry, client.number)
+        for id, segment in event.views:
+            self.catalog.unviewed(id, segment, client.number)
+
+    def _noted(self, client: Client, event: ev.Noted) -> None:
+        self.catalog.noted(event.object, client.number)
 
     def _free(self, client: Client, event: ev.Free) -> None:
         for id in event.objects:
@@ -402,6 +420,8 @@ class Session:
         entry = self.catalog.get(event.object)
         if entry is not None:
             self.catalog.pin(entry, (event.site or "somewhere") if event.on else "")
+            if event.on:
+                self.spilling.used(entry, force=True)
 
     def _loaded(self, client: Client, event: ev.Loaded) -> None:
         for id, seconds in zip(event.objects, event.seconds, strict=False):
@@ -451,33 +471,52 @@ class Session:
         """The catalog's word that nobody needs these bytes."""
         if entry.id in self.schedule.actors:
             self.work.lives.retire(self.schedule.actors[entry.id])
+        self.spilling.gone(entry.id)
         if value.segment:
-            self.release(value)
+            self.vacate(value.segment, value.offset)
 
-    def release(self, value: ev.Value) -> None:
-        """These bytes are nobody's any more: their arena may use them again."""
-        arena = self.budget.release(value.segment, value.offset)
-        extent = (value.offset, value.length)
+    def _vacated(self, value: ev.Value) -> None:
+        """The catalog's word that nobody needs the place where an object was.
+
+        If somebody waits for memory, it goes back to the machine; else its arena keeps it warm.
+        """
+        self.vacate(value.segment, value.offset, cold=self.budget.is_asked)
+
+    def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
+        """These bytes are nobody's any more: their arena may use them again.
+
+        ``cold``: as address space; their memory goes back to the machine.
+        """
+        arena, length = self.budget.release(segment, offset, cold)
+        extent = (offset, length)
+        if arena.owner is None and not arena.extents:
+            self._close_arena(segment)
+            return
+        if arena.owner is None or cold:
+            self._out.append(do.Punch(segment, (extent,)))
         if arena.owner is not None:
-            self._releases.setdefault(arena.owner, []).append(extent)
-        elif arena.extents:
-            self._out.append(do.Punch(arena.segment, (extent,)))
-        else:
-            self._close_arena(arena.segment)
+            self._releases.setdefault((arena.owner, cold), []).append(extent)
 
     # -- memory -------------------------------------------------------------------------------
 
     def _opened(self, client: Client, event: ev.Opened) -> None:
-        if self.owns(client, event.segment) and event.segment not in self.budget.arenas:
-            self.budget.open(client.number, event.segment, event.size)
+        if not self.owns(client, event.segment):
+            return
+        if self.budget.open(client.number, event.segment, event.size):
             client.segments.add(event.segment)
+        else:
+            self.hang_up(client.number, "a second arena")
 
     def _close_arena(self, segment: int) -> None:
         self.budget.close(segment)
         self._out.append(do.Discard(segment))
+        for client in self.clients.values():
+            if segment in client.segments:
+                client.segments.discard(segment)
+                self.send(client.number, do.Unshare(segment))
 
     def _grow(self, client: Client, event: ev.Grow) -> None:
-        self.budget.ask(Request(client.number, event.request, event.nbytes))
+        self.budget.ask(Request(client.number, event.request, event.nbytes, event.spill))
 
     def _trimmed(self, client: Client, event: ev.Trimmed) -> None:
         self.budget.trimmed(client.number, event.nbytes, event.answer)
@@ -512,6 +551,8 @@ class Session:
     def _ask(self, client: Client, event: ev.Ask) -> None:
         if event.what == "why":
             return self.inquiries.ask(client, event)
+        if event.what == "spill":
+            return self.spilling.spill(client, event)
         snapshot = take_snapshot(self) if event.what == "snapshot" else None
         self.send(client.number, do.Answer(event.request, snapshot))
         return None

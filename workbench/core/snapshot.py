@@ -12,7 +12,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectRecord(Record):
-    """One object. ``size`` in bytes; ``where``: inline, memory or pending; pins by reason.
+    """One object. ``size`` in bytes; ``where``: inline, memory, disk or pending; pins by reason.
 
     ``escapes`` are the places where refs to it were pickled outside the store, ``pinned`` the one
     where a person asked for it to be kept; ``age`` is in seconds, since its put or submit;
@@ -99,7 +99,11 @@ class Account(Record):
 
 
 class Snapshot(Record):
-    """A whole session at one moment. Sizes in bytes."""
+    """A whole session at one moment. Sizes in bytes.
+
+    ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
+    last.
+    """
 
     session: str
     capacity: int
@@ -111,6 +115,8 @@ class Snapshot(Record):
     workers: tuple[WorkerRecord, ...]
     clients: tuple[ClientRecord, ...]
     actors: tuple[ActorRecord, ...] = ()
+    spilled: int = 0
+    trouble: str = ""
 
     @property
     def warm_free(self) -> int:

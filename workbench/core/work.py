@@ -119,6 +119,7 @@ class Work:
             assert entry is not None
             assert entry.value is not None
             self._session.share(number, entry.value)
+            self._session.spilling.used(entry)
             values.append(entry.value)
         if submit.function and number not in self.functions.setdefault(submit.function, set()):
             self.functions[submit.function].add(number)
@@ -197,7 +198,7 @@ class Work:
             self._session.seal(entry, value, about)
         elif value.segment:  # nobody waits for it any more
             self.budget.seal(value.segment, value.offset, value.length)
-            self._session.release(value)
+            self._session.vacate(value.segment, value.offset)
 
     def unpin(self, task: Task) -> None:
         """The task needs nothing any more."""

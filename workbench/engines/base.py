@@ -195,6 +195,10 @@ class Engine(Protocol):
         """Keep the object, in memory, until somebody says otherwise."""
         ...
 
+    def spill(self, ref: ObjectRef) -> str:
+        """Move the object to disk; returns when it is there: '', or why that can't be."""
+        ...
+
     def why(self, id: int) -> Account | None:
         """All that keeps the object, from everybody who holds it; None if there is none."""
         ...

@@ -135,6 +135,7 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             threads=config.threads,
             pickle_debug=config.pickle_debug,
             headroom=config.headroom,
+            spill_dir=config.spill_dir,
             reload=config.reload,
             path=tuple(p or os.getcwd() for p in sys.path),
         )

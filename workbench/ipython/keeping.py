@@ -1,4 +1,4 @@
-"""%objects, %why, %free, %pin, %unpin: what the store keeps, why, and letting go of it."""
+"""%objects, %why, %free, %pin, %unpin, %spill: what the store keeps, why, and letting go of it."""
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ class KeepingMagics(Magics):
         """Undo `%pin`."""
         for what in self._meant(self.unpin, line, "names"):
             api.unpin(what)
+
+    @magic_arguments()
+    @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
+    @line_magic
+    def spill(self, line: str) -> None:
+        """Move objects to disk now; they come back when they are used and there is room."""
+        for what in self._meant(self.spill, line, "names"):
+            api.spill(what)
 
     def _meant(self, magic: Any, line: str, argument: str) -> list[ObjectRef | str]:
         """What the names on the line mean: a variable's own ref, else a name in the store."""

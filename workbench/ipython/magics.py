@@ -239,6 +239,7 @@ class WorkbenchMagics(Magics):
     @argument("action", nargs="?", default="status", help="status, start or stop")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
+    @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
     @argument("--session", help="name; notebooks that give the same one share a session")
     @argument("--linger", help="how long it outlives its last notebook, like 10m")
     @line_magic

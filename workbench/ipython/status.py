@@ -49,8 +49,11 @@ def status_text(snapshot: Snapshot) -> str:
         f"Pool: {_count(len(states), 'worker')} ({parts}), "
         f"{_count(snapshot.running, 'task')} running, {snapshot.queued} queued",
         f"Store: {human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)} in "
-        f"{_count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm",
+        f"{_count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
+        + (f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""),
     ]
+    if snapshot.trouble:
+        lines.append(f"The disk failed when objects were to move there: {snapshot.trouble}")
     rows = [_row(record) for record in named[:MOST_ROWS]]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     lines += [f"  {n:<{widths[0]}}  {size:>{widths[1]}}  {type}" for n, size, type in rows]

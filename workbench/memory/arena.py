@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-ALIGN = 4096
-"""Extents begin and end on pages, so that a freed one can be punched whole."""
+from workbench.units import PAGE, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Arena:
     Parameters
     ----------
     size : int
-        Bytes of address space, a multiple of `ALIGN`.
+        Bytes of address space, a multiple of `PAGE`.
     """
 
     def __init__(self, size: int) -> None:
@@ -110,8 +109,8 @@ class Arena:
         self.live_bytes += length
         return Extent(offset, length, warm)
 
-    def free(self, offset: int, touched: bool = True) -> None:
-        """The extent is free again; ``touched=False`` if nothing was ever written to it.
+    def free(self, offset: int, touched: bool = True) -> int:
+        """The extent is free again; its length. ``touched=False`` if there is no memory behind it.
 
         Raises
         ------
@@ -121,6 +120,7 @@ class Arena:
         length = self.live.pop(offset)
         self.live_bytes -= length
         (self._warm if touched else self._cold).add(offset, length)
+        return length
 
     def cool(self, nbytes: int) -> list[Extent]:
         """Choose at least ``nbytes`` of warm free extents (or all) to be punched; now cold."""
@@ -144,7 +144,7 @@ class Arena:
         for offset, length in parts:
             assert offset == end, f"gap or overlap at {offset}"
             assert length > 0
-            assert length % ALIGN == 0
+            assert length % PAGE == 0
             end = offset + length
         assert end == self.size
         assert self.live_bytes == sum(self.live.values())
@@ -152,8 +152,3 @@ class Arena:
             assert free.total == sum(free.at.values())
             for offset, length in free.at.items():
                 assert offset + length not in free.at, "neighbours not merged"
-
-
-def round_up(nbytes: int) -> int:
-    """To whole pages, at least one."""
-    return max(-(-nbytes // ALIGN), 1) * ALIGN

@@ -13,7 +13,10 @@ import tempfile
 import weakref
 from dataclasses import dataclass
 
-PAGE = mmap.PAGESIZE
+from workbench.units import PAGE
+
+_NAMELESS = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC
+"""How a directory is opened for a file without a name. Where that can't be, it is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +41,30 @@ def create_memfd(size: int) -> Descriptors:
     with EACCES, so that readers can't break an object by accident.
     """
     writable = os.memfd_create("workbench", os.MFD_CLOEXEC)
-    try:
-        os.ftruncate(writable, size)
-        readonly = os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
-    except BaseException:
-        os.close(writable)
-        raise
-    return Descriptors(writable, readonly, size)
+    return _sized(writable, f"/proc/self/fd/{writable}", size)
 
 
 def create_file(size: int, directory: str | None = None) -> Descriptors:
-    """The same in an unlinked temporary file, for systems without memfd or without /proc."""
-    writable, path = tempfile.mkstemp(prefix="workbench-", dir=directory)
+    """The same in a file without a name: on disk, or for systems without memfd or /proc."""
+    try:  # never has a name: nothing stays, whoever is killed when
+        writable = os.open(directory or tempfile.gettempdir(), _NAMELESS, 0o600)
+    except OSError:  # not every system has that, nor every file system
+        writable, path = tempfile.mkstemp(prefix="workbench-", dir=directory)
+        try:
+            return _sized(writable, path, size)
+        finally:
+            os.unlink(path)
+    return _sized(writable, f"/proc/self/fd/{writable}", size)
+
+
+def _sized(writable: int, path: str, size: int) -> Descriptors:
+    """Give the file its size, and open it a second time."""
     try:
         os.ftruncate(writable, size)
         readonly = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except BaseException:
         os.close(writable)
         raise
-    finally:
-        os.unlink(path)
     return Descriptors(writable, readonly, size)
 
 
@@ -100,8 +107,14 @@ class _Private(mmap.mmap):
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:
-    """The whole segment, read-only. The mapping ends with the last array made from it."""
-    mapping = ReadOnly(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
+    """The whole segment, read-only. The mapping ends with the last array made from it.
+
+    Of a file that somebody has cut short, what is left (or, for nothing, a page of zeros): that
+    what lay behind is gone is the misfortune of those objects, not of whoever maps the file.
+    """
+    size = min(size, os.fstat(fd).st_size)
+    source = (fd, size) if size else (-1, PAGE)
+    mapping = ReadOnly(*source, mmap.MAP_SHARED, mmap.PROT_READ)
     mapping.fd = os.dup(fd)
     weakref.finalize(mapping, os.close, mapping.fd)
     return mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from collections.abc import Callable, Iterator
@@ -10,10 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import ObjectLostError
+from workbench.memory import spill
 from workbench.memory.copying import Bytes
-from workbench.memory.segment import map_readonly
+from workbench.memory.segment import ReadOnly, map_readonly
 
 Callback = Callable[[Any], object]
+
+MOST_TRUSTED = 10_000
+"""Objects on disk whose bytes are remembered to be right; more, and they are checked again."""
 
 
 class Watch(weakref.ref[Any]):
@@ -28,10 +32,11 @@ class Watch(weakref.ref[Any]):
         Called after it, and lost by Ctrl-C in the worst case.
     """
 
-    __slots__ = ("_alarm", "grants", "id")
+    __slots__ = ("_alarm", "grants", "id", "segment")
 
     id: int
     grants: int
+    segment: int
     _alarm: weakref.ref[Any]
 
     def __new__(
@@ -42,6 +47,7 @@ class Watch(weakref.ref[Any]):
         self._alarm = first
         self.id = id
         self.grants = 1
+        self.segment = 0
         return self
 
     def __init__(
@@ -70,7 +76,8 @@ class Views:
     def __init__(self, on_death: Callback, alarm: Callback | None = None) -> None:
         self._on_death = on_death
         self._alarm = alarm
-        self._segments: dict[int, mmap.mmap] = {}
+        self._segments: dict[int, ReadOnly] = {}
+        self._trusted: dict[int, int] = {}  # object on disk → the segment in which it was checked
         self._live: dict[int, Watch] = {}
 
     def map(self, segment: int, fd: int, size: int) -> None:
@@ -81,9 +88,36 @@ class Views:
         finally:
             os.close(fd)
 
+    def unmap(self, segment: int) -> None:
+        """Nothing lies in it any more."""
+        self._segments.pop(segment, None)
+
+    def check(self, id: int, segment: int, offset: int, length: int, digest: int) -> None:
+        """Make sure that bytes on disk are what was written there: once, then they are trusted.
+
+        Raises
+        ------
+        ObjectLostError
+            If they aren't, or can't be read.
+        """
+        if self._trusted.get(id) == segment:
+            return
+        mapping = self._segments.get(segment)  # kept while we read: its descriptor is open
+        if mapping is None:
+            raise ObjectLostError("The object's bytes have moved.")
+        spill.check(mapping.fd, offset, length, digest)
+        if len(self._trusted) >= MOST_TRUSTED:
+            self._trusted.clear()
+        self._trusted[id] = segment
+
+    def forget(self, id: int) -> None:
+        """Nobody here has a handle to it any more."""
+        self._trusted.pop(id, None)
+
     def open(self, id: int, segment: int, offset: int, length: int) -> tuple[Bytes, bool]:
         """The object's bytes, read-only, and whether this is a new view.
 
+        If a view lives, that is it, wherever the object has moved since.
         Everything made from them (arrays, slices, whole DataFrames) keeps this very array alive
         through the buffer protocol, so its death is the death of the last view.
         """
@@ -94,7 +128,8 @@ class Views:
         # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
         # slice the base of the first array in the chain, and that has to be this one.
         owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
-        self._live[id] = Watch(owner, self._on_death, id, self._alarm)
+        watch = self._live[id] = Watch(owner, self._on_death, id, self._alarm)
+        watch.segment = segment
         return owner, True
 
     def buried(self, watch: Watch) -> bool:
@@ -121,3 +156,4 @@ class Views:
         """Let go of everything. A mapping with living views goes when they do."""
         self._live.clear()
         self._segments.clear()
+        self._trusted.clear()

@@ -29,10 +29,13 @@ def main() -> None:
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     listener = socket.socket(fileno=settings.listener)
     nursery = Nursery(settings)
-    session = Session(settings.session, settings.workers, settings.capacity, settings.headroom)
+    session = Session(
+        settings.session, settings.workers, settings.capacity, settings.headroom,
+        bool(settings.spill_dir),
+    )  # fmt: skip
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
-            Server(listener, session, nursery).run()
+            Server(listener, session, nursery, settings.spill_dir).run()
         # While it still listens: a file that nobody answers behind may be replaced by the next
         # session of this name at any moment, and wouldn't be ours to remove any more. If the
         # server fails, they stay: the log says why, and the next session's start sweeps them.

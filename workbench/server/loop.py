@@ -18,8 +18,10 @@ from workbench.core import instructions as do
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.machine import MemoryGauge
-from workbench.memory.segment import Descriptors, punch
+from workbench.memory import spill
+from workbench.memory.segment import Descriptors, create, punch
 from workbench.polling import BriskPoll
+from workbench.server.mover import Mover
 from workbench.server.nursery import Nursery
 from workbench.wire.codec import decode_from_client
 from workbench.wire.streams import Inbox, Outbox, Parcel
@@ -49,9 +51,13 @@ class Server:
         The core.
     nursery : Nursery
         Makes the workers.
+    spill_dir : str
+        Where objects go that move to disk.
     """
 
-    def __init__(self, listener: socket.socket, session: Session, nursery: Nursery) -> None:
+    def __init__(
+        self, listener: socket.socket, session: Session, nursery: Nursery, spill_dir: str = ""
+    ) -> None:
         self._listener = listener
         self._session = session
         self._nursery = nursery
@@ -65,12 +71,15 @@ class Server:
         self._dirty: set[Peer] = set()
         self._batch: list[tuple[int, ev.Event]] = []
         self._gauge = MemoryGauge()
+        self._spill_dir = spill_dir
+        self._mover = Mover()
         self._over = False
 
     def run(self) -> None:
         """Serve until the end."""
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
+        self._epoll.register(self._mover, select.EPOLLIN)
         self._watch_nursery()
         self._batch.append((0, ev.Tick()))
         self._turn()
@@ -128,11 +137,14 @@ class Server:
                 for offset, length in extents:
                     punch(self._segments[segment].writable, offset, length)
             case do.Discard(segment):
-                descriptors = self._segments.pop(segment)
-                if segment in self._shared:  # who has it mapped would keep its memory
-                    self._shared.discard(segment)
-                    punch(descriptors.writable, 0, descriptors.size)
-                descriptors.close()
+                descriptors = self._segments.pop(segment, None)
+                if descriptors is not None:  # else its making failed
+                    if segment in self._shared:  # who has it mapped would keep its memory
+                        self._shared.discard(segment)
+                        punch(descriptors.writable, 0, descriptors.size)
+                    descriptors.close()
+            case do.Copy():
+                self._copy(instruction)
             case do.Measure():
                 pids = self._nursery.pids.items()
                 sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
@@ -140,11 +152,26 @@ class Server:
             case do.Exit():
                 self._over = True
 
+    def _copy(self, copy: do.Copy) -> None:
+        """Hand it to the mover, with a new segment if there is none."""
+        source, target = copy.source[0], copy.target[0]
+        try:
+            if target not in self._segments:
+                self._segments[target] = (
+                    spill.create(self._spill_dir, copy.size) if copy.disk else create(copy.size)
+                )
+            self._mover.copy(copy, self._segments[source].readonly, self._segments[target].writable)
+        except OSError as error:  # no such directory, no leave to write, no descriptors left
+            why = f"{error.strerror or error} ({self._spill_dir})"
+            self._batch.append((0, ev.Copied(copy.object, error=why)))
+
     # -- sockets --------------------------------------------------------------------------------
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():
             self._accept()
+        elif fd == self._mover.fileno():
+            self._batch.extend((0, event) for event in self._mover.read())
         elif fd == self._nursery.sock.fileno():
             self._batch.extend((0, event) for event in self._nursery.read())
         else:
@@ -237,4 +264,5 @@ class Server:
             peer.sock.close()
         for descriptors in self._segments.values():
             descriptors.close()
+        self._mover.close()
         self._epoll.close()

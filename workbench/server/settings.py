@@ -12,7 +12,8 @@ class Settings(msgspec.Struct, frozen=True):
     are removed at the end, in this order; ``path`` is the driver's ``sys.path``, so that workers
     import what the notebook can; ``threads`` is how many threads a worker's libraries may use;
     ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
-    many bytes of the machine's memory shall stay free. ``reload`` has workers look for edited
+    many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
+    to disk, '' if none do. ``reload`` has workers look for edited
     source files before each task.
     """
 
@@ -26,4 +27,5 @@ class Settings(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     pickle_debug: bool = False
     headroom: int = 0
+    spill_dir: str = ""
     reload: bool = False

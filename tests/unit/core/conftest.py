@@ -17,8 +17,8 @@ FUNCTION = ev.Value(b"a function")
 class Stage:
     """Events gather until `turn`, which delivers what comes of them and checks the books."""
 
-    def __init__(self, workers: int, capacity: int) -> None:
-        self.session = Session("test", workers, capacity)
+    def __init__(self, workers: int, capacity: int, spills: bool = False) -> None:
+        self.session = Session("test", workers, capacity, spills=spills)
         self.now = 0.0
         self.peers: dict[int, Peer] = {}
         self.unborn: list[int] = []
@@ -104,7 +104,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Callable[..., Stage]:
-    def make(workers: int = 1, capacity: int = 1 << 20) -> Stage:
-        return Stage(workers, capacity)
+    def make(workers: int = 1, capacity: int = 1 << 20, spills: bool = False) -> Stage:
+        return Stage(workers, capacity, spills)
 
     return make

@@ -14,7 +14,8 @@ from typing import Any
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
-from workbench.memory.arena import ALIGN, Arena
+from workbench.memory.arena import Arena
+from workbench.units import PAGE
 
 PAGES = 32
 """Address space of a peer's arena."""
@@ -36,7 +37,7 @@ class Peer:
         self.runs: deque[do.Run] = deque()  # the first one runs
         self.waits = 0
         self.segment = 0
-        self.arena = Arena(PAGES * ALIGN)
+        self.arena = Arena(PAGES * PAGE)
         self.granted = 0
         self.asked = 0  # Grow requests without an answer
         self._post = post
@@ -69,7 +70,7 @@ class Peer:
         if not self.segment:
             self.segment = self.id()
             self.post(ev.Opened(self.segment, self.arena.size))
-        length = pages * ALIGN
+        length = pages * PAGE
         found = self.arena.allocate(length, warm=True)
         if found is None and self.arena.footprint + length <= self.granted:
             found = self.arena.allocate(length, warm=False)
@@ -125,14 +126,15 @@ class Peer:
         self.post(ev.Drop((id,)))
 
     def view(self, id: int) -> None:
-        self.views.setdefault(id, []).append(self.readable[id])
-        self.post(ev.View(id))
+        value = self.views[id][-1] if id in self.views else self.readable[id]
+        self.views.setdefault(id, []).append(value)
+        self.post(ev.View(id, value.segment))
 
     def unview(self, id: int) -> None:
-        self.views[id].pop()
+        value = self.views[id].pop()
         if not self.views[id]:
             del self.views[id]
-        self.post(ev.Unview((id,)))
+        self.post(ev.Unview(((id, value.segment),)))
 
     # -- a worker's life --------------------------------------------------------------------------
 
@@ -179,11 +181,16 @@ class Peer:
                     if unused:
                         assert all(run.function != id for run in self.runs), "it needs that"
                         del self.functions[id]
-                    self.post(ev.Unview((id,)))
-            case do.Release(extents):
+                    self.post(ev.Unview(((id, 0),)))
+            case do.Moved(object, value):
+                if self.holds[object] and object in self.values:
+                    self.values[object] = value
+                self.post(ev.Noted(object))
+            case do.Release(extents, cold):
                 for offset, length in extents:
                     assert self.arena.live[offset] == length
-                    self.arena.free(offset)
+                    self.arena.free(offset, touched=not cold)
+                    self.granted -= length if cold else 0
             case do.Trim(nbytes):
                 freed = sum(extent.length for extent in self.arena.cool(nbytes))
                 self.granted -= freed

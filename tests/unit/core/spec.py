@@ -187,11 +187,11 @@ class Spec:
                 for id in objects:
                     if id in self.objects:
                         lessen(self.objects[id].holds, client)
-            case ev.View(object):
+            case ev.View(object, _):
                 if object in self.objects:
                     self.objects[object].views[client] += 1
-            case ev.Unview(objects):
-                for id in objects:
+            case ev.Unview(views):
+                for id, _ in views:
                     if id in self.objects:
                         lessen(self.objects[id].views, client)
             case ev.Free(objects):

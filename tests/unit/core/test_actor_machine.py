@@ -79,7 +79,7 @@ class ActorMachine(RuleBasedStateMachine):
                     self.finish(number, message.task, ev.refusal("cancelled", ""))
                 continue
             if isinstance(message, do.Forget):
-                peer.post(ev.Unview(message.objects))
+                peer.post(ev.Unview(tuple((id, 0) for id in message.objects)))
             if not isinstance(message, do.Run):
                 continue
             self.sent[number].append(message.task)
@@ -119,9 +119,7 @@ class ActorMachine(RuleBasedStateMachine):
         driver = pick(self.drivers, n)
         actor = driver.put(ev.Value(b"described"))
         deps = (driver.submit(self.cls, (), ())[0],) if late else ()
-        birth = ev.Submit(
-            actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__"
-        )
+        birth = ev.Submit(actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__")
         driver.post(ev.Create(birth, restarts, concurrency))
         self.handles[actor] = {driver.number}
         self.concurrency[actor] = concurrency

@@ -16,7 +16,7 @@ from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
 from workbench.core.pressure import LATE
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, ID_BITS
-from workbench.memory.arena import ALIGN
+from workbench.units import PAGE
 
 T = TypeVar("T")
 
@@ -272,8 +272,8 @@ def test_a_task_is_run_again_as_often_as_it_may(stage: Make) -> None:
 def test_a_function_is_sent_once_and_its_bytes_wait_until_the_worker_lets_go(stage: Make) -> None:
     s = stage()
     driver, worker = s.driver(), s.worker()
-    driver.granted = 4 * ALIGN
-    driver.post(ev.Grow(1, 4 * ALIGN))
+    driver.granted = 4 * PAGE
+    driver.post(ev.Grow(1, 4 * PAGE))
     value = driver.value(1)
     assert value is not None
     s.all_read()
@@ -324,7 +324,7 @@ def test_an_object_nobody_made_yet_can_be_dropped_by_who_claims_to_see_it(stage:
     s = stage()
     driver, worker = s.driver(), s.worker()
     task = driver.submit(s.function(driver), (), ())[0]
-    driver.post(ev.View(task))
+    driver.post(ev.View(task, 0))
     driver.drop(task)
     s.all_read()
     worker.finish((NONE,), 1.0)
@@ -370,95 +370,96 @@ def grants(peer: Peer) -> list[tuple[int, int]]:
 
 
 def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
-    s = stage(capacity=10 * ALIGN)
+    s = stage(capacity=10 * PAGE)
     keeper, large, small = s.driver(), s.driver(), s.driver()
     for peer in (keeper, large, small):
-        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
-    keeper.post(ev.Grow(1, 6 * ALIGN))
+        peer.post(ev.Opened(peer.id(), 20 * PAGE))
+    keeper.post(ev.Grow(1, 6 * PAGE))
     s.all_read()
-    large.post(ev.Grow(1, 8 * ALIGN))
-    small.post(ev.Grow(1, 2 * ALIGN))
+    large.post(ev.Grow(1, 8 * PAGE))
+    small.post(ev.Grow(1, 2 * PAGE))
     s.turn()
-    assert list(keeper.inbox) == [do.Trim(4 * ALIGN)]
+    assert list(keeper.inbox) == [do.Trim(4 * PAGE)]
     assert not large.inbox
     assert not small.inbox, "there was room, but somebody else's turn"
     s.post(0, ev.Tick())
     assert not s.turn(1), "an answer is due"
-    keeper.post(ev.Trimmed(4 * ALIGN, answer=True))
+    keeper.post(ev.Trimmed(4 * PAGE, answer=True))
     s.turn()
-    assert grants(large) == [(1, 8 * ALIGN)]
-    assert list(keeper.inbox)[1:] == [do.Trim(2 * ALIGN)]
-    keeper.post(ev.Trimmed(2 * ALIGN, answer=True))
+    assert grants(large) == [(1, 8 * PAGE)]
+    assert list(keeper.inbox)[1:] == [do.Trim(2 * PAGE)]
+    keeper.post(ev.Trimmed(2 * PAGE, answer=True))
     s.turn()
-    assert grants(small) == [(1, 2 * ALIGN)]
+    assert grants(small) == [(1, 2 * PAGE)]
 
 
 def test_who_gave_all_that_was_asked_is_asked_again(stage: Make) -> None:
     """Small objects come unasked, so what would have been enough may not be any more."""
-    s = stage(capacity=10 * ALIGN)
+    s = stage(capacity=10 * PAGE)
     keeper, asker = s.driver(), s.driver()
     for peer in (keeper, asker):
-        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
-    keeper.post(ev.Grow(1, 10 * ALIGN))
+        peer.post(ev.Opened(peer.id(), 20 * PAGE))
+    keeper.post(ev.Grow(1, 10 * PAGE))
     s.all_read()
-    asker.post(ev.Grow(1, 2 * ALIGN))
+    asker.post(ev.Grow(1, 2 * PAGE))
     s.turn()
     keeper.put(ev.Value(b"P" * 100))
-    keeper.post(ev.Trimmed(2 * ALIGN, answer=True))
+    keeper.post(ev.Trimmed(2 * PAGE, answer=True))
     s.turn()
-    assert list(keeper.inbox) == [do.Trim(2 * ALIGN), do.Trim(100)]
-    keeper.post(ev.Trimmed(ALIGN, answer=True))
+    assert list(keeper.inbox) == [do.Trim(2 * PAGE), do.Trim(100)]
+    keeper.post(ev.Trimmed(PAGE, answer=True))
     s.turn()
-    assert grants(asker) == [(1, 2 * ALIGN)]
+    assert grants(asker) == [(1, 2 * PAGE)]
 
 
 @pytest.mark.parametrize("leaves", ["keeper", "asker"])
 def test_who_leaves_while_memory_is_on_its_way_holds_nobody_up(stage: Make, leaves: str) -> None:
-    s = stage(capacity=10 * ALIGN)
+    s = stage(capacity=10 * PAGE)
     keeper, asker, third = s.driver(), s.driver(), s.driver()
     for peer in (keeper, asker, third):
-        peer.post(ev.Opened(peer.id(), 20 * ALIGN))
-    keeper.post(ev.Grow(1, 6 * ALIGN))
-    asker.post(ev.Grow(1, 8 * ALIGN))
-    third.post(ev.Grow(1, 2 * ALIGN))
+        peer.post(ev.Opened(peer.id(), 20 * PAGE))
+    keeper.post(ev.Grow(1, 6 * PAGE))
+    asker.post(ev.Grow(1, 8 * PAGE))
+    third.post(ev.Grow(1, 2 * PAGE))
     s.turn()
-    assert keeper.inbox[-1] == do.Trim(4 * ALIGN)
+    assert keeper.inbox[-1] == do.Trim(4 * PAGE)
     s.leave({"keeper": keeper, "asker": asker}[leaves])
     if leaves == "asker":
         keeper.post(ev.Trimmed(0, answer=True))
         s.turn()
-    assert grants(third) == [(1, 2 * ALIGN)]
+    assert grants(third) == [(1, 2 * PAGE)]
 
 
 def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
-    s = stage(capacity=10 * ALIGN)
+    s = stage(capacity=10 * PAGE)
     driver, other = s.driver(), s.driver()
-    driver.post(ev.Opened(segment := driver.id(), 20 * ALIGN))
-    driver.post(ev.Grow(1, 9 * ALIGN))
+    driver.post(ev.Opened(segment := driver.id(), 20 * PAGE))
+    driver.post(ev.Grow(1, 9 * PAGE))
     s.turn()
     offset = 0
     for pages, kind, name in [(1, "small", ""), (6, "large", ""), (2, "medium", "m")]:
-        value = ev.Value(b"E", segment, offset, pages * ALIGN)
+        value = ev.Value(b"E", segment, offset, pages * PAGE)
         driver.post(ev.Sealed(driver.id(), value, ev.About(kind, 0, 0, 0, 0.0, 0.0), name))
-        offset += pages * ALIGN
-    other.post(ev.Opened(other.id(), 20 * ALIGN))
-    other.post(ev.Grow(7, 2 * ALIGN))
+        offset += pages * PAGE
+    other.post(ev.Opened(other.id(), 20 * PAGE))
+    other.post(ev.Grow(7, 2 * PAGE))
     s.turn()
     answer = other.inbox[-1]
     assert isinstance(answer, do.Granted)
     assert (answer.request, answer.granted) == (7, 0)
-    head, *rows = answer.text.splitlines()
+    head, *rows, last = answer.text.splitlines()
     assert "36.9 kB of 41 kB" in head
     assert [row.split()[2] for row in rows] == ["large", "medium", "small"]
+    assert "moves nothing to disk" in last
     assert "named 'm', refs in 1 process(es)" in rows[1]
 
 
 def test_inline_objects_count_too(stage: Make) -> None:
-    s = stage(capacity=2 * ALIGN)
+    s = stage(capacity=2 * PAGE)
     driver = s.driver()
-    driver.post(ev.Opened(driver.id(), 4 * ALIGN))
-    driver.put(ev.Value(bytes(2 * ALIGN)))
-    driver.post(ev.Grow(1, ALIGN))
+    driver.post(ev.Opened(driver.id(), 4 * PAGE))
+    driver.put(ev.Value(bytes(2 * PAGE)))
+    driver.post(ev.Grow(1, PAGE))
     s.turn()
     assert grants(driver) == [(1, 0)]
 
@@ -474,21 +475,21 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
 
 
 def test_the_last_extent_of_one_who_left_takes_the_segment_along(stage: Make) -> None:
-    s = stage(capacity=10 * ALIGN)
+    s = stage(capacity=10 * PAGE)
     maker, reader = s.driver(), s.driver()
-    maker.post(ev.Opened(segment := maker.id(), 4 * ALIGN))
-    maker.post(ev.Grow(1, 4 * ALIGN))
+    maker.post(ev.Opened(segment := maker.id(), 4 * PAGE))
+    maker.post(ev.Grow(1, 4 * PAGE))
     s.turn()
-    first, last = (maker.put(ev.Value(b"E", segment, n * ALIGN, ALIGN)) for n in (1, 3))
+    first, last = (maker.put(ev.Value(b"E", segment, n * PAGE, PAGE)) for n in (1, 3))
     reader.adopt((first, last))
     reader.post(ev.Want((first, last)))
     s.turn()
-    assert do.Shared(segment, 4 * ALIGN) in reader.inbox
-    assert s.leave(maker) == [do.Punch(segment, ((0, ALIGN), (2 * ALIGN, ALIGN)))]
+    assert do.Shared(segment, 4 * PAGE) in reader.inbox
+    assert s.leave(maker) == [do.Punch(segment, ((0, PAGE), (2 * PAGE, PAGE)))]
     reader.drop(first)
-    assert s.turn() == [do.Punch(segment, ((ALIGN, ALIGN),))]
+    assert s.turn() == [do.Punch(segment, ((PAGE, PAGE),))]
     reader.drop(last)
-    assert s.turn() == [do.Discard(segment)]
+    assert s.turn() == [do.Discard(segment), do.Send(reader.number, do.Unshare(segment))]
 
 
 # -- a session's life -----------------------------------------------------------------------------
@@ -563,7 +564,7 @@ SEGMENT = MINE + 1
 """An arena of four pages, of which the first holds `MINE` + 2; one more page is granted."""
 
 
-def placed(offset: int, length: int = ALIGN, segment: int = SEGMENT) -> ev.Value:
+def placed(offset: int, length: int = PAGE, segment: int = SEGMENT) -> ev.Value:
     return ev.Value(b"E", segment, offset, length)
 
 
@@ -579,12 +580,12 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
         pytest.param(sealed(THEIRS + 9, NONE), id="another's id"),
         pytest.param(sealed(MINE + 2, NONE), id="an object sealed twice"),
         pytest.param(sealed(MINE + 9, placed(0)), id="an extent that is taken"),
-        pytest.param(sealed(MINE + 9, placed(ALIGN, ALIGN + 1)), id="more than was granted"),
-        pytest.param(sealed(MINE + 9, placed(4 * ALIGN - 1, 2)), id="past the end"),
-        pytest.param(sealed(MINE + 9, placed(ALIGN, 0)), id="an empty extent"),
+        pytest.param(sealed(MINE + 9, placed(PAGE, PAGE + 1)), id="more than was granted"),
+        pytest.param(sealed(MINE + 9, placed(4 * PAGE - 1, 2)), id="past the end"),
+        pytest.param(sealed(MINE + 9, placed(PAGE, 0)), id="an empty extent"),
         pytest.param(sealed(MINE + 9, placed(0, 1, THEIRS + 1)), id="another's arena"),
         pytest.param(sealed(MINE + 9, placed(0, 1, MINE + 5)), id="no arena"),
-        pytest.param(ev.Opened(THEIRS + 9, ALIGN), id="another's segment"),
+        pytest.param(ev.Opened(THEIRS + 9, PAGE), id="another's segment"),
         pytest.param(ev.Submit(THEIRS + 9, MINE + 2, b""), id="another's task"),
         pytest.param(ev.Submit(THEIRS - 1, MINE + 2, b"", returns=2), id="another's result"),
         pytest.param(ev.Submit(MINE + 2, MINE + 2, b""), id="a result that exists"),
@@ -593,14 +594,14 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
     ],
 )
 def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Event) -> None:
-    s = stage(capacity=4 * ALIGN)
+    s = stage(capacity=4 * PAGE)
     rogue, honest = s.driver(), s.driver()
     assert (rogue.number, honest.number) == (MINE >> ID_BITS, THEIRS >> ID_BITS)
-    honest.post(ev.Opened(honest.id(), 4 * ALIGN))
-    honest.post(ev.Grow(1, ALIGN))
+    honest.post(ev.Opened(honest.id(), 4 * PAGE))
+    honest.post(ev.Grow(1, PAGE))
     honest.put(NONE)
-    rogue.post(ev.Opened(SEGMENT, 4 * ALIGN))
-    rogue.post(ev.Grow(1, 2 * ALIGN))
+    rogue.post(ev.Opened(SEGMENT, 4 * PAGE))
+    rogue.post(ev.Grow(1, 2 * PAGE))
     s.turn()
     rogue.post(sealed(MINE + 2, placed(0)))
     s.turn()
@@ -618,7 +619,7 @@ def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Ev
         pytest.param((placed(0), placed(0, segment=MINE + 1)), id="another's arena"),
         pytest.param((placed(0), placed(0)), id="one extent twice"),
         pytest.param(
-            (ev.Value(b"E", SEGMENT, 0, ALIGN, failed=True), NONE), id="a failure's extent"
+            (ev.Value(b"E", SEGMENT, 0, PAGE, failed=True), NONE), id="a failure's extent"
         ),
     ],
 )
@@ -627,8 +628,8 @@ def test_a_worker_that_breaks_the_rules_does_not_take_the_task_along(
 ) -> None:
     s = stage()
     worker, driver = s.worker(), s.driver()
-    worker.post(ev.Opened(SEGMENT, 4 * ALIGN))
-    worker.post(ev.Grow(1, 4 * ALIGN))
+    worker.post(ev.Opened(SEGMENT, 4 * PAGE))
+    worker.post(ev.Grow(1, 4 * PAGE))
     task = driver.submit(s.function(driver), (), (), returns=2, retries=1)[0]
     s.turn()
     worker.post(ev.Done(task, values, 0.0))

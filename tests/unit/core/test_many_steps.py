@@ -10,13 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_mach
 
 from tests.unit.core.test_actor_machine import ActorMachine
 from tests.unit.core.test_session_machine import SessionMachine
+from tests.unit.core.test_spill_machine import SpillMachine
 from tests.unit.core.test_task_machine import TaskMachine
 
 STEPS = 100_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [ActorMachine, SessionMachine, TaskMachine])
+@pytest.mark.parametrize("machine", [ActorMachine, SessionMachine, SpillMachine, TaskMachine])
 def test_a_hundred_thousand_steps(machine: type[RuleBasedStateMachine]) -> None:
     steps = count()
     taken = 0

@@ -18,7 +18,7 @@ from workbench.core import instructions as do
 from workbench.core.pool import KILLS, SPARE_SECONDS, STILLBORN
 from workbench.core.report import take_snapshot
 from workbench.core.session import ID_BITS, Session
-from workbench.memory.arena import ALIGN
+from workbench.units import PAGE
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ FEW = st.lists(PICK, max_size=2)
 PACE = st.sampled_from(["all read", "turn", "gather"])
 """Hand the batch over, and have everybody take in what comes; or not that; or neither."""
 
-CAPACITY = 24 * ALIGN
+CAPACITY = 24 * PAGE
 
 ENOUGH = 1000
 """Nobody exchanges so many messages about so little, unless in a circle."""
@@ -39,7 +39,7 @@ def pick(choices: Iterable[T], n: int) -> T:
 
 
 def pages(offset: int, length: int) -> range:
-    return range(offset // ALIGN, (offset + length) // ALIGN)
+    return range(offset // PAGE, (offset + length) // PAGE)
 
 
 class SessionMachine(RuleBasedStateMachine):
@@ -147,12 +147,15 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Shared(segment, size):
                 assert segment in self.segments
                 assert segment not in self.knows[to], "shown twice"
-                assert size == PAGES * ALIGN
+                assert size == PAGES * PAGE
                 self.knows[to].add(segment)
             case do.Run(values=values):
                 for value in values:
                     self.check_shown(to, value)
                 self.spec.ran(to, message)
+            case do.Unshare(segment):
+                self.knows[to].remove(segment)
+                assert segment not in self.segments, "unmapped too soon"
             case do.Recall(count):
                 hand = self.spec.hand_of(to)
                 assert 0 < count < len(hand.sent)
@@ -204,8 +207,8 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Discard(segment):
                 assert segment not in self.spec.owners
                 self.segments.remove(segment)
-                self.spec.returned(segment, 0, PAGES * ALIGN)
-                self.check_unread(segment, 0, PAGES * ALIGN)
+                self.spec.returned(segment, 0, PAGES * PAGE)
+                self.check_unread(segment, 0, PAGES * PAGE)
             case _:
                 raise AssertionError(instruction)
 

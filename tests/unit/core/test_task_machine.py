@@ -136,7 +136,7 @@ class TaskMachine(RuleBasedStateMachine):
                 case ev.Took(task, taken):
                     hand.taken[task] = taken
                 case do.Forget(objects):
-                    peer.post(ev.Unview(objects))
+                    peer.post(ev.Unview(tuple((id, 0) for id in objects)))
 
     def begins(self, hand: Hand, run: do.Run) -> None:
         task = run.task

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from workbench.memory.arena import ALIGN, Arena, Extent, round_up
+from workbench.memory.arena import Arena, Extent
+from workbench.units import PAGE, round_up
 
 PAGES = 64
 
@@ -16,12 +17,12 @@ class Allocations(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.arena = Arena(PAGES * ALIGN)
+        self.arena = Arena(PAGES * PAGE)
         self.pages = ["cold"] * PAGES
         self.live: dict[int, int] = {}
 
     def _paint(self, offset: int, length: int, what: str) -> None:
-        first, count = offset // ALIGN, length // ALIGN
+        first, count = offset // PAGE, length // PAGE
         self.pages[first : first + count] = [what] * count
 
     def _longest(self, what: str) -> int:
@@ -29,9 +30,9 @@ class Allocations(RuleBasedStateMachine):
         for page in self.pages:
             run = run + 1 if page == what else 0
             best = max(best, run)
-        return best * ALIGN
+        return best * PAGE
 
-    @rule(nbytes=st.integers(0, 20 * ALIGN), warm=st.booleans())
+    @rule(nbytes=st.integers(0, 20 * PAGE), warm=st.booleans())
     def allocate(self, nbytes: int, warm: bool) -> None:
         temperature = "warm" if warm else "cold"
         room = self._longest(temperature)
@@ -41,8 +42,8 @@ class Allocations(RuleBasedStateMachine):
             return
         assert extent.warm is warm
         assert extent.length == round_up(nbytes) >= max(nbytes, 1)
-        first = extent.offset // ALIGN
-        taken = self.pages[first : first + extent.length // ALIGN]
+        first = extent.offset // PAGE
+        taken = self.pages[first : first + extent.length // PAGE]
         assert set(taken) == {temperature}, "gave away what was not free, or not that warm"
         self._paint(extent.offset, extent.length, "live")
         self.live[extent.offset] = extent.length
@@ -54,18 +55,18 @@ class Allocations(RuleBasedStateMachine):
         self.arena.free(offset, touched)
         self._paint(offset, self.live.pop(offset), "warm" if touched else "cold")
 
-    @rule(nbytes=st.integers(0, 20 * ALIGN))
+    @rule(nbytes=st.integers(0, 20 * PAGE))
     def cool(self, nbytes: int) -> None:
-        warm = self.pages.count("warm") * ALIGN
+        warm = self.pages.count("warm") * PAGE
         cooled = self.arena.cool(nbytes)
         total = sum(extent.length for extent in cooled)
         assert total == min(warm, round_up(nbytes) if nbytes else 0)
         for extent in cooled:
-            first = extent.offset // ALIGN
-            assert set(self.pages[first : first + extent.length // ALIGN]) == {"warm"}
+            first = extent.offset // PAGE
+            assert set(self.pages[first : first + extent.length // PAGE]) == {"warm"}
             self._paint(extent.offset, extent.length, "cold")
 
-    @rule(offset=st.integers(0, PAGES * ALIGN))
+    @rule(offset=st.integers(0, PAGES * PAGE))
     def free_what_is_not_there(self, offset: int) -> None:
         if offset not in self.live:
             with pytest.raises(KeyError):
@@ -75,29 +76,29 @@ class Allocations(RuleBasedStateMachine):
     def the_books_are_right(self) -> None:
         self.arena.check()
         assert self.arena.live == self.live
-        assert self.arena.warm_free == self.pages.count("warm") * ALIGN
-        assert self.arena.footprint == (PAGES - self.pages.count("cold")) * ALIGN
+        assert self.arena.warm_free == self.pages.count("warm") * PAGE
+        assert self.arena.footprint == (PAGES - self.pages.count("cold")) * PAGE
 
     def teardown(self) -> None:
         if hasattr(self, "arena"):
             for offset in list(self.live):
                 self.arena.free(offset)
             self.arena.check()
-            whole = self.arena.cool(PAGES * ALIGN)
+            whole = self.arena.cool(PAGES * PAGE)
             assert self.arena.footprint == 0, whole
-            assert self.arena.allocate(PAGES * ALIGN, warm=False) == Extent(0, PAGES * ALIGN, False)
+            assert self.arena.allocate(PAGES * PAGE, warm=False) == Extent(0, PAGES * PAGE, False)
 
 
 TestAllocations = Allocations.TestCase
 
 
 def test_the_smallest_that_fits_is_taken() -> None:
-    arena = Arena(20 * ALIGN)
+    arena = Arena(20 * PAGE)
     offsets = []
     for pages in (1, 4, 1, 2, 1):
-        extent = arena.allocate(pages * ALIGN, warm=False)
+        extent = arena.allocate(pages * PAGE, warm=False)
         assert extent is not None
         offsets.append(extent.offset)
     arena.free(offsets[1])
     arena.free(offsets[3])
-    assert arena.allocate(2 * ALIGN, warm=True) == Extent(offsets[3], 2 * ALIGN, True)
+    assert arena.allocate(2 * PAGE, warm=True) == Extent(offsets[3], 2 * PAGE, True)

@@ -16,8 +16,9 @@ from hypothesis.extra import numpy as hnp
 
 from workbench.client.shield import shield
 from workbench.memory import segment as seg
-from workbench.memory.arena import ALIGN, Extent
+from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, fill, write_cold
+from workbench.units import PAGE
 
 Array = npt.NDArray[np.generic]
 
@@ -98,7 +99,7 @@ class Region:
     """A segment of 64 pages with its writable mapping."""
 
     def __init__(self) -> None:
-        self.size = 64 * ALIGN
+        self.size = 64 * PAGE
         self.fds = seg.create(self.size)
         self.mapped = np.frombuffer(seg.map_writable(self.fds.writable, self.size), np.uint8)
 
@@ -126,7 +127,7 @@ def test_fill_puts_each_part_where_it_belongs(
     for array in arrays:
         parts.append((offset, array.T if transpose else array))
         offset += -(-array.nbytes // 64) * 64
-    extent = Extent(2 * ALIGN, 8 * ALIGN, warm)
+    extent = Extent(2 * PAGE, 8 * PAGE, warm)
     try:
         fill(region.mapped, region.fds.writable, extent, parts, copier)
         written = region.mapped[extent.offset : extent.offset + extent.length]
@@ -141,14 +142,14 @@ def test_fill_puts_each_part_where_it_belongs(
 
 
 def test_cold_writes_go_on_where_the_kernel_stopped() -> None:
-    size = WRITE_CHUNK + 3 * ALIGN + 5
+    size = WRITE_CHUNK + 3 * PAGE + 5
     fds = seg.create(2 * size)
     try:
         data = np.arange(size, dtype=np.uint8)
-        write_cold(fds.writable, data, ALIGN)
+        write_cold(fds.writable, data, PAGE)
         mapped = np.frombuffer(seg.map_readonly(fds.readonly, 2 * size), np.uint8)
-        assert (mapped[ALIGN : ALIGN + size] == data).all()
-        assert not mapped[ALIGN + size :].any()
+        assert (mapped[PAGE : PAGE + size] == data).all()
+        assert not mapped[PAGE + size :].any()
     finally:
         fds.close()
 

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,10 +134,12 @@ def test_a_mapping_goes_with_its_last_view(reader: Reader) -> None:
     assert mappings() == before - 1
 
 
-def test_a_descriptor_that_cannot_be_mapped_is_closed(reader: Reader) -> None:
+def test_a_descriptor_that_cannot_be_mapped_is_closed(reader: Reader, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * SIZE)
     before = os.listdir("/proc/self/fd")
-    with pytest.raises(OSError, match=r"denied|No such device"):
-        reader.views.map(8, os.open(os.devnull, os.O_WRONLY), SIZE)
+    with pytest.raises(OSError, match="denied"):
+        reader.views.map(8, os.open(file, os.O_WRONLY), SIZE)
     assert os.listdir("/proc/self/fd") == before
 
 

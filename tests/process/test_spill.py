@@ -1,0 +1,328 @@
+"""Objects on disk: more than memory holds, and every way in which a disk can fail."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from tests.process.scripts import Script
+from workbench.engines.base import Engine
+from workbench.errors import ObjectLostError, SessionError, SpillError, StoreFullError
+
+MB = 1_000_000
+Bytes = npt.NDArray[np.uint8]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Where objects go. Nobody ever sees a file there."""
+    path = tmp_path / "spill"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def session(disk: Path) -> Iterator[Engine]:
+    """Two workers, 64 MB of memory, and a disk."""
+    yield wb.init(workers=2, memory="64MB", spill_dir=disk)
+    wb.shutdown()
+
+
+def array(megabytes: float, seed: int) -> Bytes:
+    return np.random.default_rng(seed).integers(0, 256, int(megabytes * MB), np.uint8)
+
+
+def digest(data: Bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def where(ref: wb.ObjectRef) -> str:
+    return next(record.where for record in wb.snapshot().objects if record.id == ref.id)
+
+
+def spill_files(process: psutil.Process, disk: Path) -> list[str]:
+    """Descriptors of the process on files in that directory, as paths that can be opened."""
+    paths = [f"/proc/{process.pid}/fd/{name}" for name in os.listdir(f"/proc/{process.pid}/fd")]
+    return [path for path in paths if os.readlink(path).startswith(f"{disk}/")]
+
+
+def mapped_from(disk: Path) -> bool:
+    return str(disk) in Path("/proc/self/maps").read_text()
+
+
+def test_three_times_what_memory_holds(session: Engine, disk: Path) -> None:
+    """Put, read and passed to tasks and actors; every byte is right, and memory stays bounded."""
+    sums = {wb.put(data): digest(data) for data in (array(8, seed) for seed in range(24))}
+    for _ in range(2):
+        for ref, known in sums.items():
+            assert digest(wb.get(ref)) == known
+    task = wb.remote(digest)
+    assert wb.get([task.remote(ref) for ref in sums]) == list(sums.values())
+    assert session.snapshot().granted <= 64 * MB
+    assert session.snapshot().spilled >= (192 - 64) * MB
+    assert os.listdir(disk) == [], "files without a name"
+
+
+def test_results_and_puts_of_workers_spill_too(session: Engine) -> None:
+    @wb.remote
+    def made(seed: int) -> Any:
+        inner = wb.put(array(6, seed + 100))
+        return array(6, seed), inner
+
+    refs = [made.remote(seed) for seed in range(12)]
+    for seed, ref in enumerate(refs):
+        outer, inner = wb.get(ref)
+        assert digest(outer) == digest(array(6, seed))
+        assert digest(wb.get(inner)) == digest(array(6, seed + 100))
+        del outer, inner
+    assert session.snapshot().spilled
+
+
+def test_reading_from_disk_makes_no_copy(session: Engine, disk: Path) -> None:
+    filler = [wb.put(array(10, seed)) for seed in range(5)]
+    shown = [wb.get(ref) for ref in filler]  # so that nothing comes back to memory
+    ref = wb.put(array(8, 99))
+    wb.spill(ref)
+    assert where(ref) == "disk"
+    first, second = wb.get(ref), wb.get(ref)
+    assert np.shares_memory(first, second)
+    assert mapped_from(disk)
+    assert digest(first) == digest(array(8, 99))
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+    assert where(ref) == "disk"
+    del first, second, shown, filler
+
+
+def test_it_comes_back_when_it_is_used_and_there_is_room(session: Engine, disk: Path) -> None:
+    ref = wb.put(array(8, 1))
+    wb.spill(ref)
+    wb.spill(ref)  # it is there already
+    first = wb.get(ref)
+    assert eventually(lambda: where(ref) == "memory")
+    assert digest(first) == digest(array(8, 1)), "the view stays where it was"
+    assert digest(wb.get(ref)) == digest(first)
+    del first
+    assert eventually(lambda: session.snapshot().spilled == 0)
+    assert eventually(lambda: not mapped_from(disk)), "nothing lies in that file any more"
+
+
+def test_a_pin_brings_it_back_and_keeps_it(session: Engine) -> None:
+    ref, _ = session.put(array(20, 1), "x")
+    wb.spill("x")
+    others = [wb.put(array(20, seed)) for seed in (2, 3)]
+    wb.pin("x")
+    assert eventually(lambda: where(ref) == "memory")
+    with pytest.raises(SpillError, match=r"'x' can't be moved to disk: it is pinned.*unpin"):
+        wb.spill("x")
+    others += [wb.put(array(20, seed)) for seed in (4, 5)]
+    assert where(ref) == "memory"
+    wb.unpin("x")
+    wb.spill("x")
+    assert where(ref) == "disk"
+
+
+def test_what_is_shown_stays_and_the_error_says_so(session: Engine) -> None:
+    ref = wb.put(array(8, 1))
+    shown = wb.get(ref)
+    with pytest.raises(SpillError, match="arrays show it"):
+        wb.spill(ref)
+    with pytest.raises(SpillError, match=r"only .* B"):
+        wb.spill(wb.put(1))
+    del shown
+    wb.spill(ref)
+    wb.free(ref)
+    with pytest.raises(SpillError, match="freed"):
+        wb.spill(ref)
+
+
+def test_a_full_store_of_things_that_are_shown(session: Engine) -> None:
+    shown = [wb.get(wb.put(array(15, seed))) for seed in range(4)]
+    with pytest.raises(StoreFullError, match=r"What is left can't move to disk: arrays show it"):
+        wb.put(array(10, 9))
+    del shown[0]
+    assert wb.get(wb.put(array(10, 9)))[0] == array(10, 9)[0]
+
+
+def test_an_argument_that_moves_while_its_task_waits(session: Engine, gate: Gate) -> None:
+    """What a worker was told the place of stays there; what waits is found where it is."""
+
+    stop = gate.stop
+
+    @wb.remote(num_cpus=2)
+    def slow(data: Bytes) -> str:
+        stop()
+        return digest(data)
+
+    refs = [wb.put(array(8, seed)) for seed in range(3)]
+    results = [slow.remote(ref) for ref in refs]
+    visitor = gate.next()
+    for ref in refs[1:]:
+        wb.spill(ref)
+    with pytest.raises(SpillError, match=r"arrays show it|being read"):
+        wb.spill(refs[0])
+    visitor.let_on()
+    for _ in refs[1:]:
+        gate.next().let_on()
+    assert wb.get(results) == [digest(array(8, seed)) for seed in range(3)]
+
+
+# -- disks that fail ------------------------------------------------------------------------------
+
+
+def fill(count: int) -> list[wb.ObjectRef]:
+    return [wb.put(array(10, seed)) for seed in range(count)]
+
+
+def test_a_directory_that_is_gone(session: Engine, disk: Path) -> None:
+    refs = fill(5)
+    disk.rmdir()
+    with pytest.raises(SpillError, match=f"No such file or directory .*{disk}"):
+        wb.spill(refs[0])
+    with pytest.raises(StoreFullError, match="Nothing could be moved to disk: No such file"):
+        wb.put(array(20, 9))
+    assert "No such file" in session.snapshot().trouble
+    assert [digest(wb.get(ref)) for ref in refs] == [digest(array(10, s)) for s in range(5)]
+    disk.mkdir()
+    assert eventually(lambda: _has_room(20)), "tried again after a while"
+
+
+def _has_room(megabytes: int) -> bool:
+    try:
+        wb.put(array(megabytes, 9))
+    except StoreFullError:
+        return False
+    return True
+
+
+def test_what_is_on_disk_survives_its_directory(session: Engine, disk: Path) -> None:
+    refs = fill(12)
+    shutil.rmtree(disk)
+    assert [digest(wb.get(ref)) for ref in refs] == [digest(array(10, s)) for s in range(12)]
+
+
+@pytest.mark.parametrize("damage", ["altered", "truncated"])
+def test_damage_is_one_objects_misfortune(
+    session: Engine, disk: Path, processes: Processes, damage: str
+) -> None:
+    refs = [wb.put(array(8, seed)) for seed in range(3)]
+    for ref in refs:
+        wb.spill(ref)
+    (path,) = {os.readlink(p): p for p in spill_files(processes.server(), disk)}.values()
+    fd = os.open(f"/proc/{processes.server().pid}/fd/{path.rpartition('/')[2]}", os.O_RDWR)
+    if damage == "altered":
+        os.pwrite(fd, b"\0" * 100, 2 * 8 * MB + 3 * MB)
+    else:
+        os.ftruncate(fd, 2 * 8 * MB + 3 * MB)  # a worker maps the file only after this
+    os.close(fd)
+    shown = [wb.get(ref) for ref in refs[:2]]
+    assert [digest(data) for data in shown] == [digest(array(8, seed)) for seed in range(2)]
+    why = "checksum" if damage == "altered" else "shorter"
+    with pytest.raises(ObjectLostError, match=rf"8 MB were moved to disk.*{why}.*Put it again"):
+        wb.get(refs[2])
+    with pytest.raises(ObjectLostError, match=why):
+        wb.get(wb.remote(digest).remote(refs[2]))
+    again = wb.put(array(8, 2))
+    assert digest(wb.get(again)) == digest(array(8, 2))
+    wb.free(refs[2])
+    del shown
+
+
+def test_a_full_disk(script: Callable[..., Script], tmp_path: Path) -> None:
+    """Two objects fit; the third stays where it is, the errors say why, and nothing is lost."""
+    full = script(
+        """
+        import numpy as np
+        from tests.process import mounts
+
+        mounts.private()
+        mounts.tmpfs(sys.argv[1], "24m")
+        wb.init(workers=1, memory="64MB", spill_dir=sys.argv[1])
+        refs = [wb.put(np.full(10_000_000, i, np.uint8)) for i in range(5)]
+        wb.spill(refs[0])
+        wb.spill(refs[1])
+        for act in (lambda: wb.spill(refs[2]), lambda: wb.put(np.ones(40_000_000, np.uint8))):
+            try:
+                act()
+            except Exception as error:
+                say(type(error).__name__, str(error).replace(chr(10), " "))
+        say([record.where for record in wb.snapshot().objects].count("disk"))
+        say(all((wb.get(ref) == i).all() for i, ref in enumerate(refs)))
+        wb.shutdown()
+        """,
+        str(tmp_path),
+    )
+    assert re.search(r"SpillError .*10 MB are to be written, and .* are free", full.line())
+    assert re.search(r"StoreFullError .*Nothing could be moved to disk: 10 MB are", full.line())
+    assert [full.line(), full.line()] == ["2", "True"]
+
+
+def test_a_directory_we_may_not_write_to_any_more(
+    script: Callable[..., Script], tmp_path: Path
+) -> None:
+    """Leave to write is taken away after the start, even from root."""
+    refused = script(
+        """
+        import subprocess
+        import numpy as np
+        from tests.process import mounts
+
+        disk = sys.argv[1]
+        mounts.private()
+        mounts.tmpfs(disk, "100m")
+        wb.init(workers=1, memory="64MB", spill_dir=disk)
+        refs = [wb.put(np.full(10_000_000, i, np.uint8)) for i in range(4)]
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        try:
+            wb.spill(refs[0])
+        except Exception as error:
+            say(type(error).__name__, error)
+        say(sum(int(wb.get(ref)[-1]) for ref in refs))
+        wb.shutdown()
+        """,
+        str(tmp_path),
+    )
+    line = refused.line()
+    assert "SpillError" in line
+    assert f"Read-only file system ({tmp_path})" in line
+    assert refused.line() == "6"
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_nothing_stays_on_disk(disk: Path, processes: Processes) -> None:
+    """While the session lives, the files are its server's alone; with it, they go."""
+    wb.init(workers=1, memory="64MB", spill_dir=disk)
+    refs = fill(10)
+    server = processes.server()
+    assert spill_files(server, disk)
+    del refs
+    assert eventually(lambda: not spill_files(server, disk)), "empty, and so discarded"
+    refs = fill(10)
+    assert spill_files(server, disk)
+    server.send_signal(signal.SIGKILL)
+    assert processes.gone()
+    with pytest.raises(SessionError):
+        wb.snapshot()
+    wb.shutdown()
+    wb.init(workers=1)  # the next start of any session sweeps what the killed one left
+    wb.shutdown()
+    assert os.listdir(disk) == []
+    del refs
+    assert not mapped_from(disk)

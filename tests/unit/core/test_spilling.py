@@ -1,0 +1,268 @@
+"""What moves to disk and back, when, and in which order: one story each, no disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.report import take_snapshot
+from workbench.core.spilling import PATIENCE, RESPITE
+from workbench.units import PAGE
+
+Make = Callable[..., Stage]
+
+CAPACITY = 20 * PAGE
+
+
+def begin(stage: Make) -> tuple[Stage, Peer]:
+    s = stage(capacity=CAPACITY, spills=True)
+    return s, s.driver()
+
+
+def put(s: Stage, peer: Peer, pages: int, name: str = "") -> int:
+    """An object of that size; the peer may have to grow first."""
+    value = peer.value(pages)
+    while value is None:
+        copies = s.turn()
+        finish(s, copies)
+        s.all_read()
+        value = peer.value(pages)
+    return peer.put(value, name)
+
+
+def copies(out: list[do.Anything]) -> list[do.Copy]:
+    return [i for i in out if isinstance(i, do.Copy)]
+
+
+def finish(s: Stage, out: list[do.Anything], error: str = "") -> list[do.Anything]:
+    """The disk does what came out of a turn."""
+    for copy in copies(out):
+        s.post(0, ev.Copied(copy.object, 0 if error else 7, error))
+    return s.turn()
+
+
+def where(s: Stage) -> dict[int, str]:
+    return {record.id: record.where for record in take_snapshot(s.session).objects}
+
+
+def ask(s: Stage, peer: Peer, id: int) -> list[do.Anything]:
+    peer.post(ev.Ask(99, "spill", id))
+    return s.turn()
+
+
+def answers(peer: Peer) -> list[str]:
+    return [message.text for message in peer.inbox if isinstance(message, do.Answer)]
+
+
+def test_above_the_high_mark_the_least_recently_used_go_until_the_low_one(stage: Make) -> None:
+    s, driver = begin(stage)
+    ids = [put(s, driver, 3) for _ in range(6)]
+    assert not copies(s.turn()), "18 of 20 pages are not above nine tenths"
+    driver.view(ids[0])  # used: now the others are older
+    driver.unview(ids[0])
+    s.turn()
+    put(s, driver, 1)
+    out = s.turn()
+    assert [copy.object for copy in copies(out)] == ids[1:2], "19 down to 16"
+    finish(s, out)
+    s.all_read()
+    assert where(s)[ids[1]] == "disk"
+    snapshot = take_snapshot(s.session)
+    assert (snapshot.live, snapshot.spilled) == (16 * PAGE, 3 * PAGE)
+    assert driver.values[ids[1]].digest == 7
+
+
+def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
+    s = stage(capacity=CAPACITY, spills=True)
+    driver, worker = s.driver(), s.worker()
+    shown, pinned, used, free = (put(s, driver, 4) for _ in range(4))
+    function = s.function(driver)
+    driver.view(shown)
+    driver.post(ev.Pin(pinned, "cell 3"))
+    driver.submit(function, (used,), ())
+    s.all_read()
+    assert worker.runs
+    put(s, driver, 3)
+    assert [copy.object for copy in copies(s.turn())] == [free]
+    for id, why in [(shown, "arrays show it"), (pinned, "unpin it"), (used, "being read")]:
+        ask(s, driver, id)
+        assert why in answers(driver)[-1]
+
+
+def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None:
+    s, driver = begin(stage)
+    other = s.driver()
+    ids = [put(s, driver, 6) for _ in range(3)]
+    s.turn()
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 6 * PAGE))
+    out = s.turn()
+    assert [copy.object for copy in copies(out)] == ids[:1]
+    finish(s, out)
+    assert not other.inbox, "the driver may still map the old place"
+    while driver.inbox:
+        driver.read()
+    out = s.turn()
+    assert do.Punch(driver.segment, ((0, 6 * PAGE),)) in out
+    assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),), cold=True)]
+    assert list(other.inbox) == [do.Granted(1, 6 * PAGE)]
+
+
+def test_a_view_of_the_old_place_keeps_it(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    out = ask(s, driver, id)
+    driver.view(id)  # while the copy is made
+    finish(s, out)
+    s.all_read()
+    assert where(s)[id] == "disk"
+    assert s.session.budget.live == 4 * PAGE, "still shown"
+    driver.unview(id)
+    s.all_read()
+    assert s.session.budget.live == 0
+    assert s.session.budget.of(driver.number).granted == 4 * PAGE, "nobody waits: kept warm"  # type: ignore[union-attr]
+
+
+def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    finish(s, ask(s, driver, id))
+    s.all_read()
+    driver.view(id)
+    (copy,) = copies(s.turn())
+    assert (copy.object, copy.disk, copy.length) == (id, False, 4 * PAGE)
+    finish(s, [copy])
+    s.all_read()
+    assert where(s)[id] == "memory"
+    assert s.session.budget.spilled == 4 * PAGE, "the view shows the file still"
+    driver.unview(id)
+    s.all_read()
+    assert (s.session.budget.spilled, s.session.budget.live) == (0, 4 * PAGE)
+
+
+def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    finish(s, ask(s, driver, id))
+    others = [put(s, driver, 5) for _ in range(3)]
+    s.all_read()
+    driver.view(id)
+    assert not copies(s.turn())
+    driver.unview(id)
+    driver.post(ev.Pin(id, "here"))
+    s.turn()
+    while driver.inbox:
+        driver.read()  # it keeps some pages warm that are needed now
+    (back,) = copies(s.turn())
+    assert (back.object, back.disk) == (id, False)
+    out = finish(s, [back])
+    assert [copy.object for copy in copies(out)] == others[:1], "19 of 20 pages are too many"
+    finish(s, out)
+    s.all_read()
+    assert [where(s)[other] for other in (id, *others)] == ["memory", "disk", "memory", "memory"]
+
+
+def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    finish(s, ask(s, driver, id))
+    s.all_read()
+    driver.view(id)
+    (copy,) = copies(s.turn())
+    s.post(0, ev.Copied(copy.object, digest=8))
+    s.all_read()
+    assert where(s)[id] == "disk"
+    assert s.session.budget.live == 0
+
+
+def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> None:
+    s, driver = begin(stage)
+    ids = [put(s, driver, 6) for _ in range(3)]
+    out = ask(s, driver, ids[0])
+    finish(s, out, error="No space left on device")
+    assert answers(driver) == ["No space left on device"]
+    other = s.driver()
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 6 * PAGE))
+    s.turn()
+    (refusal,) = other.inbox
+    assert isinstance(refusal, do.Granted)
+    assert refusal.granted == 0
+    assert "No space left on device" in refusal.text
+    assert where(s)[ids[0]] == "memory"
+    s.turn(RESPITE)
+    other.post(ev.Grow(2, 6 * PAGE))
+    assert copies(s.turn()), "tried again"
+
+
+def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -> None:
+    s, driver = begin(stage)
+    other = s.driver()
+    for _ in range(3):
+        put(s, driver, 6)
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 6 * PAGE))
+    finish(s, s.turn())  # the driver is told, and never says that it has heard
+    assert s.session.deadline() == PATIENCE
+    s.post(0, ev.Tick())
+    finish(s, s.turn(PATIENCE))
+    s.post(0, ev.Tick())
+    finish(s, s.turn(PATIENCE))
+    s.post(0, ev.Tick())
+    finish(s, s.turn(PATIENCE))
+    answer = other.inbox[-1]
+    assert isinstance(answer, do.Granted), "all three have moved, and nobody lets go"
+    assert not answer.granted
+
+
+def test_who_does_not_trim_is_given_up(stage: Make) -> None:
+    s = stage(capacity=CAPACITY)
+    keeper, other = s.driver(), s.driver()
+    keeper.post(ev.Opened(keeper.id(), CAPACITY))
+    keeper.post(ev.Grow(1, 16 * PAGE))
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 10 * PAGE))
+    s.turn()
+    assert list(keeper.inbox)[-1] == do.Trim(6 * PAGE)
+    assert not other.inbox
+    when = s.session.deadline()
+    assert when is not None
+    s.post(0, ev.Tick())
+    s.turn(when)
+    (answer,) = other.inbox
+    assert isinstance(answer, do.Granted)
+    assert not answer.granted
+
+
+def test_segments_of_the_servers_go_with_their_last_object(stage: Make) -> None:
+    s, driver = begin(stage)
+    first, second = put(s, driver, 4), put(s, driver, 4)
+    for id in (first, second):
+        finish(s, ask(s, driver, id))
+        s.all_read()
+    segment = driver.values[first].segment
+    assert segment == driver.values[second].segment, "one file for many"
+    place = driver.values[first].offset
+    driver.drop(first)
+    assert s.turn() == [do.Punch(segment, ((place, 4 * PAGE),))]
+    driver.drop(second)
+    out = s.turn()
+    assert out == [do.Discard(segment), do.Send(driver.number, do.Unshare(segment))]
+
+
+def test_wishes_that_make_no_sense_are_answered(stage: Make) -> None:
+    s, driver = begin(stage)
+    small = driver.put(ev.Value(b"small"))
+    (pending,) = driver.submit(s.function(driver), (), ())
+    s.turn()
+    for id, why in [(small, "only 5 B"), (pending, "a task will make it"), (12345, "freed")]:
+        ask(s, driver, id)
+        assert why in answers(driver)[-1]
+    s = stage(capacity=CAPACITY)
+    driver = s.driver()
+    id = put(s, driver, 1)
+    ask(s, driver, id)
+    assert "without a `spill_dir`" in answers(driver)[-1]

@@ -1,0 +1,328 @@
+"""Which objects lie on disk, and which move there or back, when. A desk of the session's.
+
+Moving is copying to a segment of the server's own, and then telling whoever may know the old
+place; what becomes of that is the catalog's business (`Ghost`). Pinned objects, those that
+somebody shows, and those that a worker has been sent for a task stay where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.budget import SERVER, Request
+from workbench.core.catalog import Entry, State
+from workbench.units import human_bytes, round_up
+
+if TYPE_CHECKING:
+    from workbench.core.session import Client, Session
+
+HIGH, LOW = 0.9, 0.8
+"""Shares of the capacity: more than the first in use, and objects move to disk until the second."""
+
+PATIENCE = 5.0
+"""Seconds after a move in which whoever knew the old place has to take note: one that was stopped
+mustn't keep all others waiting for memory."""
+
+RESPITE = 5.0
+"""Seconds before the disk is tried again after it failed."""
+
+
+@dataclass(slots=True)
+class Move:
+    """An object on its way. ``digest``: that of the copy, once it is made."""
+
+    source: ev.Value
+    target: tuple[int, int]
+    disk: bool
+    digest: int = 0
+    asked_by: list[tuple[int, int]] = field(default_factory=list)  # (client, request)
+
+    @property
+    def nbytes(self) -> int:
+        """What it frees where it was."""
+        return round_up(self.source.length)
+
+
+class Spilling:
+    """See the module.
+
+    Parameters
+    ----------
+    session : Session
+        Whose objects they are.
+    enabled : bool
+        Whether there is a disk to move to.
+    """
+
+    def __init__(self, session: Session, enabled: bool) -> None:
+        self._session = session
+        self.enabled = enabled
+        self.moves: dict[int, Move] = {}  # by object
+        self.trouble = ""  # why the disk failed last
+        self._broken_until = 0.0
+        self._resting: dict[int, None] = {}  # in memory and not shown; least recently used first
+        self._copied: set[int] = set()  # moves whose copy is made
+        self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
+        self._asked: set[int] = set()  # those of them for which memory was asked
+        self._grown = False  # objects came since the last look at the capacity
+
+    # -- what it hears ------------------------------------------------------------------------
+
+    def rested(self, entry: Entry) -> None:
+        """Nobody shows it now: the most recently used of those that may go."""
+        value = entry.value
+        if value is not None and value.segment and not value.digest:
+            self._resting.pop(entry.id, None)
+            self._resting[entry.id] = None
+            self._grown = True
+
+    def used(self, entry: Entry, force: bool = False) -> None:
+        """Somebody is about to read it: from disk it comes back if there is room.
+
+        ``force``: others shall make room for it.
+        """
+        value = entry.value
+        if value is None or not value.segment:
+            return
+        if value.digest:
+            self._wished[entry.id] = force or self._wished.get(entry.id, False)
+        elif entry.id in self._resting:
+            del self._resting[entry.id]
+            self._resting[entry.id] = None
+
+    def gone(self, id: int) -> None:
+        """Its bytes are nobody's any more."""
+        self._resting.pop(id, None)
+        self._wished.pop(id, None)
+
+    def spill(self, client: Client, event: ev.Ask) -> None:
+        """A person wants the object on disk."""
+        entry = self._session.catalog.get(event.object)
+        text = self._obstacle(entry)
+        move = self.moves.get(event.object)
+        if not text and entry is not None:
+            if move is None and not (entry.value and entry.value.digest):
+                move = self._start(entry, disk=True)
+            if move is not None:
+                move.asked_by.append((client.number, event.request))
+                return
+        self._session.send(client.number, do.Answer(event.request, text=text))
+
+    def copied(self, event: ev.Copied) -> None:
+        """A copy is made, or isn't."""
+        move = self.moves[event.object]
+        if event.error:
+            if move.disk:
+                self.trouble = event.error
+                self._broken_until = self._session.now + RESPITE
+            self._give_up(event.object, event.error)
+        elif not move.disk and event.digest != move.source.digest:
+            self._give_up(event.object, "")  # whoever reads it will say so
+        else:
+            move.digest = event.digest
+            self._copied.add(event.object)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def make_room(self, nbytes: int) -> bool:
+        """Have ``nbytes`` of memory freed; False if that can't be."""
+        coming = self._coming()
+        if coming >= nbytes:
+            return True
+        if not self.enabled or self._session.now < self._broken_until:
+            return coming > 0
+        victims = self._victims(nbytes - coming)
+        if coming + sum(_size(v) for v in victims) >= nbytes:
+            for victim in victims:
+                self._start(victim, disk=True)
+            return True
+        return coming > 0
+
+    def bring(self, id: int, granted: bool) -> None:
+        """The answer to who asked for memory for an object on disk."""
+        self._asked.discard(id)
+        entry = self._session.catalog.get(id)
+        if granted and entry is not None and self._may_return(entry):
+            self._start(entry, disk=False)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether `settle` has anything to do."""
+        return bool(self._copied or self._wished or self._grown)
+
+    def settle(self) -> None:
+        """Put in place what can be; have come back what was used; keep below the water mark."""
+        if self._copied:
+            cached, sent = self._cached(), self._sent()
+            for id in [id for id in self._copied if id in cached]:
+                self._give_up(id, "a worker has begun to use it as a function")
+            for id in [id for id in self._copied if id not in sent]:
+                self._arrive(id)
+        budget = self._session.budget
+        low = int(budget.capacity * LOW)
+        for id, force in self._wished.items():
+            entry = self._session.catalog.get(id)
+            if entry is None or id in self._asked or not self._may_return(entry):
+                continue
+            if force or budget.live + _size(entry) <= low:
+                self._asked.add(id)
+                budget.ask(Request(SERVER, id, _size(entry), force))
+        self._wished.clear()
+        if self._grown:
+            self._grown = False
+            over = budget.live - self._coming() - int(budget.capacity * HIGH)
+            if self.enabled and over > 0 and self._session.now >= self._broken_until:
+                for victim in self._victims(over + int(budget.capacity * HIGH) - low):
+                    self._start(victim, disk=True)
+
+    def deadline(self) -> float | None:
+        """When who hasn't taken note of a move is given up."""
+        ghosts = self._session.catalog.ghosts.values()
+        times = [g.since + PATIENCE for g in ghosts if g.since + PATIENCE > self._session.now]
+        return min(times, default=None)
+
+    def explain(self) -> str:
+        """Why nothing more goes to disk, to the person whose put found no room."""
+        if not self.enabled:
+            return "This session moves nothing to disk: it was started without a `spill_dir`."
+        if self._session.now < self._broken_until:
+            return f"Nothing could be moved to disk: {self.trouble}."
+        return (
+            "What is left can't move to disk: arrays show it, it is pinned, small, or being read "
+            "by a task."
+        )
+
+    # -- moving -------------------------------------------------------------------------------
+
+    def _coming(self) -> int:
+        """Bytes of memory that moves under way will free."""
+        now = self._session.now
+        moving = sum(
+            move.nbytes for id, move in self.moves.items() if move.disk and id not in self._copied
+        )
+        return moving + sum(
+            round_up(ghost.value.length)
+            for ghost in self._session.catalog.ghosts.values()
+            if not ghost.value.digest and not ghost.viewers and now < ghost.since + PATIENCE
+        )
+
+    def _victims(self, nbytes: int) -> list[Entry]:
+        """The least recently used that may move, of so many bytes; fewer if there aren't more."""
+        chosen: list[Entry] = []
+        passed: list[int] = []
+        total, busy = 0, self._sent() | self._cached()
+        for id in self._resting:
+            if total >= nbytes:
+                break
+            entry = self._session.catalog.get(id)
+            if entry is None or not self._is_at_rest(entry):
+                passed.append(id)  # it is told when it is again
+            elif id not in busy and id not in self._session.catalog.ghosts:
+                chosen.append(entry)
+                total += _size(entry)
+        for id in passed:
+            del self._resting[id]
+        return chosen
+
+    def _is_at_rest(self, entry: Entry) -> bool:
+        return (
+            entry.state is State.READY
+            and not entry.viewers
+            and not entry.pinned
+            and entry.id not in self.moves
+        )
+
+    def _may_return(self, entry: Entry) -> bool:
+        return (
+            entry.state is State.READY
+            and entry.value is not None
+            and entry.value.digest != 0
+            and entry.id not in self.moves
+            and entry.id not in self._session.catalog.ghosts
+        )
+
+    def _sent(self) -> set[int]:
+        """What workers were told the place of, for tasks that aren't done."""
+        sent = [t for w in self._session.schedule.workers.values() for t in w.sent.values()]
+        return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
+
+    def _cached(self) -> set[int]:
+        """What workers keep, to call it again."""
+        return {id for id, caching in self._session.work.functions.items() if caching}
+
+    def _obstacle(self, entry: Entry | None) -> str:
+        """Why a person's wish to have it on disk can't be met; '' if it can."""
+        if entry is None or entry.state is State.FREED:
+            return "it has been freed"
+        value = entry.value
+        if value is None:
+            return "it isn't there yet: a task will make it"
+        if not value.segment:
+            return (
+                f"it has only {human_bytes(len(value.header))}, and lies in the server's own "
+                "memory, not in a segment"
+            )
+        if not self.enabled:
+            return "this session was started without a `spill_dir`"
+        if value.digest or entry.id in self.moves:
+            return ""
+        if entry.viewers:
+            return "arrays show it, and so keep it in memory: let go of them first"
+        if entry.pinned:
+            return "it is pinned, which keeps it in memory: unpin it first"
+        if entry.id in self._cached():
+            return "workers have it as a function"
+        if entry.id in self._sent() or entry.id in self._session.catalog.ghosts:
+            return "it is being read: try again when the task that reads it is done"
+        return ""
+
+    def _start(self, entry: Entry, disk: bool) -> Move:
+        value = entry.value
+        assert value is not None
+        target = self._session.budget.reserve(value.length, disk)
+        move = self.moves[entry.id] = Move(value, target, disk)
+        self._resting.pop(entry.id, None)
+        size = self._session.budget.arenas[target[0]].size
+        source = (value.segment, value.offset)
+        self._session.instruct(do.Copy(entry.id, source, target, value.length, size, disk))
+        return move
+
+    def _give_up(self, id: int, error: str) -> None:
+        move = self.moves.pop(id)
+        self._copied.discard(id)
+        self._session.vacate(*move.target)
+        for client, request in move.asked_by:
+            self._session.send(client, do.Answer(request, text=error))
+        entry = self._session.catalog.get(id)
+        if entry is not None and entry.value is move.source:
+            self.rested(entry)
+
+    def _arrive(self, id: int) -> None:
+        """The copy is the object, from now on."""
+        move = self.moves[id]
+        entry = self._session.catalog.get(id)
+        if entry is None or entry.state is not State.READY:
+            self._give_up(id, "it was freed meanwhile")
+            return
+        del self.moves[id]
+        self._copied.discard(id)
+        segment, offset = move.target
+        value = msgspec.structs.replace(
+            move.source, segment=segment, offset=offset, digest=move.digest if move.disk else 0
+        )
+        for holder in self._session.catalog.move(entry, value):
+            self._session.share(holder, value)
+            self._session.send(holder, do.Moved(id, value))
+        self.rested(entry)
+        for client, request in move.asked_by:
+            self._session.send(client, do.Answer(request))
+
+
+def _size(entry: Entry) -> int:
+    assert entry.value is not None
+    return round_up(entry.value.length)

@@ -1,0 +1,110 @@
+"""Spill files: made, written by the server, checked by whoever reads. No numpy, no allocation.
+
+The files have no name: a directory's quota and space apply to them, but nobody can truncate or
+edit one by accident, and with the last descriptor they are gone, also after a SIGKILL of
+everybody. They are sparse, like all segments.
+"""
+
+from __future__ import annotations
+
+import os
+
+import xxhash
+
+from workbench.errors import ObjectLostError
+from workbench.memory.segment import Descriptors, create_file
+from workbench.units import human_bytes
+
+CHUNK = 1 << 20
+"""Bytes copied or checked at a time: what was just copied is checked in the cache."""
+
+SPARE, SHARE_OF_SPARE = 1 << 30, 0.05
+"""What is left free on the disk: this share of it, and no more than that."""
+
+
+def create(directory: str, size: int) -> Descriptors:
+    """A segment on disk.
+
+    Raises
+    ------
+    OSError
+        If there can be no file in that directory.
+    """
+    return create_file(size, directory)
+
+
+def check_space(fd: int, nbytes: int) -> None:
+    """Raise OSError if writing ``nbytes`` would fill the disk that others need, too."""
+    disk = os.fstatvfs(fd)
+    free = disk.f_bavail * disk.f_frsize
+    spare = min(SPARE, int(disk.f_blocks * disk.f_frsize * SHARE_OF_SPARE))
+    if free - nbytes < spare:
+        raise OSError(
+            f"{human_bytes(nbytes)} are to be written, and {human_bytes(free)} are free there, of "
+            f"which {human_bytes(spare)} are left to others"
+        )
+
+
+def copy(source: int, start: int, target: int, offset: int, length: int) -> int:
+    """Copy bytes from one descriptor to another, in the kernel; returns their digest.
+
+    Raises
+    ------
+    OSError
+        ENOSPC, EIO and the like; or the source is shorter than that.
+    """
+    os.lseek(target, offset, os.SEEK_SET)
+    hasher = xxhash.xxh3_64()
+    chunk = bytearray(min(CHUNK, length))
+    done = 0
+    while done < length:
+        count = os.sendfile(target, source, start + done, min(CHUNK, length - done))
+        if not count:
+            raise OSError(f"only {human_bytes(done)} of {human_bytes(length)} could be read")
+        _feed(hasher, source, start + done, count, chunk)
+        done += count
+    return _digest(hasher)
+
+
+def check(fd: int, offset: int, length: int, digest: int) -> None:
+    """Read bytes on disk through, as often as it takes to trust a mapping of them.
+
+    A page of a mapping that can't be read ends the process (SIGBUS); a read says why.
+
+    Raises
+    ------
+    ObjectLostError
+        If they can't be read, or aren't those that were written.
+    """
+    hasher = xxhash.xxh3_64()
+    chunk = bytearray(min(CHUNK, length))
+    try:
+        for done in range(0, length, CHUNK):
+            _feed(hasher, fd, offset + done, min(CHUNK, length - done), chunk)
+    except OSError as error:
+        why = error.strerror or str(error)
+    else:
+        if _digest(hasher) == digest:
+            return
+        why = "they are not what was written (the checksum differs)"
+    raise ObjectLostError(
+        f"The object's {human_bytes(length)} were moved to disk, and can't be read back: {why}. "
+        "Put it again; `free` lets go of what is left. Is the disk all right? `spill_dir` can "
+        "name another."
+    )
+
+
+def _feed(hasher: xxhash.xxh3_64, fd: int, offset: int, length: int, chunk: bytearray) -> None:
+    view = memoryview(chunk)[:length]
+    done = 0
+    while done < length:
+        count = os.preadv(fd, [view[done:]], offset + done)
+        if not count:
+            raise OSError("the file is shorter than it was")
+        done += count
+    hasher.update(view)
+
+
+def _digest(hasher: xxhash.xxh3_64) -> int:
+    """Never 0: that means memory."""
+    return hasher.intdigest() or 1

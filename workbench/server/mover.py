@@ -1,0 +1,79 @@
+"""The thread that copies objects between segments: to disk, and back. It decides nothing.
+
+The loop's thread hands over jobs with descriptors of their own, so that a segment may be
+discarded meanwhile; what has become of them it reads when `fileno` is readable.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from dataclasses import dataclass
+
+from workbench.core.events import Copied
+from workbench.core.instructions import Copy
+from workbench.memory import spill
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    copy: Copy
+    source: int
+    target: int
+
+
+class Mover:
+    """See the module. Its thread starts with the first job."""
+
+    def __init__(self) -> None:
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def fileno(self) -> int:
+        """Readable when copies are done."""
+        return self._wake
+
+    def copy(self, instruction: Copy, source: int, target: int) -> None:
+        """Have it done; the descriptors stay the caller's."""
+        self._jobs.put(_Job(instruction, os.dup(source), os.dup(target)))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="workbench-mover", daemon=True)
+            self._thread.start()
+
+    def read(self) -> list[Copied]:
+        """What has been done since."""
+        os.eventfd_read(self._wake)
+        events = []
+        while not self._done.empty():
+            events.append(self._done.get())
+        return events
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if not self._closing:
+                self._done.put(_copied(job))
+                os.eventfd_write(self._wake, 1)
+            os.close(job.source)
+            os.close(job.target)
+
+    def close(self) -> None:
+        """End the thread, after the copy it makes."""
+        self._closing = True
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join(1)  # a disk that hangs must not keep the session
+
+
+def _copied(job: _Job) -> Copied:
+    copy = job.copy
+    try:
+        if copy.disk:
+            spill.check_space(job.target, copy.length)
+        digest = spill.copy(job.source, copy.source[1], job.target, copy.target[1], copy.length)
+    except OSError as error:
+        return Copied(copy.object, error=error.strerror or str(error))
+    return Copied(copy.object, digest)
