@@ -18,6 +18,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.process import limits
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -301,6 +302,53 @@ def test_a_directory_we_may_not_write_to_any_more(
     assert "SpillError" in line
     assert f"Read-only file system ({tmp_path})" in line
     assert refused.line() == "6"
+
+
+def test_more_than_the_store_holds_as_on_binder(
+    script: Callable[..., Script], tmp_path: Path, processes: Processes
+) -> None:
+    """64 MB of /dev/shm and 2 GB of memory in all: 600 MB pass through a store of 512 MB."""
+    with limits.memory(2 << 30) as group:
+        binder = script(
+            """
+            import hashlib
+            import numpy as np
+            from tests.process import mounts
+
+            group, disk = sys.argv[1:]
+            if group:
+                with open(group + "/cgroup.procs", "w") as file:
+                    file.write(str(os.getpid()))
+            mounts.private()
+            mounts.tmpfs("/dev/shm", "64m")
+
+            def data(seed):
+                return np.random.default_rng(seed).integers(0, 256, 10_000_000, np.uint8)
+
+            def digest(x):
+                return hashlib.blake2b(x).hexdigest()
+
+            session = wb.init(memory="512MB", workers=2, spill_dir=disk)
+            known = {wb.put(data(seed)): digest(data(seed)) for seed in range(60)}
+            say(session.snapshot().spilled >= 88_000_000)
+            say(all(digest(wb.get(ref)) == sum for ref, sum in known.items()))
+            task = wb.remote(digest)
+            say(wb.get([task.remote(ref) for ref in known]) == list(known.values()))
+            snapshot = session.snapshot()
+            say(snapshot.granted <= 512_000_000 and not snapshot.trouble)
+            hear()
+            wb.shutdown()
+            """,
+            str(group or ""),
+            str(tmp_path),
+        )
+        assert [binder.line() for _ in range(4)] == ["True"] * 4
+        for name in ("memory.max_usage_in_bytes", "memory.peak"):
+            if group is not None and (group / name).exists():
+                assert int((group / name).read_text()) <= 2 << 30
+        binder.tell()
+        assert binder.wait() == 0
+        assert processes.gone()
 
 
 # -- the end --------------------------------------------------------------------------------------
