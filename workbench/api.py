@@ -65,8 +65,9 @@ def init(
     memory : int or str, optional
         Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
     linger : float or str, optional
-        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that dies
-        without `shutdown`. Default: two minutes in a notebook, 0 elsewhere.
+        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that ends
+        without `shutdown`; of several drivers' the most. Default: two minutes in a notebook, 0
+        elsewhere.
     spill_dir : str or path, optional
         A directory on disk for objects that have no room in memory: the least recently used move
         there, and are read from there without a copy. ``"none"``: a full store is an error.

@@ -102,6 +102,7 @@ def pins_text(record: ObjectRecord) -> str:
     counts: Sequence[tuple[str, int]] = (
         ("name", len(record.names)),
         ("user", bool(record.pinned)),
+        ("job", bool(record.job)),
         ("ref", len(record.holders)),
         ("task", record.tasks),
         ("contained", record.parents),

@@ -79,6 +79,9 @@ def _reasons(pin: PinRecord, clients: dict[int, ClientRecord], name: str) -> Ite
         case "user":
             action = f"`%unpin {name or 'ref'}`, `unpin({call})`"
             yield Reason(f"it was pinned at {pin.detail}", action)
+        case "job":
+            text = f"it was made by background {pin.detail}, which nobody has collected"
+            yield Reason(text, f"`%workbench jobs {pin.detail}` collects it; or {free}")
         case "escaped":
             text = f"a ref to it was pickled at {pin.detail}, and whoever has that may come"
             yield Reason(text, f"{free}, when nobody will")

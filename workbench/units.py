@@ -37,6 +37,14 @@ def human_seconds(s: float) -> str:
     return f"{s:.3g} s"
 
 
+def human_time(s: float) -> str:
+    """28800 → '8 h', 120 → '2 min', 90 → '90 s': spans that people set, not ones measured."""
+    for unit, seconds in (("h", 3600), ("min", 60)):
+        if s >= seconds and s % seconds == 0:
+            return f"{s / seconds:g} {unit}"
+    return f"{s:g} s"
+
+
 def human_count(n: int) -> str:
     """1234567 → '1 234 567'."""
     return f"{n:,}".replace(",", " ")

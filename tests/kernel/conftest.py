@@ -58,9 +58,12 @@ class Kernel:
     """A kernel and its one client."""
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self.manager = KernelManager(kernel_name="python3")
         self._environment = environment
-        self.manager.start_kernel(env={**os.environ, **environment})
+        self._start()
+
+    def _start(self) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env={**os.environ, **self._environment})
         self._connect()
 
     def _connect(self) -> None:
@@ -128,6 +131,11 @@ class Kernel:
         self.client.stop_channels()
         self.manager.restart_kernel(now=now, env={**os.environ, **self._environment})
         self._connect()
+
+    def reopen(self) -> None:
+        """Shut the kernel down, and open its notebook again."""
+        self.stop()
+        self._start()
 
     def stop(self) -> None:
         """Shut it down and let go of everything."""

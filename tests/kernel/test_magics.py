@@ -359,7 +359,7 @@ def test_a_restarted_kernel_finds_its_session_again(runtime_dir: str, now: bool)
         kernel.restart(now)
         line = kernel.ok("%load_ext workbench").text()
         assert "joined session some-notebook-" in line
-        assert "it has x" in line
+        assert "It has x." in line
         kernel.ok("%get x")
         assert kernel.value("int(x.sum())") == "499999500000"
         kernel.ok("del x\n%workbench stop")

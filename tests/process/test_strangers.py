@@ -207,3 +207,4 @@ def test_another_user_is_hung_up_on(
     assert script(words, str(path), "0").line() == "served"
     os.chmod(runtime, 0o700)
     assert wb.get(wb.put("goes on")) == "goes on"
+    assert eventually(lambda: "driver" not in [c.role for c in session.snapshot().clients[1:]])

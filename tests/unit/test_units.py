@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.units import as_html, human_bytes, human_count, human_seconds, parse_bytes
+from workbench.units import (
+    as_html,
+    human_bytes,
+    human_count,
+    human_seconds,
+    human_time,
+    parse_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +38,14 @@ def test_seconds(s: float, text: str) -> None:
 )
 def test_counts(n: int, text: str) -> None:
     assert human_count(n) == text
+
+
+@pytest.mark.parametrize(
+    ("s", "text"),
+    [(28800.0, "8 h"), (3600, "1 h"), (5400, "90 min"), (120.0, "2 min"), (90, "90 s")],
+)
+def test_spans_that_people_set(s: float, text: str) -> None:
+    assert human_time(s) == text
 
 
 @given(st.integers(1, 10**15))

@@ -16,6 +16,7 @@ from workbench.engines.base import (
     ACTOR_PREFIX,
     STREAMING,
     ActorOptions,
+    CellOptions,
     Exported,
     Submitted,
     TaskOptions,
@@ -147,12 +148,8 @@ class Calls:
         """What they ask for, as it is sent."""
         terms = self._terms.get(options)
         if terms is None:
-            self._client.wait_welcome()
-            if options.num_cpus > self._client.workers:
-                raise ValueError(
-                    f"num_cpus={options.num_cpus:g}, and session {self._client.session!r} has "
-                    f"{self._client.workers}. Ask for less, or start it with `init(workers=...)`."
-                )
+            if options.num_cpus > 1:  # any session has one: no need to wait for its word
+                self._check_cpus(options.num_cpus)
             if len(self._terms) >= MOST_TERMS:
                 self._terms.clear()
             types = options.retry_exceptions
@@ -161,8 +158,17 @@ class Calls:
                 options.timeout,
                 self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
                 options.max_ahead if options.num_returns == STREAMING else 0,
+                *((options.job, options.binds) if isinstance(options, CellOptions) else ()),
             )
         return terms
+
+    def _check_cpus(self, cpus: float) -> None:
+        self._client.wait_welcome()
+        if cpus > self._client.workers:
+            raise ValueError(
+                f"num_cpus={cpus:g}, and session {self._client.session!r} has "
+                f"{self._client.workers}. Ask for less, or start it with `init(workers=...)`."
+            )
 
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""

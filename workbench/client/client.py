@@ -37,6 +37,7 @@ from workbench.core.snapshot import Account, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
     ActorOptions,
+    Collected,
     Exported,
     OutputSink,
     Shown,
@@ -155,6 +156,7 @@ class Client:
             do.Explain: self._explain,
             do.Moved: self.objects.moved,
             do.Unshare: self._store.unshared,
+            do.Collected: self._collected,
             ev.Output: self._show,
         }
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
@@ -445,7 +447,19 @@ class Client:
             kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
         self.connection.post(ev.Output(run.task, kind, data))
 
+    def collect(self, job: int) -> Collected | None:
+        """See `Engine.collect`."""
+        origin = self.origin()
+        found: Collected | None = self._ask(lambda request: ev.Collect(request, job, origin))
+        return found
+
     # -- the session --------------------------------------------------------------------------
+
+    def keep(self, linger: float) -> None:
+        """See `Engine.keep`."""
+        self._check_open()
+        self.connection.send(ev.Keep(linger))
+        self.connection.flush()
 
     @property
     def ended(self) -> str | None:
@@ -539,6 +553,12 @@ class Client:
         with self.objects.lock:
             ref = self._handles.grant(message.object) if message.object else None
         self._answer(message.request, ref)
+
+    def _collected(self, message: do.Collected) -> None:
+        with self.objects.lock:
+            results = [self._handles.grant(id) if id else None for id in message.results]
+        found = None if message.job is None else Collected(message.job, results)
+        self._answer(message.request, found)
 
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)

@@ -22,6 +22,7 @@ def check(session: Session) -> None:
     session.budget.check()
     session.schedule.check()
     session.pool.check()
+    session.jobs.check()
     _check_memory(session)
     _check_tasks(session)
     _check_clients(session)
@@ -66,8 +67,11 @@ def _check_tasks(session: Session) -> None:
     )
     for task in tasks.values():
         assert task.missing == waits[task.submit.task], "waits for more or less than its arguments"
+    kept = dict(session.jobs.kept())
     for entry in entries.values():
         assert entry.tasks == pins[entry.id]
+        freed = entry.state is State.FREED
+        assert entry.job == ("" if freed else kept.get(entry.id, "")), "kept, and for no job"
         if entry.state is State.PENDING:
             assert entry.id in made, "pending, and no task will ever make it"
     assert pins.keys() <= entries.keys()

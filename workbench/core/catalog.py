@@ -2,7 +2,7 @@
 
 Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task that needs it,
 an object that contains it, a ref that was pickled outside the store (``escaped``), a person's
-wish (``user``). A ``view``
+wish (``user``), a background cell that made it and is yet to be collected (``job``). A ``view``
 doesn't keep it alive, but its bytes stay in place until the last view is gone. No alive pin →
 freed at once.
 """
@@ -61,6 +61,7 @@ class Entry:
         "escapes",
         "holds",
         "id",
+        "job",
         "load_seconds",
         "made",
         "names",
@@ -87,6 +88,7 @@ class Entry:
         self.parents = 0  # objects that contain it
         self.escapes: tuple[str, ...] = ()  # where refs to it were pickled outside the store
         self.pinned = ""  # where a person asked for it to be kept
+        self.job = ""  # the background cell that it is kept for
         self.viewers: Counts = NONE  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
         self.waiting: list[Task] | None = None  # those that start when it is ready
@@ -96,7 +98,8 @@ class Entry:
         """Whether any pin keeps it."""
         return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
-        )
+            or self.job
+        )  # fmt: skip
 
 
 class Catalog:
@@ -310,6 +313,12 @@ class Catalog:
             self.settle(entry)
             self._rest(entry)
 
+    def keep_for(self, entry: Entry, job: str) -> None:
+        """A background cell's result waits for somebody to collect it; an empty ``job``: it did."""
+        if entry.state is not State.FREED:
+            entry.job = job
+            self.settle(entry)
+
     def loaded(self, entry: Entry, seconds: float) -> None:
         """It was read, in that time. The first reading counts."""
         entry.load_seconds = entry.load_seconds or seconds
@@ -381,7 +390,7 @@ class Catalog:
         for name in entry.names:
             del self._names[name]
         entry.names = entry.escapes = ()
-        entry.pinned = ""
+        entry.pinned = entry.job = ""
         if entry.state is State.READY:
             for client in entry.holds:
                 self.view(entry, client)
@@ -437,6 +446,7 @@ class Catalog:
                 assert not entry.names, "a name of nothing"
                 assert not entry.escapes
                 assert not entry.pinned
+                assert not entry.job
                 assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
             else:
                 assert entry.alive

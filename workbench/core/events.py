@@ -68,7 +68,7 @@ class Hello(Event, tag=1):
     """First message of every client. ``prefix`` is the high half of every id it will make.
 
     ``worker`` is the number the pool gave a worker process, 0 in a driver. ``linger`` is how
-    many seconds the session shall outlive its last driver.
+    many seconds the session shall outlive its last driver, at least.
     """
 
     pid: int
@@ -185,13 +185,17 @@ class Terms(Event):
     ``cpus`` are thousandths of a processor that it needs while it runs. ``timeout``: how long it
     may run, 0: as long as it likes. ``retry_on`` is opaque: after which exceptions its worker
     asks for another try. ``ahead`` is 0 unless the task is a stream: then by how many items it
-    may be ahead of its reader, and its one result says how many there were.
+    may be ahead of its reader, and its one result says how many there were. ``job``: it is a
+    background cell, which people know by this name; ``binds`` are the variables that its results
+    but the first are meant for.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
     timeout: Seconds = 0.0
     retry_on: bytes = b""
     ahead: Natural = 0
+    job: str = ""
+    binds: tuple[str, ...] = ()
 
 
 USUAL = Terms()
@@ -379,11 +383,25 @@ class Noted(Event, tag=34):
     object: int
 
 
+class Keep(Event, tag=36):
+    """The session shall outlive its last driver by so many seconds, whatever it was before."""
+
+    linger: Seconds
+
+
+class Collect(Event, tag=37):
+    """Send what this job has shown, and will show, with ``origin``; answered by Collected."""
+
+    request: int
+    job: int
+    origin: int = 0
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted
+    | Pin | Explained | Noted | Keep | Collect
 )  # fmt: skip
 """What a client may send."""
 

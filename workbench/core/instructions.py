@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from workbench.core.events import Event, Output, Refresh, Terms, Took, Value
-from workbench.core.snapshot import Account, Snapshot
+from workbench.core.snapshot import Account, JobRecord, Snapshot
 
 
 class Instruction(Event):
@@ -163,9 +163,21 @@ class Item(Instruction, tag=15):
     value: Value
 
 
+class Collected(Instruction, tag=20):
+    """The answer to Collect, after what the job has shown so far: what it was until now.
+
+    Carries one hold on each of the ``results``; 0 stands for one that is gone. There are none if
+    the job is over and somebody had them.
+    """
+
+    request: int
+    job: JobRecord | None
+    results: tuple[int, ...] = ()
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain | Moved | Unshare
+    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

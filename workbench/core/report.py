@@ -57,6 +57,8 @@ def take_snapshot(session: Session) -> Snapshot:
         ),
         clients=clients_of(session),
         actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
+        jobs=session.jobs.records(),
+        linger=session.linger,
     )  # fmt: skip
 
 
@@ -97,6 +99,7 @@ def object_record(entry: Entry, now: float) -> ObjectRecord:
         load_seconds=entry.load_seconds,
         pinned=entry.pinned,
         age=now - entry.made,
+        job=entry.job,
     )
 
 
@@ -105,6 +108,8 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
     pins = [PinRecord("name", detail=name) for name in entry.names]
     if entry.pinned:
         pins.append(PinRecord("user", detail=entry.pinned))
+    if entry.job:
+        pins.append(PinRecord("job", detail=entry.job))
     pins += [PinRecord("ref", client) for client in entry.holds]
     ghost = session.catalog.ghosts.get(entry.id)
     viewers = {*entry.viewers, *(() if ghost is None else ghost.viewers)}
@@ -162,6 +167,8 @@ def _why(entry: Entry) -> str:
         reasons.append(f"a ref pickled at {entry.escapes[0]}")
     if entry.pinned:
         reasons.append(f"pinned at {entry.pinned}")
+    if entry.job:
+        reasons.append(f"made by background {entry.job}, which nobody has collected")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
     if entry.state is State.FREED:

@@ -16,6 +16,7 @@ from itertools import islice
 
 from workbench.core.actors import Actor
 from workbench.core.events import USUAL, Submit, Terms, Value
+from workbench.core.jobs import Job
 from workbench.core.queue import Queue
 
 BATCH_SECONDS = 0.002
@@ -39,6 +40,7 @@ class Task:
         "attempts",
         "audience",
         "cpus",
+        "job",
         "made",
         "missing",
         "owner",
@@ -59,6 +61,7 @@ class Task:
         self.owner = owner
         self.audience = audience  # the client that sees its output: a task's own isn't its worker
         self.parent = parent  # the task that submitted it
+        self.job: Job | None = None if parent is None else parent.job  # that it is, or belongs to
         self.actor: Actor | None = None  # whose call it is, or whose birth
         self.cpus = ONE if submit.terms is None else submit.terms.cpus
         self.verdict: Value | None = None  # it was told to stop; what its results are then

@@ -2,8 +2,9 @@
 
 It routes, and keeps clients and objects: who holds what is the catalog's business, memory the
 budget's, order the schedule's; its desks are `work` (tasks and workers), `lives` (actors),
-`streams`, `spilling` (what lies on disk), `pressure` (the machine's memory) and `inquiries` (why
-is this here?). The clock comes in with each batch; `deadline` says when to come back without one.
+`streams`, `jobs` (background cells), `spilling` (what lies on disk), `pressure` (the machine's
+memory) and `inquiries` (why is this here?). The clock comes in with each batch; `deadline` says
+when to come back without one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
 from workbench.core.inquiries import Inquiries
+from workbench.core.jobs import Jobs
 from workbench.core.pool import Pool
 from workbench.core.pressure import Pressure
 from workbench.core.report import holders_table, take_snapshot
@@ -78,11 +80,13 @@ class Session:
         self._out: list[do.Anything] = []
         self.now = 0.0
         self._prefixes: set[int] = set()
+        self.linger = 0.0  # seconds from a last driver that doesn't say goodbye to the end
         self._exit_at: float | None = None
         self._started = False
         self._releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
         self.work = Work(self)
         self.streams = Streams(self)
+        self.jobs = Jobs(self)
         self.pressure = Pressure(self, headroom)
         self.inquiries = Inquiries(self)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
@@ -123,6 +127,8 @@ class Session:
             ev.Explained: self.inquiries.explained,
             ev.Noted: self._noted,
             ev.Left: self._left,
+            ev.Keep: self._keep,
+            ev.Collect: self.jobs.collect,
         }
 
     # -- the two ways in ----------------------------------------------------------------------
@@ -251,6 +257,7 @@ class Session:
             self.pool.stillborn = 0
         else:
             self._exit_at = None
+            self.linger = max(self.linger, hello.linger)
         self._prefixes.add(hello.prefix)
         self.clients[number] = Client(number, hello)
         self.send(number, do.Welcome(self.name, self.pool.target, self.budget.capacity))
@@ -267,6 +274,7 @@ class Session:
         del self.clients[client.number]
         for cached in self.work.functions.values():
             cached.discard(client.number)
+        self.jobs.left(client.number)
         self.catalog.forget_client(client.number)
         self.inquiries.left(client.number)
         if not self.schedule.owners.keys() <= self.clients.keys():
@@ -286,7 +294,10 @@ class Session:
                 self.pool.block(worker)  # takes no more tasks while it goes
             self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
         elif all(c.worker for c in self.clients.values()):
-            self._exit_at = self.now + (0.0 if client.polite else client.hello.linger)
+            self._exit_at = self.now + (0.0 if client.polite else self.linger)
+
+    def _keep(self, client: Client, event: ev.Keep) -> None:
+        self.linger = event.linger
 
     def instruct(self, instruction: do.Anything) -> None:
         """What this batch asks to be done, in order."""

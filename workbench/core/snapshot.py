@@ -16,7 +16,8 @@ class ObjectRecord(Record):
 
     ``escapes`` are the places where refs to it were pickled outside the store, ``pinned`` the one
     where a person asked for it to be kept; ``age`` is in seconds, since its put or submit;
-    ``load_seconds`` is what its first reading took, 0 until there was one.
+    ``load_seconds`` is what its first reading took, 0 until there was one. ``job`` is the
+    background cell that made it, or will, and that nobody has collected.
     """
 
     id: int
@@ -33,6 +34,7 @@ class ObjectRecord(Record):
     load_seconds: float = 0.0
     pinned: str = ""
     age: float = 0.0
+    job: str = ""
 
 
 class WorkerRecord(Record):
@@ -63,6 +65,31 @@ class ActorRecord(Record):
     restarts: int
 
 
+class JobRecord(Record):
+    """One background cell. ``state``: queued, running, done, failed or cancelled.
+
+    ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
+    ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
+    results but the first are meant for. ``kept``: whoever saw its output is gone, so that and its
+    results wait for somebody to collect them.
+    """
+
+    id: int
+    number: int
+    name: str
+    state: str
+    seconds: float
+    lines: int
+    displays: int
+    binds: tuple[str, ...]
+    kept: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state not in ("queued", "running")
+
+
 class ClientRecord(Record):
     """One connected process. ``client`` is what pins' holders refer to."""
 
@@ -74,11 +101,11 @@ class ClientRecord(Record):
 
 class PinRecord(Record):
     """One reason why an object is here: ``name``, ``ref``, ``task``, ``contained``, ``view``,
-    ``escaped`` or ``user``.
+    ``escaped``, ``user`` or ``job``.
 
-    ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's
-    name, what the containing object is, or a place in a person's code; ``object`` is the task or
-    the containing object. ``places`` are where the process found it: (path, ref or view);
+    ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's or
+    job's name, what the containing object is, or a place in a person's code; ``object`` is the
+    task or the containing object. ``places`` are where the process found it: (path, ref or view);
     ``complete``: it looked everywhere.
     """
 
@@ -102,7 +129,7 @@ class Snapshot(Record):
     """A whole session at one moment. Sizes in bytes.
 
     ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
-    last.
+    last. ``linger``: how many seconds the session outlives its last driver.
     """
 
     session: str
@@ -117,6 +144,8 @@ class Snapshot(Record):
     actors: tuple[ActorRecord, ...] = ()
     spilled: int = 0
     trouble: str = ""
+    jobs: tuple[JobRecord, ...] = ()
+    linger: float = 0.0
 
     @property
     def warm_free(self) -> int:

@@ -62,6 +62,8 @@ class Work:
         for id in results:  # last: no task can wait for itself
             self.catalog.promise(id, client.number)
         task.actor = self.schedule.actors.get(event.actor)
+        if event.terms is not None and event.terms.job and not client.worker:
+            self._session.jobs.enter(task)
         if task.actor is not None or not event.actor:
             self.schedule.add(task)
             if why is not None:
@@ -128,6 +130,8 @@ class Work:
             assert entry.value is not None
             self._session.share(number, entry.value)
             values.append(entry.value)
+        if task.job is not None:
+            self._session.jobs.began(task)
         self._session.instruct(
             do.Send(
                 number,
@@ -165,6 +169,8 @@ class Work:
                 value = task.verdict  # it stopped because it was told to: this is why
             self.result(id, value, about)
         self.unpin(task)
+        if task.job is not None and event.values:
+            self._session.jobs.ended(task, event.values[0])
         return None
 
     def _again(self, worker: Worker, task: Task) -> None:
@@ -226,15 +232,19 @@ class Work:
                 self.unpin(task)
                 for id in task.results:
                     self.result(id, value)
+                if task.job is not None:
+                    self._session.jobs.ended(task, value)
             self.failing.popleft()
 
     def abandon(self, tasks: list[Task]) -> None:
         """Drop those that haven't begun, whose submitter is gone and whose results nobody wants.
 
-        From the last to the first: what one waits for was submitted before it.
+        Background cells are wanted for what they show. From the last to the first: what one waits
+        for was submitted before it.
         """
         for task in reversed(tasks):
-            if task.worker is None and task.owner not in self._session.clients:
+            gone = task.owner not in self._session.clients
+            if task.worker is None and gone and task not in self._session.jobs:
                 results = map(self.catalog.get, task.results)
                 if not any(e is not None and e.state is State.PENDING for e in results):
                     self.schedule.finish(task)
@@ -249,7 +259,9 @@ class Work:
     def output(self, client: Client, event: ev.Output) -> None:
         """Pass on what a task shows."""
         task = self.schedule.tasks.get(event.task)
-        if task is not None:
+        if task is not None and task.job is not None:
+            self._session.jobs.output(task.job, event)
+        elif task is not None:
             origin = task.submit.origin
             self._session.send(task.audience, ev.Output(event.task, event.kind, event.data, origin))
 

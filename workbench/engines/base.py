@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About
-from workbench.core.snapshot import Account, Snapshot
+from workbench.core.snapshot import Account, JobRecord, Snapshot
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
 
@@ -62,6 +62,23 @@ class TaskOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CellOptions(TaskOptions):
+    """What a background cell asks for besides.
+
+    ``job`` is the name under which people find it again, ``binds`` are the variables that its
+    results but the first are meant for.
+    """
+
+    job: str = ""
+    binds: tuple[str, ...] = ()
+
+    @property
+    def is_usual(self) -> bool:
+        """It asks for more: to be found again."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class ActorOptions:
     """What ``.options()`` of a class sets."""
 
@@ -70,6 +87,16 @@ class ActorOptions:
     max_task_retries: int = 0
     max_concurrency: int = 0
     get_if_exists: bool = False
+
+
+class Collected(NamedTuple):
+    """A background cell that somebody asked for: what it was, and its results.
+
+    There are none if the cell had ended and somebody had them; None is one that is gone.
+    """
+
+    job: JobRecord
+    results: list[ObjectRef | None]
 
 
 class Exported:
@@ -201,6 +228,17 @@ class Engine(Protocol):
 
     def why(self, id: int) -> Account | None:
         """All that keeps the object, from everybody who holds it; None if there is none."""
+        ...
+
+    def collect(self, job: int) -> Collected | None:
+        """Have what a background cell has shown, and will show, sent here, and hold its results.
+
+        It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        """
+        ...
+
+    def keep(self, linger: float) -> None:
+        """The session shall outlive its last driver by so many seconds."""
         ...
 
     def free(self, refs: Sequence[ObjectRef]) -> None:

@@ -51,22 +51,28 @@ class LocalEngine(Client):
             self.workers, self.capacity = config.workers, config.memory
         self.join()
 
+    def keep(self, linger: float) -> None:
+        """See `Engine.keep`."""
+        super().keep(linger)
+        self._linger = linger
+
     def close(self, goodbye: bool = True) -> None:
         """Leave the session; if that ends it, wait until its processes are gone."""
         process, self._process = self._process, None
         lingers = self._linger > 0 and not goodbye
-        patience = 0.0 if process is not None and (lingers or self._is_shared()) else PATIENCE
+        patience = 0.0 if process is not None and (lingers or self._stays(goodbye)) else PATIENCE
         super().close(goodbye)
         if process is not None:
             process.reap(patience)
 
-    def _is_shared(self) -> bool:
-        """Whether another driver will keep the session up."""
+    def _stays(self, goodbye: bool) -> bool:
+        """Whether another driver keeps the session up, or it is to outlive them all."""
         try:
-            clients = self.snapshot().clients
+            snapshot = self.snapshot()
         except SessionError:
             return False
-        return sum(client.role == "driver" for client in clients) > 1
+        drivers = sum(client.role == "driver" for client in snapshot.clients)
+        return drivers > 1 or (snapshot.linger > 0 and not goodbye)
 
 
 class ServerProcess:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from workbench import api
-from workbench.engines.base import Engine, Exported, TaskOptions
+from workbench import api, config
+from workbench.engines.base import CellOptions, Engine, Exported
 from workbench.errors import MagicError, NotDefinedError, SessionError
 from workbench.ipython.arguments import as_written, parse
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.cells import analyse
+from workbench.ipython.jobs import choose, table
 from workbench.ipython.output import Router
-from workbench.ipython.status import put_line, started_line, status_text
+from workbench.ipython.status import put_line, session_line, started_line, status_text
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -168,7 +169,10 @@ class WorkbenchMagics(Magics):
         if self._run_cell is None:
             self._run_cell = Exported(run_cell, "cell")
         outputs = names.assigned
-        options = TaskOptions(num_returns=1 + len(outputs), name=f"cell [{number}]")
+        options = CellOptions(
+            num_returns=1 + len(outputs), name=f"cell [{number}]", job=f"cell {number}",
+            binds=outputs,
+        )  # fmt: skip
         call = (Cell(cell, filename, BODY, outputs),)
         submitted = engine.submit(self._run_cell, call, captured, options)
         done, *refs = [submitted] if isinstance(submitted, ObjectRef) else submitted  # type: ignore[misc]
@@ -180,10 +184,7 @@ class WorkbenchMagics(Magics):
             for name, ref in zip(outputs, refs, strict=True):
                 self.bindings.note(name, variables[name], ref)
         else:
-            origin = self.router.origin()
-            future = engine.future(done)
-            self.running.add(future)
-            future.add_done_callback(lambda future: self._ended(origin, future))
+            self._follow(engine, done)
 
     def _capture(
         self, engine: Engine, names: tuple[str, ...], required: tuple[str, ...]
@@ -212,6 +213,13 @@ class WorkbenchMagics(Magics):
             raise self._missing(missing, "the notebook or the store", known)
         return captured
 
+    def _follow(self, engine: Engine, done: ObjectRef) -> None:
+        """If the background cell with this first result fails, show it under the running cell."""
+        origin = self.router.origin()
+        future = engine.future(done)
+        self.running.add(future)
+        future.add_done_callback(lambda future: self._ended(origin, future))
+
     def _ended(self, origin: int, future: Future[Any]) -> None:
         """A background cell is over. In the thread that reads the socket."""
         self.running.discard(future)
@@ -236,20 +244,32 @@ class WorkbenchMagics(Magics):
     # -- %workbench ---------------------------------------------------------------------------
 
     @magic_arguments()
-    @argument("action", nargs="?", default="status", help="status, start or stop")
+    @argument("action", nargs="?", default="status", help="status, start, stop or jobs")
+    @argument("what", nargs="*", help="a background cell: its output is shown, its names are bound")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
     @argument("--session", help="name; notebooks that give the same one share a session")
-    @argument("--linger", help="how long it outlives its last notebook, like 10m")
+    @argument(
+        "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
+    )
     @line_magic
     def workbench(self, line: str) -> None:
-        """Show, start or stop the session."""
-        args = parse(self.workbench, line)
-        settings = {k: v for k, v in vars(args).items() if k != "action" and v is not None}
-        if settings and args.action != "start":
+        """Show, start or stop the session; list its background cells, or collect one.
+
+        `%workbench start --keep 8h` also changes how long a session that runs is kept.
+        """
+        args = vars(parse(self.workbench, line))
+        action, what = args.pop("action"), args.pop("what")
+        settings = {k: v for k, v in args.items() if v is not None}
+        if what and action != "jobs":
+            raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
+        if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
-        match args.action:
+        match action:
+            case "start" if settings.keys() == {"linger"} and api.is_initialized():
+                self._engine().keep(config.load(settings).linger)
+                print(session_line(api.snapshot()))
             case "start":
                 print(started_line(api.init(**settings)))
             case "stop":
@@ -257,6 +277,8 @@ class WorkbenchMagics(Magics):
                 api.shutdown()
                 self.bindings.clear()
                 print("The session is over for this notebook." if running else "None is running.")
+            case "jobs":
+                self._jobs(" ".join(what))
             case "status":
                 print(
                     status_text(api.snapshot())
@@ -264,7 +286,26 @@ class WorkbenchMagics(Magics):
                     else "No session is running. `%workbench start` starts one."
                 )
             case other:
-                raise MagicError(f"%workbench knows status, start and stop, not {other!r}.")
+                raise MagicError(f"%workbench knows status, start, stop and jobs, not {other!r}.")
+
+    def _jobs(self, wanted: str) -> None:
+        """List the background cells; or show here what one shows, and bind what it assigned."""
+        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        if not wanted:
+            print(table(jobs) if jobs else "There are no background cells.")
+            return
+        job = choose(jobs, wanted)
+        engine = self._engine()
+        found = engine.collect(job.id)
+        if found is None or not found.results:
+            print(f"{job.name} is over, and what it showed and made was somebody's already.")
+            return
+        done, *results = found.results
+        for name, ref in zip(found.job.binds, results, strict=True):
+            if ref is not None:  # else it was freed
+                self.shell.user_ns[name] = ref
+        if done is not None:
+            self._follow(engine, done)
 
     # -- helpers ------------------------------------------------------------------------------
 

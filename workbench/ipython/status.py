@@ -5,21 +5,44 @@ from __future__ import annotations
 from workbench.core.events import About
 from workbench.core.snapshot import ActorRecord, ObjectRecord, Snapshot
 from workbench.engines.base import ACTOR_PREFIX, Engine
-from workbench.units import human_bytes, human_seconds
+from workbench.ipython.jobs import concerning, count, in_words
+from workbench.units import human_bytes, human_seconds, human_time
 
 MOST_ROWS = 20
 """Named objects that the status lists; the rest are counted."""
 
+MOST_WORDS = 8
+"""Of each kind of thing that is named in one line; the rest are counted."""
+
 
 def started_line(engine: Engine) -> str:
-    """What was started, or joined."""
-    names = engine.names() if engine.joined else []
+    """What was started; or what was joined, and what is there."""
     what = "joined" if engine.joined else "started"
     line = (
         f"Workbench {what} session {engine.session.rpartition('.')[0]}: "
-        f"{_count(engine.workers, 'worker')}, store of {human_bytes(engine.capacity)}"
+        f"{count(engine.workers, 'worker')}, store of {human_bytes(engine.capacity)}."
     )
-    return f"{line}; it has {', '.join(names)}." if names else f"{line}."
+    return line + _found(engine.snapshot()) if engine.joined else line
+
+
+def _found(snapshot: Snapshot) -> str:
+    """A sentence on what has a name in a session, if anything has."""
+    names = sorted(name for record in snapshot.objects for name in record.names)
+    actors = [n.removeprefix(ACTOR_PREFIX) for n in names if n.startswith(ACTOR_PREFIX)]
+    jobs = [in_words(job) for job in concerning(snapshot.jobs)]
+    parts = [
+        _listed([name for name in names if not name.startswith(ACTOR_PREFIX)]),
+        _listed(jobs),
+        f"actor{'s' * (len(actors) > 1)} {_listed(actors)}" if actors else "",
+    ]
+    there = "; ".join(filter(None, parts))
+    hint = " %workbench jobs shows them." if jobs else ""
+    return f" It has {there}.{hint}" if there else ""
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - MOST_WORDS
+    return ", ".join(words[:MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
 
 
 def put_line(label: str, about: About) -> str:
@@ -28,7 +51,7 @@ def put_line(label: str, about: About) -> str:
     seconds = about.pickle_seconds + about.copy_seconds
     rate = f", {nbytes / seconds / 1e9:.2g} GB/s" if nbytes >= 1 << 20 and seconds else ""
     outband = (
-        f"{human_bytes(about.outband)} out of band in {_count(about.buffers, 'buffer')}"
+        f"{human_bytes(about.outband)} out of band in {count(about.buffers, 'buffer')}"
         if about.outband
         else "nothing out of band"
     )
@@ -37,19 +60,30 @@ def put_line(label: str, about: About) -> str:
     )
 
 
+def session_line(snapshot: Snapshot) -> str:
+    """Which session it is, whose, and for how long."""
+    drivers = sum(client.role == "driver" for client in snapshot.clients)
+    stays = (
+        f"it outlives the last by {human_time(snapshot.linger)}"
+        if snapshot.linger
+        else "it ends with the last"
+    )
+    name = snapshot.session.rpartition(".")[0]
+    return f"Session {name}, {count(drivers, 'notebook or script')}; {stays}"
+
+
 def status_text(snapshot: Snapshot) -> str:
     """The session now, in a few lines."""
     states = [worker.state for worker in snapshot.workers if not worker.actor]
     parts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-    drivers = sum(client.role == "driver" for client in snapshot.clients)
     actors = {actor.id for actor in snapshot.actors}
     named = [r for r in snapshot.objects if r.names and r.id not in actors]
     lines = [
-        f"Session {snapshot.session.rpartition('.')[0]}, {_count(drivers, 'notebook or script')}",
-        f"Pool: {_count(len(states), 'worker')} ({parts}), "
-        f"{_count(snapshot.running, 'task')} running, {snapshot.queued} queued",
+        session_line(snapshot),
+        f"Pool: {count(len(states), 'worker')} ({parts}), "
+        f"{count(snapshot.running, 'task')} running, {snapshot.queued} queued",
         f"Store: {human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)} in "
-        f"{_count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
+        f"{count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
         + (f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""),
     ]
     if snapshot.trouble:
@@ -60,19 +94,16 @@ def status_text(snapshot: Snapshot) -> str:
     if len(named) > MOST_ROWS:
         lines.append(f"  and {len(named) - MOST_ROWS} more")
     lines += [f"Actor {_actor(actor)}" for actor in snapshot.actors[:MOST_ROWS]]
+    lines += [f"Background: {in_words(job)}" for job in concerning(snapshot.jobs)[:MOST_ROWS]]
     return "\n".join(lines)
 
 
 def _actor(actor: ActorRecord) -> str:
     names = "".join(f" {name.removeprefix(ACTOR_PREFIX)!r}" for name in actor.names)
-    calls = f", {_count(actor.calls, 'call')}" if actor.calls else ""
+    calls = f", {count(actor.calls, 'call')}" if actor.calls else ""
     return f"{actor.cls}{names}: {actor.state}{calls}"
 
 
 def _row(record: ObjectRecord) -> tuple[str, str, str]:
     about = record.about
     return ", ".join(record.names), human_bytes(record.size), about.type if about else record.state
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun.replace(' or', 's or')}s"

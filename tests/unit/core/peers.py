@@ -165,6 +165,8 @@ class Peer:
                     self.values[object] = value
             case do.Found(_, object) if object:
                 self.holds[object] += 1
+            case do.Collected(_, _, results):
+                self.holds.update(filter(None, results))
             case do.Run() as run:
                 if len(run.values) > len(run.deps):
                     self.functions[run.function] = run.values[-1]

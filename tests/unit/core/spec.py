@@ -52,6 +52,17 @@ class Job:
 
 
 @dataclass
+class Cell:
+    """One background cell, until it is over and somebody has it."""
+
+    results: range
+    audience: dict[int, int]  # client → origin
+    shown: bytes = b""
+    over: bool = False
+    kept: set[int] = field(default_factory=set)  # results that wait for whoever collects it
+
+
+@dataclass
 class Hand:
     """One worker process."""
 
@@ -73,6 +84,7 @@ class Spec:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.linger = 0.0
         self.exit_at: float | None = None
         self.clients: dict[int, ev.Hello] = {}
         self.polite: set[int] = set()
@@ -82,6 +94,7 @@ class Spec:
         self.serializers: dict[int, bytes] = {}
         self.gone: dict[int, int] = {}  # drivers that left, with their prefix
         self.jobs: dict[int, Job] = {}
+        self.cells: dict[int, Cell] = {}  # by task
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
         self.stillborn = 0
@@ -106,10 +119,14 @@ class Spec:
             self.objects[id].holds
             or self.objects[id].escapes
             or self.objects[id].pinned
+            or id in self.kept()
             or id in self.names.values()
             or self.pinned_by_task(id)
             or self.parents(id)
         )
+
+    def kept(self) -> set[int]:
+        return set().union(*(cell.kept for cell in self.cells.values()))
 
     def needed(self) -> dict[tuple[int, int], int]:
         """The extents somebody may still read."""
@@ -164,6 +181,15 @@ class Spec:
                     self.stillborn = 0
                 else:
                     self.exit_at = None
+                    self.linger = max(self.linger, event.linger)
+            case ev.Keep(linger):
+                self.linger = linger
+            case ev.Collect():
+                self.collect(client, event)
+            case ev.Output(task, _, data):
+                self.cells[task].shown += data
+                for number, origin in self.cells[task].audience.items():
+                    self.owe(number, ("Output", task, data, origin))
             case ev.Bye():
                 self.polite.add(client)
             case ev.Left():
@@ -235,6 +261,7 @@ class Spec:
                 job = self.jobs.pop(task)
                 for id, value in zip(job.results, values, strict=True):
                     self.seal(id, value)
+                self.end_cell(task)
             case ev.GaveBack(tasks, asked):
                 hand = self.hand_of(client)
                 hand.recalled = hand.recalled and not asked
@@ -353,6 +380,7 @@ class Spec:
                 self.settle()
                 for id in job.results:
                     self.seal(id, why if isinstance(why, ev.Value) else ev.refusal(why, ""))
+                self.end_cell(job.submit.task)
             del self.failing[0]
 
     def free(self, id: int) -> None:
@@ -366,6 +394,8 @@ class Spec:
         self.names = {name: o for name, o in self.names.items() if o != id}
         was, object.state, object.escapes = object.state, "freed", ()
         object.pinned = ""
+        for cell in self.cells.values():
+            cell.kept.discard(id)
         self.tell_watchers(id)
         if was == "pending":
             self.fail_waiting(id, "freed")
@@ -386,6 +416,9 @@ class Spec:
             self.objects[id] = Object(holds=Counter([client]))
             self.watchers.add((client, id))
         self.jobs[event.task] = job
+        is_cell = event.terms is not None and event.terms.job and not self.clients[client].worker
+        if is_cell and job.results:
+            self.cells[event.task] = Cell(job.results, {client: event.origin})
         if why:
             self.fail(job, why)
 
@@ -413,12 +446,17 @@ class Spec:
         for id in reversed(tasks):
             job = self.jobs[id]
             wanted = job.owner in self.clients or any(map(self.pending, job.results))
+            wanted = wanted or id in self.cells
             if not job.worker and not wanted:
                 del self.jobs[id]
                 self.settle()
 
     def left(self, client: int) -> None:
         hello = self.clients.pop(client)
+        for cell in self.cells.values():
+            if cell.audience.pop(client, None) is not None and not cell.audience:
+                there = [id for id in cell.results if id in self.objects]
+                cell.kept = {id for id in there if self.objects[id].state != "freed"}
         for object in self.objects.values():
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
@@ -434,7 +472,32 @@ class Spec:
         if not hello.worker:
             self.gone[client] = hello.prefix
         if not hello.worker and all(h.worker for h in self.clients.values()):
-            self.exit_at = self.now + (0.0 if client in self.polite else hello.linger)
+            self.exit_at = self.now + (0.0 if client in self.polite else self.linger)
+
+    # -- background cells -------------------------------------------------------------------------
+
+    def end_cell(self, task: int) -> None:
+        cell = self.cells.get(task)
+        if cell is not None:
+            cell.over = True
+            if cell.audience:
+                del self.cells[task]
+
+    def collect(self, client: int, event: ev.Collect) -> None:
+        cell = self.cells.get(event.job)
+        if cell is None:
+            return self.owe(client, ("Collected", event.request, ()))
+        cell.audience[client] = event.origin
+        if cell.shown:
+            self.owe(client, ("Output", event.job, cell.shown, event.origin))
+        there = tuple(id if id in self.objects else 0 for id in cell.results)
+        for id in filter(None, there):
+            self.objects[id].holds[client] += 1
+        cell.kept.clear()
+        self.owe(client, ("Collected", event.request, there))
+        if cell.over:
+            del self.cells[event.job]
+        return None
 
     # -- what the session decided -----------------------------------------------------------------
 

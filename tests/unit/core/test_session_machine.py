@@ -140,6 +140,10 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Found", object)]
             case do.Answer(request):
                 return [("Answer", request)]
+            case ev.Output(task, _, data, origin):
+                return [("Output", task, data, origin)]
+            case do.Collected(request, _, results):
+                return [("Collected", request, results)]
             case do.Registered(serializer, payload):
                 return [("Registered", serializer, payload)]
             case do.Forget(objects, unused):
@@ -231,7 +235,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert {
             o.id: (
                 o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
-                o.escapes, o.load_seconds, o.pinned,
+                o.escapes, o.load_seconds, o.pinned, bool(o.job),
             )
             for o in snapshot.objects
         } == {
@@ -245,12 +249,15 @@ class SessionMachine(RuleBasedStateMachine):
                 object.escapes,
                 object.seconds,
                 object.pinned,
+                id in spec.kept(),
             )
             for id, object in spec.objects.items()
         }  # fmt: skip
         assert spec.sealed == spec.needed(), "released too late, or never"
         assert snapshot.queued == sum(not job.worker for job in spec.jobs.values())
         assert snapshot.running == sum(bool(hand.sent) for hand in spec.hands.values())
+        waiting = {id: cell.over for id, cell in spec.cells.items() if not cell.audience}
+        assert {job.id: job.is_over for job in snapshot.jobs if job.kept} == waiting
         assert {c.client for c in snapshot.clients} == spec.clients.keys()
         if spec.busy() < self.session.pool.target:
             assert not (spec.idle() and spec.queued()), "somebody has time, and there is work"
@@ -341,7 +348,7 @@ class SessionMachine(RuleBasedStateMachine):
         n=PICK, o=PICK, name=st.sampled_from("ab"), pace=PACE,
         what=st.sampled_from(
             ["drop", "want", "free", "bind", "unbind", "find", "ask", "escape", "loaded",
-             "pin", "unpin"]
+             "pin", "unpin", "keep"]
         ),
     )  # fmt: skip
     def handles(self, n: int, o: int, name: str, what: str, pace: str) -> None:
@@ -365,6 +372,8 @@ class SessionMachine(RuleBasedStateMachine):
                 peer.post(ev.Escape(id, f"at {name}"))
             case "pin" | "unpin":
                 peer.post(ev.Pin(id, f"at {name}", what == "pin"))
+            case "keep":
+                peer.post(ev.Keep(5.0 * (name == "a")))
             case "loaded":
                 peer.post(ev.Loaded((id,), (0.5 + (name == "b"),)))
         self.turn(pace)
@@ -398,10 +407,11 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         n=PICK, function=PICK, deps=FEW, inside=FEW, pace=PACE, times=st.sampled_from([1, 1, 8]),
         returns=st.sampled_from([1, 1, 2, 0]), retries=st.integers(0, 1),
+        job=st.sampled_from(["", "", "cell 7"]),
     )  # fmt: skip
     def submits(
         self, n: int, function: int, deps: list[int], inside: list[int], times: int, pace: str,
-        **options: int,
+        job: str, **options: int,
     ) -> None:  # fmt: skip
         peer = pick([p for p in self.peers.values() if p.held], n)
         held = peer.held
@@ -410,8 +420,26 @@ class SessionMachine(RuleBasedStateMachine):
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
+                terms=ev.Terms(job=job) if job else None,
                 **options,
             )
+        self.turn(pace)
+
+    @precondition(lambda self: self.spec.cells and self.peers)
+    @rule(n=PICK, o=PICK, pace=PACE)
+    def collects(self, n: int, o: int, pace: str) -> None:
+        """Somebody wants a background cell: its submitter, somebody else, one more."""
+        job = pick(self.spec.cells, o)
+        pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n))
+        self.turn(pace)
+
+    @precondition(lambda self: any(p.runs and p.runs[0].terms for p in self.running()))
+    @rule(n=PICK, o=PICK, pace=PACE)
+    def shows(self, n: int, o: int, pace: str) -> None:
+        """A background cell prints."""
+        peer = pick([p for p in self.running() if p.runs[0].terms], n)
+        if peer.runs[0].task in self.spec.cells:
+            peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)
 
     def running(self) -> list[Peer]:
@@ -497,6 +525,9 @@ class SessionMachine(RuleBasedStateMachine):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
         for id in [id for id, o in self.spec.objects.items() if o.escapes or o.pinned]:
             pick(self.peers.values(), -1).post(ev.Free((id,)))
+        for id in [id for id, cell in self.spec.cells.items() if not cell.audience]:
+            pick(self.peers.values(), -1).post(ev.Collect(1, id))
+        self.turn("all read")
         for number in list(self.peers):
             self.hang_up(number)
         self.turn()

@@ -20,6 +20,7 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.pool import LIGHT, SPARE_SECONDS
+from workbench.core.report import take_snapshot
 from workbench.core.schedule import ONE
 from workbench.core.session import Session
 from workbench.core.work import PATIENCE
@@ -149,7 +150,7 @@ class TaskMachine(RuleBasedStateMachine):
             hand.peer.post(ev.GaveBack((task,)))
             return
         if hand.sent:
-            assert terms == ev.USUAL, "it waits behind another"
+            assert ev.Terms(job=terms.job) == terms, "it waits behind another"
             assert (self.tasks[next(iter(hand.sent))].terms or ev.USUAL).cpus == ONE
         hand.sent[task] = run
         hand.began[task] = self.stage.now
@@ -217,13 +218,14 @@ class TaskMachine(RuleBasedStateMachine):
         retries=st.integers(0, 2),
         times=st.sampled_from([1, 1, 5, 20]),
         late=st.sampled_from([False, False, True]),
+        job=st.sampled_from(["", "", "cell 7"]),
     )
     def submits(
         self, n: int, cpus: int, timeout: float, ahead: int, retries: int, times: int,
-        late: bool,
+        late: bool, job: str,
     ) -> None:  # fmt: skip
         """The driver submits, or a task that runs; some wait for the result of another."""
-        terms = ev.Terms(cpus, timeout, b"", ahead)
+        terms = ev.Terms(cpus, timeout, b"", ahead, job)
         usual = terms == ev.USUAL
         deps = (pick(self.tasks, n),) if late and self.tasks else ()
         deps = tuple(d for d in deps if self.driver.holds[d])
@@ -403,6 +405,11 @@ class TaskMachine(RuleBasedStateMachine):
             if self.stopped.intersection(submit.deps):
                 self.stopped.add(task)
         assert cancelled <= self.stopped, "cancelled by nobody"
+        for job in take_snapshot(self.session).jobs:
+            assert not job.kept
+            if self.driver.holds[job.id]:
+                failed = "failed" if self.answers[job.id].failed else "done"
+                assert job.state == ("cancelled" if job.id in cancelled else failed)
         for id in list(+self.driver.holds):
             while self.driver.holds[id]:
                 self.driver.drop(id)

@@ -1,0 +1,213 @@
+"""Kernels that go and come back, and notebooks that share a session: what each finds there."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+from tests.leaks import eventually
+
+
+class Gate:
+    """A place where a cell stops: it reads ``open(path)`` until the test writes there."""
+
+    def __init__(self, directory: str) -> None:
+        self.path = tempfile.mktemp(dir=directory)
+        os.mkfifo(self.path)
+
+    def open(self) -> None:
+        """Let on who waits there."""
+        with open(self.path, "w") as file:
+            file.write("go")
+        os.unlink(self.path)
+
+
+@pytest.fixture
+def gates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Gate]:
+    directory = str(tmp_path_factory.mktemp("gates"))
+    return lambda: Gate(directory)
+
+
+@pytest.fixture
+def notebook(runtime_dir: str) -> Iterator[Callable[[str], Kernel]]:
+    """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
+    kernels: list[Kernel] = []
+
+    def start(name: str) -> Kernel:
+        kernel = Kernel(
+            {
+                "WORKBENCH_RUNTIME_DIR": runtime_dir,
+                "WORKBENCH_WORKERS": "2",
+                "JPY_SESSION_NAME": name,
+            }
+        )
+        kernels.append(kernel)
+        return kernel
+
+    yield start
+    for kernel in kernels:
+        if kernel.manager.is_alive():
+            kernel.run("%load_ext workbench")
+            kernel.run("%workbench stop")
+        kernel.stop()
+
+
+def crash(kernel: Kernel) -> None:
+    kernel.restart(now=True)
+
+
+def restart(kernel: Kernel) -> None:
+    kernel.restart(now=False)
+
+
+def close_and_open(kernel: Kernel) -> None:
+    kernel.reopen()
+
+
+@pytest.mark.parametrize("ends", [crash, restart, close_and_open])
+def test_a_new_kernel_finds_what_the_old_one_left(
+    notebook: Callable[[str], Kernel], gates: Callable[[], Gate], ends: Callable[[Kernel], None]
+) -> None:
+    kernel = notebook("analysis.ipynb")
+    kernel.ok("%load_ext workbench\nimport workbench as wb\ndf = [1]\nmodel = {}")
+    kernel.ok("%put df\n%put model\nunnamed = wb.put('unnamed')")
+    kernel.ok(
+        "@wb.remote\nclass Counter:\n    def next(self): return 1\n"
+        "counter = Counter.options(name='counter').remote()\nwb.get(counter.next.remote())\n"
+        "wb.put(counter, name='the_counter')"
+    )
+    fast, slow = gates(), gates()
+    cells = [
+        kernel.ok(
+            f"%%remote\nprint('before')\nopen({gate.path!r}).read()\nprint('after')\n{name} = 42"
+        )
+        for gate, name in ((slow, "x"), (fast, "y"))
+    ]
+    kernel.until(lambda: all(cell.text() for cell in cells))
+    ends(kernel)
+    line = kernel.ok("%load_ext workbench").text()
+    running, finished = (f"cell {cell.number}" for cell in cells)
+    assert re.fullmatch(
+        r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
+        rf"It has df, model, the_counter; {running} is running, {finished} is running; "
+        r"actor counter\. %workbench jobs shows them\.\n",
+        line,
+    ), line
+    fast.open()
+    done = re.compile(rf"{finished} +done, not collected .* 2 lines +y$", re.MULTILINE)
+    assert eventually(lambda: done.search(kernel.ok("%workbench jobs").text()))
+    ends(kernel)
+    line = kernel.ok("%load_ext workbench").text()
+    assert f"; {running} is running, {finished} finished (2 lines of output); actor" in line
+
+    shown = kernel.ok(f"%workbench jobs {finished}")
+    kernel.until(lambda: shown.text().endswith("after\n"))
+    assert shown.text() == "before\nafter\n"
+    assert shown.results() == []
+    kernel.ok("%get y")
+    assert kernel.value("y") == "42"
+
+    shown = kernel.ok(f"%workbench jobs {running}")
+    kernel.until(lambda: shown.text() == "before\n")
+    assert kernel.value("type(x).__name__") == "'ObjectRef'"
+    slow.open()
+    kernel.until(lambda: shown.text() == "before\nafter\n")
+    kernel.ok("%get x")
+    assert kernel.value("x") == "42"
+
+    again = kernel.ok(f"%workbench jobs {running}").text()
+    assert "somebody's already" in again
+    kernel.ok("import workbench as wb")
+    assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
+    kernel.ok("%free df model the_counter")
+
+
+def test_what_a_collected_cell_shows(
+    notebook: Callable[[str], Kernel], gates: Callable[[], Gate]
+) -> None:
+    """Displays, what is cleared, an error: all of it under the cell that asked."""
+    kernel = notebook("shows.ipynb")
+    gate = gates()
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok(
+        "%%remote\nfrom IPython.display import display, HTML, clear_output\nimport sys\n"
+        "print('cleared')\nclear_output()\ndisplay(HTML('<b>bold</b>'))\n"
+        f"print('oops', file=sys.stderr)\nopen({gate.path!r}).read()\nnever = 1 / 0"
+    )
+    kernel.until(lambda: cell.text("stderr"))
+    crash(kernel)
+    kernel.ok("%load_ext workbench")
+    shown = kernel.ok(f"%workbench jobs {cell.number}")  # the number alone will do
+    kernel.until(lambda: shown.text("stderr"))
+    assert shown.results("text/html") == ["<b>bold</b>"]
+    assert shown.text() == ""
+    gate.open()
+    kernel.until(lambda: shown.failure)
+    assert "ZeroDivisionError" in shown.failure
+    assert "never = 1 / 0" in shown.failure
+    assert re.search(r"^#1 +cell \d+ +failed ", kernel.ok("%workbench jobs").text(), re.MULTILINE)
+    assert "ZeroDivisionError" in kernel.run("%get never").failure
+
+
+def test_two_notebooks_on_one_session(
+    notebook: Callable[[str], Kernel], gates: Callable[[], Gate]
+) -> None:
+    first, second = notebook("one.ipynb"), notebook("two.ipynb")
+    for kernel in (first, second):
+        kernel.ok("%load_ext workbench\n%workbench stop")
+        kernel.ok("%workbench start --session lab\nimport workbench as wb, numpy as np")
+    first.ok("x = np.arange(10**6)\n%put x")
+    second.ok("%get x")
+    assert second.value("int(x.sum())") == "499999500000"
+    assert "x " in second.ok("%objects").results()[0]
+    second.ok("%free x")
+    assert "NotDefinedError" in first.run("%get x --as z").failure
+
+    gate = gates()
+    cell = first.ok(
+        "%%remote\nimport workbench as wb\nprint('before')\nwb.put([7], name='result')\n"
+        f"open({gate.path!r}).read()\nprint('after')\nnumber = 6"
+    )
+    first.until(cell.text)
+    second.ok("%get result")
+    assert second.value("result") == "[7]"
+    looks_on = second.ok(f"%workbench jobs cell {cell.number}")
+    gate.open()
+    second.until(lambda: looks_on.text() == "before\nafter\n")
+    first.until(lambda: cell.text() == "before\nafter\n")  # it isn't taken away from the first
+    second.ok("%get number")
+    assert second.value("number") == "6"
+    assert "2 notebooks or scripts" in first.ok("%workbench").text()
+    second.ok("%free result")
+
+
+def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
+    kernel = notebook("kept.ipynb")
+    kernel.ok("%load_ext workbench")
+    assert "; it outlives the last by 2 min\n" in kernel.ok("%workbench").text()
+    line = kernel.ok("%workbench start --keep 8h").text()  # as it runs already
+    assert re.fullmatch(
+        r"Session kept-\w+, 1 notebook or script; it outlives the last by 8 h\n", line
+    )
+    restart(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "; it outlives the last by 8 h\n" in kernel.ok("%workbench").text()
+    assert "ConfigError" in kernel.run("%workbench start --keep soon").failure
+    kernel.ok("%workbench stop\n%workbench start --linger 0 --session other")
+    assert "; it ends with the last\n" in kernel.ok("%workbench").text()
+
+
+def test_jobs_that_are_not_there(session: Kernel) -> None:
+    assert session.ok("%workbench jobs").text() == "There are no background cells.\n"
+    assert "no background cell 'cell 5'" in session.run("%workbench jobs cell 5").failure
+    assert "nothing more" in session.run("%workbench stop now").failure
+    session.ok("%%remote --wait\na = 1")
+    assert " done " in session.ok("%workbench jobs").text()
+    session.ok("%workbench stop")
+    assert session.ok("%workbench jobs").text() == "There are no background cells.\n"
+    assert "MagicError" in session.run("%workbench jobs 1").failure

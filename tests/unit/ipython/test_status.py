@@ -1,0 +1,132 @@
+"""What a session says of itself in a line, and its background cells in a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from workbench.core.snapshot import ClientRecord, JobRecord, ObjectRecord, Snapshot
+from workbench.engines.base import ACTOR_PREFIX
+from workbench.errors import MagicError
+from workbench.ipython.jobs import choose, table
+from workbench.ipython.status import session_line, started_line
+
+
+def job(
+    number: int, name: str, state: str, lines: int = 0, displays: int = 0, kept: bool = False,
+    binds: tuple[str, ...] = (),
+) -> JobRecord:  # fmt: skip
+    return JobRecord(number, number, name, state, 1.5 * number, lines, displays, binds, kept)
+
+
+JOBS = (
+    job(1, "cell 7", "running", 1, kept=True),
+    job(2, "cell 5", "done", 3, kept=True, binds=("df", "model")),
+    job(3, "cell 9", "failed", 1, 2, kept=True),
+    job(4, "cell 2", "done", 5),
+    job(5, "cell 7", "cancelled"),
+    job(6, "cell 3", "queued"),
+)
+
+
+def snapshot(
+    names: list[str], jobs: tuple[JobRecord, ...], drivers: int = 1, linger: float = 0.0
+) -> Snapshot:
+    objects = tuple(
+        ObjectRecord(n, "ready", (name,), 8, "inline", None, (), (), 0, 0)
+        for n, name in enumerate(names)
+    )
+    clients = tuple(ClientRecord(n, n, "driver", "") for n in range(drivers))
+    return Snapshot(
+        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger
+    )
+
+
+@dataclass
+class Engine:
+    """As much of an engine as the line needs."""
+
+    there: Snapshot | None
+    session: str = "lab.1a2b"
+    workers: int = 2
+    capacity: int = 10**9
+
+    @property
+    def joined(self) -> bool:
+        return self.there is not None
+
+    def snapshot(self) -> Snapshot:
+        assert self.there is not None
+        return self.there
+
+
+HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
+
+
+@pytest.mark.parametrize(
+    ("there", "line"),
+    [
+        (None, HEAD.replace("joined", "started")),
+        (snapshot([], ()), HEAD),
+        (snapshot(["df"], ()), f"{HEAD} It has df."),
+        (snapshot([f"{ACTOR_PREFIX}a", "df"], ()), f"{HEAD} It has df; actor a."),
+        (snapshot([ACTOR_PREFIX + c for c in "ba"], ()), f"{HEAD} It has actors a, b."),
+        (
+            snapshot(["model", "df"], JOBS),
+            f"{HEAD} It has df, model; cell 7 is running, cell 5 finished (3 lines of output), "
+            "cell 9 failed (1 line and 2 displays of output), cell 3 is queued. "
+            "%workbench jobs shows them.",
+        ),
+        (
+            snapshot([f"x{n:02}" for n in range(20)], ()),
+            f"{HEAD} It has x00, x01, x02, x03, x04, x05, x06, x07 and 12 more.",
+        ),
+    ],
+)
+def test_the_line_says_what_is_there_and_nothing_else(there: Snapshot | None, line: str) -> None:
+    assert started_line(cast(Any, Engine(there))) == line
+
+
+@pytest.mark.parametrize(
+    ("drivers", "linger", "line"),
+    [
+        (1, 0.0, "Session lab, 1 notebook or script; it ends with the last"),
+        (2, 28800.0, "Session lab, 2 notebooks or scripts; it outlives the last by 8 h"),
+    ],
+)
+def test_how_long_it_stays(drivers: int, linger: float, line: str) -> None:
+    assert session_line(snapshot([], (), drivers, linger)) == line
+
+
+def test_all_cells_have_a_row() -> None:
+    head, *rows = table(JOBS).splitlines()
+    assert head.split() == ["job", "name", "state", "time", "output", "assigns"]
+    assert [row.split()[0] for row in rows] == [f"#{n}" for n in range(1, 7)]
+    assert rows[1] == (
+        "#2   cell 5  done, not collected     3 s    3 lines                df, model"
+    )
+    assert len({row.index("cell") for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number"),
+    [("cell 5", 2), ("5", 2), ("#5", 5), ("cell 7", 1), ("7", 1), ("#4", 4), ("3", 6)],
+)
+def test_which_cell_is_meant(wanted: str, number: int) -> None:
+    assert choose(JOBS, wanted).number == number
+
+
+def test_of_several_of_a_name_the_one_to_collect_else_the_last() -> None:
+    jobs = [job(n, "cell 1", state) for n, state in enumerate(("done", "running", "done"))]
+    assert choose(jobs, "1").number == 1
+    assert choose([jobs[0], jobs[2]], "1").number == 2
+    assert choose([*jobs, job(9, "cell 1", "done", kept=True)], "1").number == 9
+
+
+def test_a_cell_that_is_not_there() -> None:
+    with pytest.raises(MagicError, match=r"no background cell 'cell 4'\. There are: cell 7, c"):
+        choose(JOBS, "cell 4")
+    with pytest.raises(MagicError, match="There are: none"):
+        choose((), "4")
