@@ -49,6 +49,7 @@ def init(
     memory: int | str | None = None,
     linger: float | str | None = None,
     spill_dir: str | os.PathLike[str] | None = None,
+    huge_pages: bool | None = None,
     ignore_reinit_error: bool = False,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
@@ -72,6 +73,8 @@ def init(
         A directory on disk for objects that have no room in memory: the least recently used move
         there, and are read from there without a copy. ``"none"``: a full store is an error.
         Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
+    huge_pages : bool, optional
+        Ask the kernel for huge pages; the status line says whether it has any for us.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
 
@@ -82,8 +85,14 @@ def init(
     SessionError
         If this process has a session already.
     """
-    given = {"session": session, "workers": workers, "memory": memory, "linger": linger,
-             "spill_dir": spill_dir}  # fmt: skip
+    given = {
+        "session": session,
+        "workers": workers,
+        "memory": memory,
+        "linger": linger,
+        "spill_dir": spill_dir,
+        "huge_pages": huge_pages,
+    }
     with _starting:
         engine = current.get()
         if engine is not None and is_alive(engine):

@@ -57,6 +57,9 @@ class Config:
     spill_dir : str
         A directory on disk for objects that have no room in memory. Empty: they stay there, and
         a full store is an error.
+    huge_pages : bool
+        Ask the kernel for pages of 2 MB for shared memory: large arrays are written and read
+        faster where it grants them. The status says whether it did.
     cpus : int
         Processors this process may use.
     """
@@ -69,6 +72,7 @@ class Config:
     headroom: int = 0
     reload: bool = False
     spill_dir: str = ""
+    huge_pages: bool = False
     cpus: int = 1
 
     @property
@@ -184,6 +188,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "headroom": _headroom,
     "reload": _switch,
     "spill_dir": _directory,
+    "huge_pages": _switch,
 }
 
 

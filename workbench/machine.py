@@ -13,6 +13,9 @@ from pathlib import Path
 
 from workbench.units import parse_bytes
 
+SHMEM_ENABLED = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+"""Where the kernel says, and is told by root, who gets huge pages for shared memory."""
+
 UNLIMITED = 1 << 60
 """Kernels write "no limit" as a number near 2**63."""
 
@@ -76,6 +79,20 @@ def in_memory(path: str, root: Path = Path("/")) -> bool:
         if inside and len(point) >= len(best):  # of two at one point the later hides the other
             best, kind = point, rest.split()[0]
     return kind in ("tmpfs", "ramfs")
+
+
+def huge_pages_for_shared_memory(root: Path = Path("/")) -> str:
+    """Whether the kernel gives huge pages to shared memory: never, advise (who asks), always, …;
+    '' if it doesn't know them."""
+    match = re.search(r"\[(\w+)\]", _text(root / SHMEM_ENABLED.lstrip("/")))
+    return match[1] if match else ""
+
+
+def huge_pages_mapped(root: Path = Path("/")) -> int:
+    """Bytes of shared memory that this process writes and that lie in huge pages."""
+    pattern = r"^\S+ rw-s .*\n(?:\w+: .*\n)*?ShmemPmdMapped: +(\d+) kB"
+    found = re.findall(pattern, _text(root / "proc/self/smaps"), re.MULTILINE)
+    return sum(map(int, found)) * 1024
 
 
 class MemoryGauge:

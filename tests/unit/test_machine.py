@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,62 @@ def test_what_a_process_has_to_itself_grows_with_what_it_takes() -> None:
     taken[:: os.sysconf("SC_PAGESIZE")] = bytes(len(taken[:: os.sysconf("SC_PAGESIZE")]))
     assert gauge.private(os.getpid()) >= before + (60 << 20)
     assert gauge.private(2**22 + 1) == 0  # no such process
+
+
+MOUNTS = """\
+21 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 21 0:25 / /tmp rw,nosuid - tmpfs tmpfs rw
+31 21 0:26 / /var/tmp rw - ext4 /dev/vdb rw
+32 21 0:27 / /var/tmp/in\\040memory rw - ramfs none rw
+33 21 0:28 / /data rw - tmpfs tmpfs rw
+34 21 0:29 / /data rw - xfs /dev/vdc rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "memory"),
+    [
+        ("/", False),
+        ("/tmp", True),
+        ("/tmp/below/it", True),
+        ("/tmpfoo", False),
+        ("/var/tmp", False),
+        ("/var/tmp/in memory/x", True),
+        ("/data/x", False),  # what is mounted later lies on top
+    ],
+)
+def test_which_directories_are_memory(tmp_path: Path, path: str, memory: bool) -> None:
+    root = kernel_files(tmp_path, {"proc/self/mountinfo": MOUNTS})
+    assert machine.in_memory(path, root) == memory
+
+
+def test_objects_go_to_a_disk_if_there_is_one(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    mounts = f"{MOUNTS}40 21 0:30 / {mine} rw - tmpfs tmpfs rw\n"
+    root = kernel_files(tmp_path / "a", {"proc/self/mountinfo": mounts})
+    assert machine.spill_directory({"TMPDIR": str(mine)}, root) != str(mine)
+    everywhere = kernel_files(tmp_path / "b", {"proc/self/mountinfo": MOUNTS.splitlines()[0]})
+    assert machine.spill_directory({"TMPDIR": str(mine)}, everywhere) == str(mine)
+    gone = {"TMPDIR": str(tmp_path / "gone")}
+    assert machine.spill_directory(gone, everywhere) in ("/var/tmp", tempfile.gettempdir())
+
+
+def test_huge_pages(tmp_path: Path) -> None:
+    name = machine.SHMEM_ENABLED.lstrip("/")
+    offer = "always within_size [advise] never deny force\n"
+    smaps = """\
+7f0000000000-7f0010000000 rw-s 00000000 00:01 7 /memfd:workbench (deleted)
+Size:             262144 kB
+ShmemPmdMapped:     4096 kB
+VmFlags: rd wr sh
+7f0020000000-7f0030000000 r--s 00000000 00:01 7 /memfd:workbench (deleted)
+Size:             262144 kB
+ShmemPmdMapped:     4096 kB
+"""
+    root = kernel_files(tmp_path, {name: offer, "proc/self/smaps": smaps})
+    assert machine.huge_pages_for_shared_memory(root) == "advise"
+    assert machine.huge_pages_mapped(root) == 4096 * 1024, "once, not once a mapping"
+    bare = kernel_files(tmp_path / "bare", {})
+    assert machine.huge_pages_for_shared_memory(bare) == ""
+    assert machine.huge_pages_mapped(bare) == 0

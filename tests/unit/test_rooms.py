@@ -31,7 +31,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (PURE, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base"},
+        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
         {"numpy"},
     ),
     "server": (

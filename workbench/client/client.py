@@ -83,6 +83,8 @@ class Client:
         Threads for large copies.
     debug : bool
         See `Marshal`.
+    huge : bool
+        Whether to ask for huge pages.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Client:
         label: str = "",
         threads: int = 1,
         debug: bool = False,
+        huge: bool = False,
     ) -> None:
         self.session = session
         self.workers = 0
@@ -126,6 +129,7 @@ class Client:
             Views(self.connection.put, self.connection.rouse),
             self._ids.__next__,
             threads,
+            huge,
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)
@@ -480,6 +484,10 @@ class Client:
         answer = self._ask(lambda request: ev.Ask(request, "snapshot"))
         assert isinstance(answer.snapshot, Snapshot)
         return answer.snapshot
+
+    def huge_pages(self) -> str:
+        """See `Engine.huge_pages`."""
+        return self._store.huge_pages()
 
     def abandon(self) -> None:
         """See `Engine.abandon`."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import machine
 from workbench.client.shield import shield
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -53,6 +54,8 @@ class LocalStore:
         A fresh id.
     threads : int
         Threads for large copies.
+    huge : bool
+        Whether to ask for huge pages.
     """
 
     def __init__(
@@ -62,12 +65,14 @@ class LocalStore:
         views: Views,
         next_id: Callable[[], int],
         threads: int,
+        huge: bool = False,
     ) -> None:
         self._post = post
         self._ask = ask
         self._next_id = next_id
         self._lock = threading.Lock()
         self._copier = Copier(threads, shield)
+        self._huge = huge
         self._views = views
         self._capacity = 0
         self._segment = 0
@@ -123,7 +128,7 @@ class LocalStore:
         assert self._descriptors is not None
         assert self._mapped is not None
         fd = self._descriptors.writable
-        fill(self._mapped, fd, extent, serialized.layout(), self._copier)
+        fill(self._mapped, fd, extent, serialized.layout(), self._copier, self._huge)
         return ev.Value(serialized.header(), self._segment, extent.offset, extent.length, contains)
 
     def _start(self, capacity: int) -> None:
@@ -134,7 +139,8 @@ class LocalStore:
             size = round_up(capacity * ADDRESS_SLACK)
             segment = self._next_id()
             descriptors = seg.create(size)
-            self._mapped = np.frombuffer(seg.map_writable(descriptors.writable, size), np.uint8)
+            mapping = seg.map_writable(descriptors.writable, size, self._huge)
+            self._mapped = np.frombuffer(mapping, np.uint8)
             self._views.map(segment, os.dup(descriptors.readonly), size)
             fds = (descriptors.writable, descriptors.readonly)
             self._post(Parcel(ev.Opened(segment, size), fds))
@@ -207,6 +213,21 @@ class LocalStore:
         for extent in cooled:
             seg.punch(self._descriptors.writable, extent.offset, extent.length)
         return sum(e.length for e in cooled)
+
+    def huge_pages(self) -> str:
+        """What became of the wish for huge pages, to a person; '' if nobody wished."""
+        if not self._huge:
+            return ""
+        mapped = machine.huge_pages_mapped()
+        if mapped:
+            return f"Huge pages: granted, {human_bytes(mapped)} here"
+        offer = machine.huge_pages_for_shared_memory()
+        if offer in ("advise", "always", "within_size", "force"):
+            return "Huge pages: the kernel gives them; nothing large has been put here yet"
+        return (
+            f"Huge pages: asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
+            f"{offer or 'nothing'!r}, and root can set it to 'advise'"
+        )
 
     # -- what the server says ---------------------------------------------------------------------
 

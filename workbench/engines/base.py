@@ -241,6 +241,10 @@ class Engine(Protocol):
         """The session shall outlive its last driver by so many seconds."""
         ...
 
+    def huge_pages(self) -> str:
+        """What became of the wish for huge pages, to a person; '' if nobody wished."""
+        ...
+
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """Drop the objects, whatever pins them."""
         ...

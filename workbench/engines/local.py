@@ -44,7 +44,7 @@ class LocalEngine(Client):
         label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
         super().__init__(
             sock, session, linger=config.linger, label=label, threads=config.cpus,
-            debug=config.pickle_debug,
+            debug=config.pickle_debug, huge=config.huge_pages,
         )  # fmt: skip
         if process is not None:  # what its Welcome will say
             self.joined = False
@@ -142,6 +142,7 @@ def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[b
             pickle_debug=config.pickle_debug,
             headroom=config.headroom,
             spill_dir=config.spill_dir,
+            huge_pages=config.huge_pages,
             reload=config.reload,
             path=tuple(p or os.getcwd() for p in sys.path),
         )

@@ -249,6 +249,9 @@ class WorkbenchMagics(Magics):
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
+    @argument(
+        "--huge-pages", action="store_true", default=None, help="ask the kernel for pages of 2 MB"
+    )
     @argument("--session", help="name; notebooks that give the same one share a session")
     @argument(
         "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
@@ -281,7 +284,7 @@ class WorkbenchMagics(Magics):
                 self._jobs(" ".join(what))
             case "status":
                 print(
-                    status_text(api.snapshot())
+                    status_text(api.snapshot(), self._engine().huge_pages())
                     if api.is_initialized()
                     else "No session is running. `%workbench start` starts one."
                 )

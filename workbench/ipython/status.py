@@ -72,8 +72,8 @@ def session_line(snapshot: Snapshot) -> str:
     return f"Session {name}, {count(drivers, 'notebook or script')}; {stays}"
 
 
-def status_text(snapshot: Snapshot) -> str:
-    """The session now, in a few lines."""
+def status_text(snapshot: Snapshot, huge_pages: str = "") -> str:
+    """The session now, in a few lines; one of them about ``huge_pages``, if there is to say."""
     states = [worker.state for worker in snapshot.workers if not worker.actor]
     parts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
     actors = {actor.id for actor in snapshot.actors}
@@ -86,6 +86,8 @@ def status_text(snapshot: Snapshot) -> str:
         f"{count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
         + (f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""),
     ]
+    if huge_pages:
+        lines.append(huge_pages)
     if snapshot.trouble:
         lines.append(f"The disk failed when objects were to move there: {snapshot.trouble}")
     rows = [_row(record) for record in named[:MOST_ROWS]]

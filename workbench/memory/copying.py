@@ -103,9 +103,17 @@ def _is_large(pair: Pair) -> bool:
 
 
 def fill(
-    mapped: Bytes, fd: int, extent: Extent, parts: Iterable[tuple[int, Array]], copier: Copier
+    mapped: Bytes,
+    fd: int,
+    extent: Extent,
+    parts: Iterable[tuple[int, Array]],
+    copier: Copier,
+    huge: bool = False,
 ) -> None:
     """Copy each array to its offset in the extent, the way that is fastest for its pages.
+
+    With ``huge`` pages that is through the mapping always: a fault brings 2 MB, and the kernel
+    gives such pages to faults alone, not to writes.
 
     Parameters
     ----------
@@ -120,7 +128,7 @@ def fill(
         start = extent.offset + offset
         if not part.nbytes:
             continue
-        if extent.warm or not part.flags.c_contiguous:
+        if extent.warm or huge or not part.flags.c_contiguous:
             pairs.append((np.ndarray(part.shape, part.dtype, mapped, start), part))
         else:
             write_cold(fd, part.reshape(-1).view(np.uint8), start)

@@ -7,6 +7,7 @@ A segment is sparse: its size is address space, and pages cost memory only once 
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -120,9 +121,16 @@ def map_readonly(fd: int, size: int) -> ReadOnly:
     return mapping
 
 
-def map_writable(fd: int, size: int) -> mmap.mmap:
-    """The whole segment, writable. Only its one writer does this."""
-    return mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+def map_writable(fd: int, size: int, huge: bool = False) -> mmap.mmap:
+    """The whole segment, writable. Only its one writer does this.
+
+    ``huge``: ask for huge pages. The kernel decides; it is no error if it has none.
+    """
+    mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    if huge:
+        with contextlib.suppress(OSError, AttributeError):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
 
 
 _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE

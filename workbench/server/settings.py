@@ -13,8 +13,8 @@ class Settings(msgspec.Struct, frozen=True):
     import what the notebook can; ``threads`` is how many threads a worker's libraries may use;
     ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
     many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
-    to disk, '' if none do. ``reload`` has workers look for edited
-    source files before each task.
+    to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
+    for edited source files before each task.
     """
 
     session: str
@@ -28,4 +28,5 @@ class Settings(msgspec.Struct, frozen=True):
     pickle_debug: bool = False
     headroom: int = 0
     spill_dir: str = ""
+    huge_pages: bool = False
     reload: bool = False

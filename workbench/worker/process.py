@@ -46,7 +46,7 @@ def run_worker(number: int, settings: Settings, begins: Callable[[int], None]) -
     sock.connect(settings.address)
     client = Client(
         sock, settings.session, worker=number, threads=settings.threads,
-        debug=settings.pickle_debug,
+        debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     current.set(client)
     executor = Executor(client, begins, settings.reload)

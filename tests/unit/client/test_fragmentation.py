@@ -1,0 +1,110 @@
+"""Memory in pieces: what a store refuses for is what it holds, not what lies between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tests.unit.core.peers import ABOUT
+from workbench.client.store import Claims, LocalStore
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.session import ID_BITS, Session
+from workbench.errors import StoreFullError
+from workbench.memory import segment as seg
+from workbench.memory.views import Views
+from workbench.serialization import codec
+from workbench.units import round_up
+from workbench.wire.streams import Parcel
+
+CAPACITY = 4 << 20
+SMALLEST, LARGEST = 17 << 10, 700 << 10
+STEPS = 100_000
+STRANDED = 0.01
+"""Share of the capacity that may be out of reach when an object is refused: as good as nothing."""
+
+
+class Server:
+    """A session's core, and stores that talk to it without a socket."""
+
+    def __init__(self) -> None:
+        self.session = Session("test", 1, CAPACITY)
+        self._stores: dict[int, LocalStore] = {}
+        self._answers: dict[int, Any] = {}
+        self._requests = count(1)
+        self.tell(0, ev.Tick())
+
+    def tell(self, number: int, *events: ev.Event) -> None:
+        for instruction in self.session.handle([(number, event) for event in events], 0.0):
+            if isinstance(instruction, do.Send):
+                self._hear(self._stores[instruction.to], instruction.message)
+
+    def _hear(self, store: LocalStore, message: do.Message) -> None:
+        match message:
+            case do.Granted() as answer:
+                store.granted(answer)
+                self._answers[answer.request] = answer
+            case do.Answer() as answer:
+                self._answers[answer.request] = answer
+            case do.Release():
+                store.released(message)
+            case do.Trim():
+                store.trim(message)
+
+    @contextmanager
+    def store(self, number: int) -> Iterator[LocalStore]:
+        """One client's."""
+
+        def post(message: Any) -> None:
+            self.tell(number, message.message if isinstance(message, Parcel) else message)
+
+        def ask(question: Callable[[int], ev.Event]) -> Any:
+            request = next(self._requests)
+            self.tell(number, question(request))
+            return self._answers.pop(request)
+
+        ids = count((number << ID_BITS) + 1)
+        store = LocalStore(post, ask, Views(lambda watch: None), ids.__next__, 1)
+        self._stores[number] = store
+        self.tell(number, ev.Hello(1, number))
+        with closing(store):
+            yield store
+
+
+def test_what_is_refused_has_no_room() -> None:
+    """Mixed sizes come and go at random, in three processes, always at the edge of the capacity."""
+    chance = random.Random(7)
+    server = Server()
+    budget = server.session.budget
+    ids = count(1000)
+    live: list[tuple[int, int]] = []  # (object, client)
+    data = np.zeros(LARGEST, np.uint8)
+    refused = 0
+    with ExitStack() as stack:
+        stores = {number: stack.enter_context(server.store(number)) for number in (1, 2, 3)}
+        for _ in range(STEPS):
+            number = chance.choice(list(stores))
+            size = int(SMALLEST * (LARGEST / SMALLEST) ** chance.random())
+            claims: Claims = []
+            try:
+                value = stores[number].write(codec.serialize(data[:size], {}), (), CAPACITY, claims)
+            except StoreFullError:
+                refused += 1
+                free = CAPACITY - budget.live
+                assert free < round_up(size) + STRANDED * CAPACITY, "there was room"
+                for _ in range(chance.randint(1, 8)):
+                    id, holder = live.pop(chance.randrange(len(live)))
+                    server.tell(holder, ev.Drop((id,)))
+            else:
+                id = (number << ID_BITS) + next(ids)
+                server.tell(number, ev.Sealed(id, value, ABOUT))
+                live.append((id, number))
+            assert budget.granted <= CAPACITY
+        held = sum(seg.touched(s._descriptors.readonly) for s in stores.values() if s._descriptors)
+        assert held <= budget.granted
+        assert refused > STEPS / 20, "never under pressure"
