@@ -25,6 +25,10 @@ class SessionError(WorkbenchError, ConnectionError):
     """There is no session to talk to: none was started, or its server has gone."""
 
 
+class NotAnsweringError(SessionError, TimeoutError):
+    """The session's server is there, and doesn't answer."""
+
+
 class ProtocolError(WorkbenchError):
     """The peer sent bytes that are not a frame of ours. The connection ends; nothing else does."""
 

@@ -37,7 +37,7 @@ class Objects:
         return len(self.records)
 
     def __str__(self) -> str:
-        rows = [HEAD, *map(_row, self.records[:MOST_ROWS])]
+        rows = [HEAD, *map(row_of, self.records[:MOST_ROWS])]
         widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
         lines = [
             "  ".join(
@@ -52,7 +52,7 @@ class Objects:
 
     def _repr_html_(self) -> str:
         rest = "".join(f"<p>{text}</p>" for text in self._rest())
-        return html_table(HEAD, map(_row, self.records[:MOST_ROWS])) + rest
+        return html_table(HEAD, map(row_of, self.records[:MOST_ROWS])) + rest
 
     def _rest(self) -> list[str]:
         left = self.records[MOST_ROWS:]
@@ -116,7 +116,8 @@ def _matches(record: ObjectRecord, pattern: str) -> bool:
     return any(fnmatch.fnmatch(text, pattern) for text in (*record.names, type_of(record)))
 
 
-def _row(record: ObjectRecord) -> tuple[str, ...]:
+def row_of(record: ObjectRecord) -> tuple[str, ...]:
+    """One line of the table, in the order of `HEAD`."""
     return (
         ", ".join(record.names) or f"{record.id:016x}",
         type_of(record),

@@ -1,4 +1,5 @@
-"""What the machine and its containers allow: processors, memory and what is left of it, disks.
+"""What the machine and its containers allow: processors, memory and what is left of it, disks; and
+what the kernel tells of processes.
 
 Reads files of the kernel's, and nothing else; tests give another root.
 """
@@ -21,7 +22,13 @@ UNLIMITED = 1 << 60
 
 
 def cpu_count(root: Path = Path("/")) -> int:
-    """Processors this process may use: affinity and cgroup quota (v2, then v1), at least 1."""
+    """Processors this process may use: affinity and cgroup quota, at least 1."""
+    count, quota = cpu_limits(root)
+    return max(1, min(count, round(quota) if quota is not None else count))
+
+
+def cpu_limits(root: Path = Path("/")) -> tuple[int, float | None]:
+    """(processors by affinity, by the least quota of our cgroups, v2 or v1, None: no quota)."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota: float | None = None
     for directory in _cgroups(root, "cpu"):
@@ -34,7 +41,7 @@ def cpu_count(root: Path = Path("/")) -> int:
         )
         if limit and period and limit > 0:
             quota = min(quota or 1e9, limit / period)
-    return max(1, min(count or 1, round(quota) if quota is not None else 1 << 20))
+    return count or 1, quota
 
 
 def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> int:
@@ -42,20 +49,28 @@ def memory_limit(environ: Mapping[str, str] = os.environ, root: Path = Path("/")
 
     JupyterHub (and so Binder) sets ``MEM_LIMIT``.
     """
-    limits = []
+    return min(memory_limits(environ, root).values(), default=4 << 30)
+
+
+def memory_limits(
+    environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> dict[str, int]:
+    """Each of these limits that there is, in bytes, by what sets it."""
+    limits = {}
     match = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
     if match:
-        limits.append(int(match[1]) * 1024)
+        limits["RAM"] = int(match[1]) * 1024
     for directory in _cgroups(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
+        for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
             limit = _number(directory / name)
             if limit is not None and 0 < limit < UNLIMITED:
-                limits.append(limit)
+                what = f"cgroup v{version}"
+                limits[what] = min(limit, limits.get(what, limit))
     try:
-        limits.append(parse_bytes(environ.get("MEM_LIMIT", "")))
+        limits["MEM_LIMIT"] = parse_bytes(environ.get("MEM_LIMIT", ""))
     except ValueError:
         pass
-    return min(limits, default=4 << 30)
+    return limits
 
 
 def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> str:
@@ -71,20 +86,13 @@ def spill_directory(environ: Mapping[str, str] = os.environ, root: Path = Path("
 
 def in_memory(path: str, root: Path = Path("/")) -> bool:
     """Whether files there take memory instead of disk space."""
-    where, best, kind = os.path.realpath(path), "", ""
-    for line in _text(root / "proc/self/mountinfo").splitlines():
-        mount, _, rest = line.partition(" - ")
-        point = mount.split()[4].replace("\\040", " ")
-        inside = where == point or where.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):  # of two at one point the later hides the other
-            best, kind = point, rest.split()[0]
-    return kind in ("tmpfs", "ramfs")
+    return file_system(path, root) in ("tmpfs", "ramfs")
 
 
-def huge_pages_for_shared_memory(root: Path = Path("/")) -> str:
-    """Whether the kernel gives huge pages to shared memory: never, advise (who asks), always, …;
-    '' if it doesn't know them."""
-    match = re.search(r"\[(\w+)\]", _text(root / SHMEM_ENABLED.lstrip("/")))
+def huge_pages(root: Path = Path("/")) -> str:
+    """When the kernel gives them to shared memory: ``advise``, ``never`` and so on; '': unknown."""
+    text = _text(root / SHMEM_ENABLED.lstrip("/"))
+    match = re.search(r"\[(\w+)\]", text)
     return match[1] if match else ""
 
 
@@ -132,6 +140,77 @@ class MemoryGauge:
         fields = _text(self._root / "proc" / str(pid) / "statm").split()
         return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
 
+
+# -- processes, sockets, file systems -------------------------------------------------------------
+
+
+def command_lines(root: Path = Path("/")) -> dict[int, tuple[str, ...]]:
+    """The command line of each of this user's processes, by pid."""
+    found = {}
+    for directory in (root / "proc").glob("[0-9]*"):
+        try:
+            if directory.stat().st_uid == os.getuid():
+                line = (directory / "cmdline").read_bytes()
+                found[int(directory.name)] = tuple(os.fsdecode(line).split("\0")[:-1])
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+def proportional(pid: int, root: Path = Path("/")) -> int:
+    """Bytes of memory a process has, of what it shares only its share; 0 if it is gone."""
+    rollup = _text(root / "proc" / str(pid) / "smaps_rollup")
+    return _field(rollup, "Pss:") * 1024
+
+
+def age(pid: int, root: Path = Path("/")) -> float:
+    """Seconds since the process began; 0 if it is gone."""
+    stat = _text(root / "proc" / str(pid) / "stat").rpartition(") ")[2].split()
+    uptime = _text(root / "proc/uptime").split()
+    if len(stat) < _STARTED or not uptime:
+        return 0.0
+    return max(float(uptime[0]) - int(stat[_STARTED - 1]) / os.sysconf("SC_CLK_TCK"), 0.0)
+
+
+def tcp_listeners(pid: int, root: Path = Path("/")) -> list[int]:
+    """The TCP ports on which a process listens."""
+    process = root / "proc" / str(pid)
+    sockets = set()
+    try:
+        for fd in (process / "fd").iterdir():
+            try:
+                sockets.add(os.readlink(fd))
+            except OSError:  # closed meanwhile
+                pass
+    except OSError:  # gone, or not ours
+        return []
+    ports = set()
+    for table in ("net/tcp", "net/tcp6"):
+        for line in _text(process / table).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in sockets:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def file_system(path: str, root: Path = Path("/")) -> str:
+    """The type of the file system a path lies in, like ``ext4`` or ``tmpfs``; '' if unknown."""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        fields = line.split()
+        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # of those mounted over each other, the last
+            best, kind = point, fields[fields.index("-", 6) + 1]
+    return kind
+
+
+_LISTENS = "0A"
+"""The state of a listening socket in the kernel's table."""
+
+_STARTED = 20
+"""Which field of ``stat`` behind the name is the process's start, in ticks since the boot."""
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 

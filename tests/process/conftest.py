@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
@@ -45,6 +47,22 @@ def session(runtime: str) -> Iterator[Engine]:
 def processes(runtime: str) -> Processes:
     """The session's processes, from outside."""
     return Processes(runtime)
+
+
+@pytest.fixture
+def shell(runtime: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the shell command; ``environ`` goes over this process's own."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "workbench", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **environ},
+        )
+
+    return run
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from contextlib import suppress
 
 import psutil
@@ -33,6 +35,15 @@ class Processes:
         """Every one of them."""
         return self._of("workbench.server") + self._of("workbench.worker.nursery")
 
+    def end_within(self, seconds: float) -> bool:
+        """Whether all of them end in that time, those too that are started meanwhile."""
+        deadline = time.monotonic() + seconds
+        while left := self.all():
+            for process in left:
+                if not ends_within(process.pid, deadline - time.monotonic()):
+                    return False
+        return True
+
     def gone(self) -> bool:
         """Whether all of them end."""
         return eventually(lambda: not self.all())
@@ -56,6 +67,18 @@ class Processes:
                     status = os.stat(f"{directory}/{name}")
                     segments[status.st_ino] = status.st_blocks * 512
         return sum(segments.values())
+
+
+def ends_within(pid: int, seconds: float) -> bool:
+    """Whether a process ends in that time."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], max(seconds, 0))[0])
+    finally:
+        os.close(fd)
 
 
 def seen_memory() -> int:

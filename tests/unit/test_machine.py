@@ -106,48 +106,27 @@ def test_what_a_process_has_to_itself_grows_with_what_it_takes() -> None:
     assert gauge.private(2**22 + 1) == 0  # no such process
 
 
-MOUNTS = """\
-21 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 21 0:25 / /tmp rw,nosuid - tmpfs tmpfs rw
-31 21 0:26 / /var/tmp rw - ext4 /dev/vdb rw
-32 21 0:27 / /var/tmp/in\\040memory rw - ramfs none rw
-33 21 0:28 / /data rw - tmpfs tmpfs rw
-34 21 0:29 / /data rw - xfs /dev/vdc rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "memory"),
-    [
-        ("/", False),
-        ("/tmp", True),
-        ("/tmp/below/it", True),
-        ("/tmpfoo", False),
-        ("/var/tmp", False),
-        ("/var/tmp/in memory/x", True),
-        ("/data/x", False),  # what is mounted later lies on top
-    ],
-)
-def test_which_directories_are_memory(tmp_path: Path, path: str, memory: bool) -> None:
-    root = kernel_files(tmp_path, {"proc/self/mountinfo": MOUNTS})
-    assert machine.in_memory(path, root) == memory
+def test_which_directories_are_memory(tmp_path: Path) -> None:
+    mounts = "1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:5 / /tmp rw - tmpfs none rw\n"
+    root = kernel_files(tmp_path, {"proc/self/mountinfo": mounts})
+    assert machine.in_memory("/tmp/below", root)
+    assert not machine.in_memory("/tmpfoo", root)
 
 
 def test_objects_go_to_a_disk_if_there_is_one(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
-    mounts = f"{MOUNTS}40 21 0:30 / {mine} rw - tmpfs tmpfs rw\n"
+    disk = "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
+    mounts = f"{disk}2 1 0:5 / {mine} rw - tmpfs none rw\n"
     root = kernel_files(tmp_path / "a", {"proc/self/mountinfo": mounts})
     assert machine.spill_directory({"TMPDIR": str(mine)}, root) != str(mine)
-    everywhere = kernel_files(tmp_path / "b", {"proc/self/mountinfo": MOUNTS.splitlines()[0]})
+    everywhere = kernel_files(tmp_path / "b", {"proc/self/mountinfo": disk})
     assert machine.spill_directory({"TMPDIR": str(mine)}, everywhere) == str(mine)
     gone = {"TMPDIR": str(tmp_path / "gone")}
     assert machine.spill_directory(gone, everywhere) in ("/var/tmp", tempfile.gettempdir())
 
 
-def test_huge_pages(tmp_path: Path) -> None:
-    name = machine.SHMEM_ENABLED.lstrip("/")
-    offer = "always within_size [advise] never deny force\n"
+def test_huge_pages_that_we_have(tmp_path: Path) -> None:
     smaps = """\
 7f0000000000-7f0010000000 rw-s 00000000 00:01 7 /memfd:workbench (deleted)
 Size:             262144 kB
@@ -157,9 +136,90 @@ VmFlags: rd wr sh
 Size:             262144 kB
 ShmemPmdMapped:     4096 kB
 """
-    root = kernel_files(tmp_path, {name: offer, "proc/self/smaps": smaps})
-    assert machine.huge_pages_for_shared_memory(root) == "advise"
+    root = kernel_files(tmp_path, {"proc/self/smaps": smaps})
     assert machine.huge_pages_mapped(root) == 4096 * 1024, "once, not once a mapping"
-    bare = kernel_files(tmp_path / "bare", {})
-    assert machine.huge_pages_for_shared_memory(bare) == ""
-    assert machine.huge_pages_mapped(bare) == 0
+    assert machine.huge_pages_mapped(kernel_files(tmp_path / "bare", {})) == 0
+
+
+def test_each_limit_is_told_by_what_sets_it(tmp_path: Path) -> None:
+    files = {
+        **V2,
+        "sys/fs/cgroup/user/pod/memory.max": f"{3 * GIB}\n",
+        "sys/fs/cgroup/user/memory.max": f"{2 * GIB}\n",
+    }
+    limits = machine.memory_limits({"MEM_LIMIT": "5GiB"}, kernel_files(tmp_path, files))
+    assert limits == {"RAM": 16 * GIB, "cgroup v2": 2 * GIB, "MEM_LIMIT": 5 * GIB}
+
+
+# -- processes, sockets, file systems -------------------------------------------------------------
+
+STAT = "7 (a) name) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1000 50 18446744"
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1
+   1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 222 1
+   2: 0100007F:1F92 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 333 1
+"""
+
+
+def test_what_is_told_of_a_process(tmp_path: Path) -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    root = kernel_files(
+        tmp_path,
+        {
+            "proc/7/cmdline": "python\0-m\0a module\0",
+            "proc/7/stat": STAT.format(start=60 * ticks) + "\n",
+            "proc/7/smaps_rollup": "00-ff ---p 0 [rollup]\nRss: 90 kB\nPss:  12 kB\nPss_Anon: 5 kB",
+            "proc/8/cmdline": "",  # the kernel's own, or a process that ends
+            "proc/uptime": "90.5 1.0\n",
+            "proc/version": "not a process",
+        },
+    )
+    assert machine.command_lines(root) == {7: ("python", "-m", "a module"), 8: ()}
+    assert (machine.proportional(7, root), machine.proportional(9, root)) == (12 << 10, 0)
+    assert (machine.age(7, root), machine.age(9, root)) == (30.5, 0.0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_other_users_processes_are_left_out(tmp_path: Path) -> None:
+    root = kernel_files(tmp_path, {"proc/7/cmdline": "python\0"})
+    os.chown(root / "proc/7", 65534, -1)
+    assert machine.command_lines(root) == {}
+
+
+def test_ports_are_those_of_listening_sockets_that_the_process_has(tmp_path: Path) -> None:
+    files = {"proc/7/net/tcp": TCP, "proc/7/net/tcp6": TCP.replace("1F90", "0050")}
+    root = kernel_files(tmp_path, files)
+    assert machine.tcp_listeners(7, root) == []  # no descriptors: it is gone
+    (root / "proc/7/fd").mkdir()
+    for fd, target in enumerate(("/dev/null", "socket:[111]", "socket:[333]")):
+        (root / "proc/7/fd" / str(fd)).symlink_to(target)
+    assert machine.tcp_listeners(7, root) == [0x50, 0x1F90]
+
+
+def test_the_file_system_is_that_of_the_innermost_and_last_mount(tmp_path: Path) -> None:
+    root = kernel_files(
+        tmp_path,
+        {
+            "proc/self/mountinfo": (
+                "1 0 8:1 / / rw,relatime - ext4 /dev/sda rw\n"
+                "2 1 0:5 / /data rw shared:1 master:2 - xfs /dev/sdb rw\n"
+                "3 2 0:6 / /data/with\\040space rw - tmpfs none rw\n"
+                "4 1 0:7 / /data rw - btrfs /dev/sdc rw\n"
+            )
+        },
+    )
+    assert machine.file_system("/dataset", root) == "ext4"
+    assert machine.file_system("/data/x", root) == "btrfs"
+    assert machine.file_system("/data/with space/x", root) == "tmpfs"
+    assert machine.file_system("/data", kernel_files(tmp_path / "none", {})) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("always [advise] never\n", "advise"), ("nonsense\n", ""), (None, "")]
+)
+def test_when_shared_memory_gets_huge_pages(tmp_path: Path, text: str | None, mode: str) -> None:
+    path = "sys/kernel/mm/transparent_hugepage/shmem_enabled"
+    root = kernel_files(tmp_path, {} if text is None else {path: text})
+    assert machine.huge_pages(root) == mode

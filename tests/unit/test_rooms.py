@@ -45,7 +45,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.instructions", "core.snapshot", "client", "server.settings"}
+        | {"machine", "wire"},
         {"msgspec"},
     ),
     "ipython": (
@@ -53,6 +55,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"actors", "api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
         | {"listing", "readonly", "reasons", "serialization"},
         {"IPython"},
+    ),
+    "cli": (
+        NEUTRAL
+        | {"api", "core.snapshot", "engines", "listing", "machine", "memory.segment", "reasons"},
+        {"numpy", "rich"},
     ),
     # top-level modules
     "api": (
@@ -74,6 +81,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ref": ({"current", "errors", "engines.base"}, set()),
     "current": ({"engines.base"}, set()),
     "polling": (set(), set()),
+    "__main__": ({"cli"}, set()),
     "__init__": ({"api", "config", "ref", "streams", "ipython.extension"}, set()),
 }
 
@@ -167,6 +175,8 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
+        ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),
     ],
 )
 def test_importing_stays_light(module: str, absent: set[str]) -> None:

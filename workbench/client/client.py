@@ -161,6 +161,7 @@ class Client:
             do.Moved: self.objects.moved,
             do.Unshare: self._store.unshared,
             do.Collected: self._collected,
+            do.Ended: self.connection.told_to_end,
             ev.Output: self._show,
         }
         self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.client.shield import shield
+from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
 from workbench.polling import BriskPoll
 from workbench.wire.codec import decode_from_server
@@ -69,6 +70,7 @@ class Connection:
         self._followers = 0
         self._sent_at = 0.0
         self._ended: str | None = None
+        self._farewell = ""  # why the server is about to hang up
         self._closing = False
         # `_asleep`: the thread waits without a timeout; whoever leaves it work must wake it.
         self._asleep = False
@@ -245,9 +247,13 @@ class Connection:
         if not more:
             self._end("The session has ended: its server hung up.")
 
+    def told_to_end(self, message: Ended) -> None:
+        """The server hangs up next, and this is why."""
+        self._farewell = message.reason
+
     def _end(self, reason: str) -> None:
         if self._ended is None:
-            self._ended = reason
+            self._ended = reason = self._farewell or reason
             self._gate.unregister(self._sock)
             self._on_end(reason)
 

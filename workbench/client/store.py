@@ -221,7 +221,7 @@ class LocalStore:
         mapped = machine.huge_pages_mapped()
         if mapped:
             return f"Huge pages: granted, {human_bytes(mapped)} here"
-        offer = machine.huge_pages_for_shared_memory()
+        offer = machine.huge_pages()
         if offer in ("advise", "always", "within_size", "force"):
             return "Huge pages: the kernel gives them; nothing large has been put here yet"
         return (

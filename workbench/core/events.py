@@ -68,7 +68,8 @@ class Hello(Event, tag=1):
     """First message of every client. ``prefix`` is the high half of every id it will make.
 
     ``worker`` is the number the pool gave a worker process, 0 in a driver. ``linger`` is how
-    many seconds the session shall outlive its last driver, at least.
+    many seconds the session shall outlive its last driver, at least. A ``visitor`` is a driver
+    that only looks: for how long the session lives, it doesn't count.
     """
 
     pid: int
@@ -76,6 +77,7 @@ class Hello(Event, tag=1):
     worker: Natural = 0
     linger: Seconds = 0.0
     label: str = ""
+    visitor: bool = False
 
 
 class Bye(Event, tag=2):
@@ -397,11 +399,17 @@ class Collect(Event, tag=37):
     origin: int = 0
 
 
+class End(Event, tag=40):
+    """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
+
+    reason: str
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect
+    | Pin | Explained | Noted | Keep | Collect | End
 )  # fmt: skip
 """What a client may send."""
 

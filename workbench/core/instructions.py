@@ -175,9 +175,15 @@ class Collected(Instruction, tag=20):
     results: tuple[int, ...] = ()
 
 
+class Ended(Instruction, tag=40):
+    """Somebody has ended the session, for the ``reason`` that stands there; a hang-up follows."""
+
+    reason: str
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected
+    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Ended
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

@@ -134,7 +134,7 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
 def clients_of(session: Session) -> tuple[ClientRecord, ...]:
     """Who is connected."""
     return tuple(
-        ClientRecord(c.number, c.hello.pid, "worker" if c.worker else "driver", c.hello.label)
+        ClientRecord(c.number, c.hello.pid, c.role, c.hello.label)
         for c in session.clients.values()
     )
 

@@ -31,6 +31,9 @@ from workbench.core.work import Work
 ID_BITS = 32
 """An id is the maker's prefix, then this many bits of the maker's own counter."""
 
+STARTER = 1
+"""The first connection: of whoever started the session, who connects before there is a server."""
+
 ALONE_AT_START = 30.0
 """Seconds a new session waits for its first driver before it gives up."""
 
@@ -48,6 +51,11 @@ class Client:
     def worker(self) -> int:
         """Its worker number, 0 in a driver."""
         return self.hello.worker
+
+    @property
+    def role(self) -> str:
+        """What it is: a worker, a driver, or a visitor, on whose account nothing lives."""
+        return "worker" if self.worker else "visitor" if self.hello.visitor else "driver"
 
 
 class Session:
@@ -126,6 +134,7 @@ class Session:
             ev.Pin: self._pin,
             ev.Explained: self.inquiries.explained,
             ev.Noted: self._noted,
+            ev.End: self._end,
             ev.Left: self._left,
             ev.Keep: self._keep,
             ev.Collect: self.jobs.collect,
@@ -243,6 +252,8 @@ class Session:
                 self.pressure.measured(event)
             case ev.Copied():
                 self.spilling.copied(event)
+            case ev.Left() if number == STARTER and not self._prefixes:
+                self._exit_at = self.now  # killed before its Hello: nobody will come
             case ev.Tick() | ev.Left():
                 pass
             case _:
@@ -255,7 +266,7 @@ class Session:
             if self.schedule.arrived(hello.worker, number, self.now) is None:
                 return self.hang_up(number, "no such worker was asked for")
             self.pool.stillborn = 0
-        else:
+        elif not hello.visitor:
             self._exit_at = None
             self.linger = max(self.linger, hello.linger)
         self._prefixes.add(hello.prefix)
@@ -293,11 +304,17 @@ class Session:
             if worker is not None:
                 self.pool.block(worker)  # takes no more tasks while it goes
             self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
-        elif all(c.worker for c in self.clients.values()):
+        elif client.role == "driver" and all(c.role != "driver" for c in self.clients.values()):
             self._exit_at = self.now + (0.0 if client.polite else self.linger)
 
     def _keep(self, client: Client, event: ev.Keep) -> None:
         self.linger = event.linger
+
+    def _end(self, client: Client, event: ev.End) -> None:
+        for number, other in self.clients.items():
+            if other.role == "driver":
+                self.send(number, do.Ended(event.reason))
+        self._out.append(do.Exit())
 
     def instruct(self, instruction: do.Anything) -> None:
         """What this batch asks to be done, in order."""

@@ -91,7 +91,7 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process. ``client`` is what pins' holders refer to."""
+    """One connected process: a driver, worker or visitor. Pins' holders refer to ``client``."""
 
     client: int
     pid: int

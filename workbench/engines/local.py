@@ -104,13 +104,12 @@ def connect(config: Config) -> LocalEngine:
     address = str(directory / f"{name}.sock")
     for attempt in range(1, ATTEMPTS + 1):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with _lock(directory):
+        with locked(directory):
             try:
                 sock.connect(address)
             except (FileNotFoundError, ConnectionRefusedError):
                 sweep(directory)
-                process, session = _launch(config, name, address)
-                sock.connect(address)
+                process, session = _launch(config, name, address, sock)
                 return LocalEngine(sock, session, config, ServerProcess(process))
         engine = LocalEngine(sock, "", config, None)
         try:
@@ -124,13 +123,20 @@ def connect(config: Config) -> LocalEngine:
     raise AssertionError("unreachable")
 
 
-def _launch(config: Config, name: str, address: str) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server on a socket that listens already, so that nobody has to wait for it."""
+def _launch(
+    config: Config, name: str, address: str, sock: socket.socket
+) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on a socket that listens already, so that nobody has to wait for it.
+
+    ``sock`` is connected before: should we be killed meanwhile, the server knows from its first
+    connection that it is alone.
+    """
     session = f"{name}.{secrets.token_hex(4)}"
     log = address.removesuffix(".sock") + ".log"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, open(log, "wb") as output:
         listener.bind(address)
         listener.listen(BACKLOG)
+        sock.connect(address)
         settings = Settings(
             session=session,
             listener=listener.fileno(),
@@ -219,11 +225,15 @@ def sweep(directory: Path) -> list[str]:
                 gone.append(path.stem)
             except OSError:
                 pass
+    for path in directory.glob("*.log"):  # of who was killed before it had a socket
+        if not path.with_suffix(".sock").exists():
+            path.unlink(missing_ok=True)
     return gone
 
 
 @contextlib.contextmanager
-def _lock(directory: Path) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
+    """While nobody else starts a session there, or sweeps."""
     fd = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -98,6 +98,7 @@ class NurseryLoop:
     def _fork(self, worker: int) -> None:
         ear, mouth = os.pipe()
         note = mmap.mmap(-1, _TASK.size)  # shared with it, and outlives it
+        nursery = os.getpid()
         pid = os.fork()
         if pid:
             self._notes[worker] = note
@@ -119,7 +120,7 @@ class NurseryLoop:
             for fd in (*own, *self._pipes, ear, mouth):
                 os.close(fd)
             self._notes.clear()
-            run_worker(worker, self._settings, partial(_TASK.pack_into, note, 0))
+            run_worker(worker, nursery, self._settings, partial(_TASK.pack_into, note, 0))
             status = 0
         finally:
             os._exit(status)

@@ -29,16 +29,18 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def run_worker(number: int, settings: Settings, begins: Callable[[int], None]) -> None:
+def run_worker(
+    number: int, nursery: int, settings: Settings, begins: Callable[[int], None]
+) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
+    ``nursery`` is its parent's pid, known before the fork: it may be gone by now.
     ``begins`` is told of each task: should this one kill the process, that is all that's left.
     """
     from workbench.client.client import Client
     from workbench.worker.capture import Capture
     from workbench.worker.executor import Executor
 
-    nursery = os.getppid()
     die_with_parent(nursery)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.argv = ["workbench-worker"]

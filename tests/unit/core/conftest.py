@@ -56,22 +56,25 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
-    def meet(self, worker: int = 0, linger: float = 0.0) -> Peer:
+    def meet(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
         """Somebody who is about to say Hello."""
         self._numbers += 1
         number = self._numbers
         peer = self.peers[number] = Peer(number, worker, self.post)
-        peer.post(ev.Hello(1000 + number, number, worker, linger))
+        peer.post(ev.Hello(1000 + number, number, worker, linger, visitor=visitor))
         return peer
 
-    def connect(self, worker: int = 0, linger: float = 0.0) -> Peer:
-        peer = self.meet(worker, linger)
+    def connect(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
+        peer = self.meet(worker, linger, visitor)
         self.turn()
         peer.inbox.popleft()
         return peer
 
     def driver(self, linger: float = 0.0) -> Peer:
         return self.connect(linger=linger)
+
+    def visitor(self) -> Peer:
+        return self.connect(visitor=True)
 
     def worker(self) -> Peer:
         """The next of the workers the session had forked."""

@@ -179,7 +179,7 @@ class Spec:
                         self.owe(client, ("Registered", serializer, payload))
                     self.hands[event.worker].client = client
                     self.stillborn = 0
-                else:
+                elif not event.visitor:
                     self.exit_at = None
                     self.linger = max(self.linger, event.linger)
             case ev.Keep(linger):
@@ -471,7 +471,8 @@ class Spec:
         self.abandon(list(self.jobs))
         if not hello.worker:
             self.gone[client] = hello.prefix
-        if not hello.worker and all(h.worker for h in self.clients.values()):
+        drivers = [h for h in self.clients.values() if not h.worker and not h.visitor]
+        if not hello.worker and not hello.visitor and not drivers:
             self.exit_at = self.now + (0.0 if client in self.polite else self.linger)
 
     # -- background cells -------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
 from workbench.core.pressure import LATE
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
-from workbench.core.session import ALONE_AT_START, ID_BITS
+from workbench.core.session import ALONE_AT_START, ID_BITS, STARTER
 from workbench.units import PAGE
 
 T = TypeVar("T")
@@ -502,6 +502,14 @@ def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
     assert of(do.Exit, s.turn(1))
 
 
+def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) -> None:
+    s = stage()
+    s.post(STARTER + 1, ev.Left())  # somebody who only tried whether we listen
+    assert not of(do.Exit, s.turn())
+    s.post(STARTER, ev.Left())
+    assert of(do.Exit, s.turn())
+
+
 @pytest.mark.parametrize(("polite", "seconds"), [(True, 0.0), (False, 60.0)])
 def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
     stage: Make, polite: bool, seconds: float
@@ -530,6 +538,50 @@ def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
     after.post(ev.Find(2, "other"))
     s.turn(100)
     assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0, ("kept",))]
+
+
+def test_a_visitor_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
+    s = stage()
+    early = s.visitor()
+    assert s.session.deadline() == ALONE_AT_START  # as if nobody had come
+    s.leave(early)
+    assert s.session.deadline() == ALONE_AT_START
+    driver, during = s.driver(linger=60.0), s.visitor()
+    s.leave(during)
+    assert s.session.deadline() is None
+    during = s.visitor()
+    s.leave(driver)
+    end = s.now + 60
+    assert s.session.deadline() == end  # somebody looks, and it lingers all the same
+    s.turn(30)
+    late = s.visitor()
+    s.leave(during, polite=True)
+    s.leave(late)
+    assert s.session.deadline() == end
+    assert of(do.Exit, s.turn(30))
+
+
+def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
+    s = stage()
+    s.driver(), s.worker()
+    visitor = s.visitor()
+    visitor.post(ev.Ask(1, "snapshot"))
+    (sent,) = of(do.Send, s.turn())
+    assert isinstance(sent.message, do.Answer)
+    assert sent.message.snapshot is not None
+    assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "visitor"]
+
+
+def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
+    s = stage()
+    first, second, visitor, _ = s.driver(linger=60.0), s.driver(), s.visitor(), s.worker()
+    visitor.post(ev.End("because"))
+    visitor.post(ev.Left())
+    s.meet()  # comes too late to prolong it
+    out = s.turn()
+    told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]
+    assert told == [do.Send(n, do.Ended("because")) for n in (first.number, second.number)]
+    assert of(do.Exit, out)
 
 
 def test_output_goes_to_whoever_submitted_the_task(stage: Make) -> None:

@@ -277,9 +277,9 @@ class SessionMachine(RuleBasedStateMachine):
     def unborn(self) -> list[int]:
         return sorted(self.processes - set(self.workers.values()))
 
-    def driver_joins(self, linger: float) -> None:
+    def driver_joins(self, linger: float, visitor: bool = False) -> None:
         number = len(self.workers) + 1
-        self.connect(ev.Hello(1000 + number, number, linger=linger))
+        self.connect(ev.Hello(1000 + number, number, linger=linger, visitor=visitor))
 
     def worker_joins(self, worker: int) -> None:
         self.post(0, ev.WorkerForked(worker, 2000 + worker))
@@ -295,12 +295,17 @@ class SessionMachine(RuleBasedStateMachine):
             self.hang_up(number)
 
     @precondition(lambda self: self.unborn() or len(self.peers) < 6)
-    @rule(n=PICK, linger=st.sampled_from([5.0, 0.0]), pace=PACE)
-    def joins(self, n: int, linger: float, pace: str) -> None:
+    @rule(
+        n=PICK,
+        linger=st.sampled_from([5.0, 0.0]),
+        visitor=st.sampled_from([False, False, True]),
+        pace=PACE,
+    )
+    def joins(self, n: int, linger: float, visitor: bool, pace: str) -> None:
         if self.unborn():
             self.worker_joins(pick(self.unborn(), n))
         else:
-            self.driver_joins(linger)
+            self.driver_joins(linger, visitor)
         self.turn(pace)
 
     @rule(n=PICK, what=st.sampled_from(["wait", "leave", "die"]), how=st.booleans(), pace=PACE)

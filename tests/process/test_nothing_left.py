@@ -1,0 +1,217 @@
+"""Whoever of a session is killed, in any order: its processes end, and nothing of it stays.
+
+A session here is busy: a task and an actor's call run, large objects are in memory and shown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import workbench as wb
+from tests.process.gates import Gate
+from tests.process.processes import Processes, ends_within
+from tests.process.scripts import Script
+
+SLACK = 2.0
+"""Seconds beyond the linger within which all is gone."""
+
+VICTIMS = ("driver", "server", "nursery", "workers")
+
+SUBSETS = [who for n in range(1, 5) for who in itertools.combinations(VICTIMS, n)]
+
+DRIVER = """
+    import numpy as np
+    from tests.process.gates import stopper
+
+    wb.init(session="lab", workers=2, memory="64MB", linger=sys.argv[1])
+    wb.put(np.ones(1 << 20), name="large")
+    view = wb.get(wb.put(np.arange(1 << 20)))
+
+    @wb.remote(name="keeper", max_restarts=-1)
+    class Keeper:
+        def keep(self, ref):
+            self.view = ref
+            stop()
+
+    stop = stopper(sys.argv[2])
+    keeper = Keeper.remote()
+    call = keeper.keep.remote(wb.put(np.zeros(1 << 20)))
+    task = wb.remote(stop).remote()
+    say("ready")
+    hear()
+    if wb.is_initialized():
+        wb.cancel(task, force=True)
+        assert wb.get(wb.remote(lambda: "works").remote()) == "works"
+        say("works")
+        hear()
+    else:
+        del view, keeper, call, task
+        assert wb.init(session="lab", workers=1).names() == []
+        wb.shutdown()
+        with open("/proc/self/maps") as lines:
+            assert "memfd:workbench" not in lines.read()
+        say("all gone")
+"""
+
+
+class Busy:
+    """A session at work. ``who`` in `kill` is one of `VICTIMS`."""
+
+    def __init__(
+        self, script: Callable[..., Script], gate: Gate, processes: Processes, linger: str
+    ) -> None:
+        self.driver = script(DRIVER, linger, gate.path)
+        self._processes = processes
+        assert self.driver.line() == "ready"
+        gate.next()
+        gate.next()  # the task and the actor's call run
+        for process in processes.all():
+            for mapping in process.memory_maps(grouped=False):
+                assert not mapping.path.startswith("/dev/shm")
+
+    def kill(self, who: str) -> None:
+        """SIGKILL it, as far as it is there by now, and see it end."""
+        for process in self._found(who):
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+            assert ends_within(process.pid, SLACK)
+
+    def _found(self, who: str) -> list[psutil.Process]:
+        if who == "driver":
+            return [psutil.Process(self.driver.pid)]
+        try:
+            if who == "workers":
+                return self._processes.workers()
+            return [getattr(self._processes, who)()]
+        except (IndexError, StopIteration, psutil.NoSuchProcess):  # gone with another one
+            return []
+
+
+@pytest.fixture
+def busy(
+    script: Callable[..., Script], gate: Gate, processes: Processes
+) -> Callable[..., Busy]:
+    return lambda linger="0": Busy(script, gate, processes, linger)
+
+
+def begins_in_a_clean_directory(runtime: str) -> None:
+    """The next session finds, or makes, order."""
+    wb.init(session="next", workers=1)
+    assert set(os.listdir(runtime)) == {"gate", "lock", "next.log", "next.sock"}
+    wb.shutdown()
+    assert set(os.listdir(runtime)) == {"gate", "lock"}
+
+
+def check_what_is_left(
+    session: Busy, killed: tuple[str, ...], processes: Processes, runtime: str
+) -> None:
+    """After these were killed, of a session that doesn't linger."""
+    if "driver" not in killed and "server" not in killed:
+        session.driver.tell()  # it goes on: with a new nursery, or new workers
+        assert session.driver.line() == "works"
+        session.kill("driver")
+    assert processes.end_within(SLACK)
+    if "driver" not in killed and "server" in killed:
+        session.driver.tell()
+        assert session.driver.line() == "all gone"
+        assert session.driver.wait() == 0
+    begins_in_a_clean_directory(runtime)
+
+
+@pytest.mark.parametrize("killed", SUBSETS, ids="+".join)
+def test_any_of_them_are_killed(
+    busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
+) -> None:
+    session = busy()
+    for who in killed:
+        session.kill(who)
+    check_what_is_left(session, killed, processes, runtime)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_in_any_order(
+    busy: Callable[..., Busy], processes: Processes, runtime: str, seed: int
+) -> None:
+    dice = random.Random(seed)
+    killed = tuple(dice.sample(VICTIMS, dice.randint(2, 4)))
+    session = busy()
+    for who in (*killed, *dice.choices(killed, k=2)):  # what was started again meanwhile too
+        if who != "driver" or session.driver.pid in psutil.pids():
+            session.kill(who)
+    check_what_is_left(session, killed, processes, runtime)
+
+
+def test_a_session_that_lingers_is_found_and_then_ends(
+    busy: Callable[..., Busy],
+    script: Callable[..., Script],
+    processes: Processes,
+    runtime: str,
+) -> None:
+    session = busy("1h")
+    session.kill("driver")
+    text = """
+        engine = wb.init(session="lab", linger=1)
+        assert engine.joined
+        say(*engine.names(), wb.get(engine.find("large")).size)
+        hear()
+    """
+    second = script(text)
+    assert second.line() == f"large {1 << 20}"
+    second.signal(signal.SIGKILL)  # the linger of the last one counts
+    second.wait()
+    assert processes.end_within(1 + SLACK)
+    begins_in_a_clean_directory(runtime)
+
+
+@pytest.mark.parametrize("killed", [("server",), ("nursery", "server"), ("workers", "server")])
+def test_while_it_lingers(
+    busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
+) -> None:
+    session = busy("1h")
+    session.kill("driver")
+    for who in killed:
+        session.kill(who)
+    assert processes.end_within(SLACK)
+    begins_in_a_clean_directory(runtime)
+
+
+@pytest.mark.parametrize("place", ["Popen", "LocalEngine"])
+def test_a_driver_that_is_killed_while_it_starts_a_session(
+    script: Callable[..., Script],
+    processes: Processes,
+    gate: Gate,
+    runtime: str,
+    place: str,
+) -> None:
+    """When the socket is there and no server yet; and between the server's start and the Hello."""
+    driver = script(
+        """
+        from workbench.engines import local
+
+        def killed(*_, **__):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(local.subprocess if sys.argv[1] == "Popen" else local, sys.argv[1], killed)
+        wb.init(session="lab", workers=1, linger="1h")
+        """,
+        place,
+    )
+    assert driver.wait() == -signal.SIGKILL
+    assert processes.end_within(SLACK)
+    begins_in_a_clean_directory(runtime)
+
+
+def test_a_log_without_a_session(gate: Gate, runtime: str) -> None:
+    """Its driver was killed between two steps."""
+    (Path(runtime) / "lab.log").touch()
+    begins_in_a_clean_directory(runtime)

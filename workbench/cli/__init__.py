@@ -1,0 +1,94 @@
+"""The shell command: what it understands, and its exit status. What it does is in the other files.
+
+They are imported by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench import __version__
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status.
+
+    0: it is done; 1: it can't be, or `doctor` has found a problem; 2: it isn't one of ours.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        status = _run(given)
+        sys.stdout.flush()
+    except WorkbenchError as error:
+        print(f"workbench: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _run(given: Namespace) -> int:
+    if given.command == "doctor":
+        from workbench.cli import doctor
+
+        return doctor.run(given.json)
+    from workbench.cli import sessions
+
+    match given.command:
+        case "ps":
+            return sessions.ps(given.json)
+        case "objects":
+            return sessions.objects(given.session, given.pattern, given.sort, given.json)
+        case "why":
+            return sessions.why(given.session, given.name, given.json)
+        case _:
+            return sessions.stop(None if given.all else given.session, given.json)
+
+
+def _parser() -> ArgumentParser:
+    from argparse import ArgumentParser
+
+    from workbench.listing import ORDERS
+
+    parser = ArgumentParser(
+        prog="workbench", description="Sessions of Workbench on this machine, those of this user."
+    )
+    parser.add_argument("--version", action="version", version=f"workbench {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, help: str) -> ArgumentParser:
+        added = commands.add_parser(name, help=help, description=help)
+        added.add_argument("--json", action="store_true", help="print one JSON document")
+        return added
+
+    command("ps", "List the sessions that run, who uses them, and what they take.")
+
+    objects = command("objects", "List what a session's store has.")
+    objects.add_argument("session", metavar="SESSION")
+    objects.add_argument(
+        "pattern", metavar="PATTERN", nargs="?", default="",
+        help="only those of which a name or the type matches, like 'train*'",
+    )  # fmt: skip
+    objects.add_argument("--sort", choices=ORDERS, default="size", help="default: %(default)s")
+
+    why = command("why", "Say what keeps an object in a session's store, and what lets go of it.")
+    why.add_argument("session", metavar="SESSION")
+    why.add_argument("name", metavar="NAME", help="its name, or the id that `objects` shows")
+
+    stop = command("stop", "End a session for everybody who uses it.")
+    which = stop.add_mutually_exclusive_group(required=True)
+    which.add_argument("session", metavar="SESSION", nargs="?")
+    which.add_argument("--all", action="store_true", help="every session of this user")
+
+    command("doctor", "Check what Workbench needs of this machine, and try a session out.")
+    return parser

@@ -1,0 +1,299 @@
+"""doctor: what Workbench needs of this machine, checked one by one, and a session tried out.
+
+A check reads and tries; what it finds is ok, a note (it works, and could be better) or a problem.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench import __version__, machine
+from workbench import config as config_module
+from workbench.cli import show
+from workbench.config import Config
+from workbench.engines import visits
+from workbench.engines.local import runtime_directory
+from workbench.errors import SessionError, WorkbenchError
+from workbench.memory import segment
+from workbench.units import PAGE, human_bytes, human_seconds
+
+PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
+
+NOTEBOOKS = "ipykernel"
+"""The one of these that only notebooks need."""
+
+LONGEST = 20.0
+"""Seconds after which the self-test is given up; it takes one or two."""
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+REPORT = "Report it, with the output of `workbench doctor --json`."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check has found: for people, and as numbers (bytes, seconds) in ``data``."""
+
+    check: str
+    state: str
+    found: str
+    advice: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def run(as_json: bool) -> int:
+    """All checks; 1 if there is a problem."""
+    findings = list(examine())
+    problems = sum(f.state == PROBLEM for f in findings)
+    if as_json:
+        checks = [
+            {"check": f.check, "state": f.state, "found": f.found, "do": f.advice, "data": f.data}
+            for f in findings
+        ]
+        show.document({"healthy": not problems, "checks": checks})
+    else:
+        head = ("check", "state", "found", "what to do")
+        show.table(head, ((f.check, f.state, f.found, f.advice) for f in findings))
+        many = f"{problems} problems" if problems > 1 else "One problem"
+        print(f"{many}: see above." if problems else "Workbench works here.")
+    return int(bool(problems))
+
+
+def examine() -> Iterator[Finding]:
+    """One check after the other."""
+    yield versions()
+    try:
+        config = config_module.load()
+    except WorkbenchError as error:
+        yield Finding("settings", PROBLEM, str(error), "Correct it, or take it away.")
+        config = Config()
+    else:
+        yield Finding("settings", OK, "they can be used")
+    for name, check in CHECKS.items():
+        try:
+            yield check(config)
+        except OSError as error:  # even a check may find a machine that is stranger than it knows
+            yield Finding(name, PROBLEM, f"{type(error).__name__}: {error}", REPORT)
+    yield from try_out()
+
+
+# -- what there is --------------------------------------------------------------------------------
+
+
+def versions() -> Finding:
+    """Of ourselves, Python, what we stand on, and the kernel."""
+    found = {"workbench": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "none"
+    found["kernel"] = f"{platform.system()} {platform.release()}"
+    text = ", ".join(f"{what} {version}" for what, version in found.items())
+    if found[NOTEBOOKS] == "none":
+        return Finding("versions", NOTE, text, f"For notebooks: `pip install {NOTEBOOKS}`.", found)
+    return Finding("versions", OK, text, data=found)
+
+
+def memory(config: Config) -> Finding:
+    """The limits that are seen, which one counts, and what the store may take of it."""
+    limits = machine.memory_limits()
+    available, _ = machine.MemoryGauge().read()
+    least = min(limits, key=limits.__getitem__, default="")
+    limit = limits.get(least, 0)
+    data = {
+        "limits": limits, "least": least, "available": available, "store": config.memory,
+        "headroom": config.headroom,
+    }  # fmt: skip
+    seen = ", ".join(f"{what} {human_bytes(n)}" for what, n in limits.items()) or "no limit seen"
+    text = (
+        f"{seen}{f'; {least} counts' if len(limits) > 1 else ''}; {human_bytes(available)} "
+        f"available; the store may take {human_bytes(config.memory)}"
+    )
+    if limit and config.memory > limit:
+        return Finding("memory", PROBLEM, text, "Set WORKBENCH_MEMORY below the limit.", data)
+    if available < min(config.memory, config.headroom):
+        return Finding("memory", NOTE, text, "End what takes the memory: none is left.", data)
+    return Finding("memory", OK, text, data=data)
+
+
+def processors(config: Config) -> Finding:
+    """Affinity, quota, and the workers that come of it."""
+    affinity, quota = machine.cpu_limits()
+    data = {"affinity": affinity, "quota": quota, "cpus": config.cpus, "workers": config.workers}
+    limit = "no quota" if quota is None else f"a quota of {quota:.3g}"
+    text = f"{affinity} by affinity, {limit}: {config.cpus}; workers: {config.workers}"
+    if config.workers > 4 * config.cpus:
+        advice = "More workers than processors wait for each other; set WORKBENCH_WORKERS lower."
+        return Finding("processors", NOTE, text, advice, data)
+    return Finding("processors", OK, text, data=data)
+
+
+def shared_memory(config: Config) -> Finding:
+    """Whether there is memfd, and readers are refused to write."""
+    kind = "memfd" if hasattr(os, "memfd_create") else "unlinked files"
+    made = segment.create(PAGE)
+    try:
+        with segment.map_writable(made.writable, made.size) as mapping:
+            mapping[:1] = b"x"
+        try:
+            segment.map_writable(made.readonly, made.size).close()
+        except PermissionError:
+            refused = True
+        else:
+            refused = False
+    finally:
+        made.close()
+    data = {"kind": kind, "readonly_refuses_writing": refused}
+    if not refused:
+        text = f"{kind}, which readers can map writable"
+        advice = "A reader's error could change an object here; report it, with the kernel's name."
+        return Finding("shared memory", PROBLEM, text, advice, data)
+    text = f"{kind}; what readers get can't be mapped writable"
+    return Finding("shared memory", OK, text, data=data)
+
+
+def dev_shm(config: Config) -> Finding:
+    """Its size, which other systems' users have to care about."""
+    path = "/dev/shm"
+    if not os.path.isdir(path):
+        return Finding(path, OK, "there is none; nothing of Workbench would lie there")
+    size = _space(path)[1]
+    text = f"{human_bytes(size)}, which doesn't matter: nothing of Workbench lies there"
+    return Finding(path, OK, text, data={"size": size})
+
+
+def huge_pages(config: Config) -> Finding:
+    """Whether the kernel gives them to shared memory."""
+    mode = machine.huge_pages()
+    data = {"shmem_enabled": mode}
+    if mode in ("always", "within_size", "advise", "force"):
+        return Finding("huge pages", OK, f"for shared memory: {mode}", data=data)
+    advice = (
+        "Large arrays would be read somewhat faster with them; as root: `echo advise > "
+        "/sys/kernel/mm/transparent_hugepage/shmem_enabled`."
+    )
+    return Finding("huge pages", NOTE, f"for shared memory: {mode or 'unknown'}", advice, data)
+
+
+def spill(config: Config) -> Finding:
+    """Where objects go when memory is full: how much room, and whether that is a disk."""
+    path = config.spill_dir
+    if not path:
+        text, advice = "nowhere: a full store is an error", "WORKBENCH_SPILL_DIR names a directory."
+        return Finding("spill space", NOTE, text, advice, {"directory": ""})
+    if not os.access(path, os.W_OK | os.X_OK):
+        text, advice = f"{path} can't be written to", "Choose another: WORKBENCH_SPILL_DIR."
+        return Finding("spill space", PROBLEM, text, advice, {"directory": path})
+    kind = machine.file_system(path)
+    free, _ = _space(path)
+    data = {"directory": path, "file_system": kind, "free": free}
+    text = f"{path}, {kind or 'unknown file system'}, {human_bytes(free)} free"
+    if machine.in_memory(path):
+        advice = "That is memory, not a disk: set WORKBENCH_SPILL_DIR to a directory on one."
+        return Finding("spill space", NOTE, text, advice, data)
+    if free < config.memory:
+        advice = "Less than the store's size: make room, or set WORKBENCH_SPILL_DIR."
+        return Finding("spill space", NOTE, text, advice, data)
+    return Finding("spill space", OK, text, data=data)
+
+
+def _space(path: str) -> tuple[int, int]:
+    """(bytes free for us, bytes in all)."""
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+
+
+CHECKS: dict[str, Callable[[Config], Finding]] = {
+    "memory": memory,
+    "processors": processors,
+    "shared memory": shared_memory,
+    "/dev/shm": dev_shm,
+    "huge pages": huge_pages,
+    "spill space": spill,
+}
+
+
+# -- what a session does --------------------------------------------------------------------------
+
+
+def try_out() -> Iterator[Finding]:
+    """The runtime directory, a session in it, who could reach that, and what is left of it."""
+    untried = ("access", "self-test", "nothing left")
+    try:
+        directory = runtime_directory()
+    except SessionError as error:
+        advice = "As it says; without it no session can start."
+        yield Finding("runtime directory", PROBLEM, str(error), advice)
+        yield from (Finding(name, PROBLEM, "not tried", "See above.") for name in untried)
+        return
+    mode = directory.stat().st_mode & 0o777
+    data = {"path": str(directory), "mode": f"{mode:04o}", "uid": os.getuid()}
+    yield Finding("runtime directory", OK, f"{directory}, mode {mode:04o}, yours alone", data=data)
+
+    name = f"self-test-{os.getpid()}"
+    try:
+        tried = _self_test(name)
+    except SessionError as error:
+        yield Finding("access", PROBLEM, "not tried", "See below.")
+        yield Finding("self-test", PROBLEM, str(error), REPORT)
+    else:
+        yield access(tried)
+        times = ", ".join(f"{step} {human_seconds(s)}" for step, s in tried["seconds"].items())
+        yield Finding("self-test", OK, times, data=tried["seconds"])
+    yield nothing_left(name)
+
+
+def access(tried: dict[str, Any]) -> Finding:
+    """Who else could reach a session: nobody."""
+    ports = tried["ports"]
+    data = {"tcp_ports": ports, "processes": len(tried["processes"])}
+    if ports:
+        advice = "Find out what opens it: Workbench listens on no port."
+        return Finding("access", PROBLEM, f"processes listen on TCP: {ports}", advice, data)
+    text = (
+        "other users can neither see nor join your sessions: only you can enter the directory, "
+        "servers hang up on whoever isn't you, and none of the self-test's "
+        f"{len(tried['processes'])} processes listened on TCP"
+    )
+    return Finding("access", OK, text, data=data)
+
+
+def nothing_left(name: str) -> Finding:
+    """What is still there of the self-test."""
+    pids = visits.processes(name)
+    files = [str(path) for path in runtime_directory().glob(f"{name}.*")]
+    data = {"processes": pids, "files": files}
+    if pids or files:
+        text = f"processes {pids}, files {files}"
+        return Finding("nothing left", PROBLEM, text, f"`workbench stop {name}`", data)
+    return Finding("nothing left", OK, "no process, no file of the self-test", data=data)
+
+
+def _self_test(name: str) -> dict[str, Any]:
+    """Run it; raises SessionError, after clearing up, if it fails or doesn't come to an end."""
+    command = [sys.executable, "-P", "-m", "workbench.cli.selftest", name]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST
+        )
+        if done.returncode == 0:
+            tried: dict[str, Any] = json.loads(done.stdout)
+            return tried
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+    except subprocess.TimeoutExpired:
+        last = f"it hadn't ended after {human_seconds(LONGEST)}"
+    if visits.processes(name):
+        try:
+            visits.stop(name)
+        except SessionError:  # it was just ending
+            pass
+    raise SessionError(f"A session could not be used: {last}")

@@ -1,0 +1,97 @@
+"""`python -m workbench.cli.selftest NAME`: a small private session, used once, in a process of its
+own, so that `doctor` can give up waiting. Prints one JSON document; see `run`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from workbench import api, machine
+from workbench.engines import visits
+
+NBYTES = 10_000_000
+"""Size of the array that is stored and read."""
+
+PATIENCE = 10.0
+"""Seconds for one answer, on a machine that has much else to do."""
+
+
+def double(x: int) -> int:
+    """The task."""
+    return 2 * x
+
+
+class Counter:
+    """The actor."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def increment(self) -> int:
+        """One call."""
+        self.count += 1
+        return self.count
+
+
+def run(name: str) -> dict[str, Any]:
+    """Start a session of this name, try everything once, and end it.
+
+    Returns
+    -------
+    dict
+        ``seconds``: what each step took, in order. A task and a call are timed when there has
+        been one already. ``processes``: pids of the session; ``ports``: on which these listen.
+    """
+    seconds: dict[str, float] = {}
+    array = np.arange(NBYTES // 8)
+    watch = _Watch(seconds)
+    api.init(session=name, workers=2, memory="64MB", linger=0)
+    _expect(api.get(api.remote(double).remote(1), timeout=PATIENCE), 2)
+    watch.lap("start, first task")
+    ref = api.put(array)
+    watch.lap("put 10 MB")
+    read = api.get(ref, timeout=PATIENCE)
+    watch.lap("get 10 MB")
+    _expect(np.array_equal(read, array), True)
+    watch.lap("")
+    _expect(api.get(api.remote(double).remote(21), timeout=PATIENCE), 42)
+    watch.lap("task")
+    counter = api.remote(Counter).remote()
+    _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 1)
+    watch.lap("start of an actor")
+    _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)
+    watch.lap("actor call")
+    pids = visits.processes(name)
+    ports = {pid: found for pid in pids if (found := machine.tcp_listeners(pid))}
+    del read, ref, counter
+    watch.lap("")
+    api.shutdown()
+    watch.lap("end")
+    return {"seconds": seconds, "processes": pids, "ports": ports}
+
+
+class _Watch:
+    def __init__(self, laps: dict[str, float]) -> None:
+        self._laps = laps
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """What came since the last one was called so; nothing: it doesn't count."""
+        now = time.perf_counter()
+        if name:
+            self._laps[name] = now - self._last
+        self._last = time.perf_counter()
+
+
+def _expect(found: object, right: object) -> None:
+    if found != right:
+        raise RuntimeError(f"the session gave {found!r} where {right!r} was right")
+
+
+if __name__ == "__main__":
+    json.dump(run(sys.argv[1]), sys.stdout)
