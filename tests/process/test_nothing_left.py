@@ -160,14 +160,15 @@ def test_a_session_that_lingers_is_found_and_then_ends(
     session = busy("1h")
     session.kill("driver")
     text = """
-        engine = wb.init(session="lab", linger=1)
+        engine = wb.init(session="lab")
         assert engine.joined
+        engine.keep(1)
         say(*engine.names(), wb.get(engine.find("large")).size)
         hear()
     """
     second = script(text)
     assert second.line() == f"large {1 << 20}"
-    second.signal(signal.SIGKILL)  # the linger of the last one counts
+    second.signal(signal.SIGKILL)
     second.wait()
     assert processes.end_within(1 + SLACK)
     begins_in_a_clean_directory(runtime)
