@@ -55,6 +55,36 @@ def write_to_cold_pages(source: Any) -> Iterator[Callable[[], None]]:
     os.close(fd)
 
 
+@contextmanager
+def disk_of(
+    directory: str, source: Any
+) -> Iterator[tuple[Callable[[], None], Callable[[Any], None]]]:
+    """Write an array from shared memory to a new file, in the kernel; read it from the page cache.
+
+    The second takes the array to read into, whose pages are warm.
+    """
+    memory, size = os.memfd_create("benchmark"), source.nbytes
+    os.pwrite(memory, source, 0)
+    file = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
+
+    def write() -> None:
+        """Further on each time, as to a file that grows."""
+        os.lseek(file, 0, os.SEEK_END)
+        done = 0
+        while done < size:
+            done += os.sendfile(file, memory, done, min(size - done, 1 << 20))
+
+    def read(target: Any) -> None:
+        done, view = 0, memoryview(target).cast("B")
+        while done < size:
+            done += os.preadv(file, [view[done:]], done)
+
+    write()
+    yield write, read
+    os.close(memory)
+    os.close(file)
+
+
 def settle_memory(nbytes: int) -> None:
     """Touch as much shared memory as is used next, and free it.
 

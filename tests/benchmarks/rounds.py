@@ -46,6 +46,7 @@ CONTESTANTS = {
     "pickle": Contestant(tuple(key for key in VALUES if key != "function")),
     "cloudpickle": Contestant(tuple(VALUES)),
     "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
+    "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
     "imports": Contestant(("import",)),
     "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),

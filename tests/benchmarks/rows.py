@@ -125,6 +125,29 @@ ROWS = (
     Row("queued", "server's memory per queued task", _ours("per_task_server"), (
         _at_most(1000),
     )),
+    Row("spill", "100 MB moved to disk", Figure("memory", "spill"), (
+        _at_least(0.8, "memory", "sendfile", "sendfile to the same disk"),
+    )),
+    Row("spill", "100 MB read back and added up", Figure("memory", "read_back"), (
+        _at_least(0.8, "memory", "readv", "the page cache's readv and that"),
+    )),
+    Row("full", "put of 100 MB into a full store", Figure("memory", "put_full"), (
+        _at_least(0.8, "memory", "sendfile_full", "sendfile of as much"),
+    )),
+    Row("crowd", "server's memory per small object, of 1 M",
+        Figure("memory", "per_object_small"), (
+        _at_most(600),
+    )),
+    Row("crowd", "put of one more then", Figure("memory", "put_crowded_small"), (
+        _at_most(1.5, "memory", "put_alone_small", "alone"),
+    )),
+    Row("crowd", "server's memory per shared object, of 100 k",
+        Figure("memory", "per_object_shared"), (
+        _at_most(600),
+    )),
+    Row("crowd", "put of one more then, of 20 kB", Figure("memory", "put_crowded_shared"), (
+        _at_most(1.5, "memory", "put_alone_shared", "alone"),
+    )),
     Row("import", "import workbench", Figure("imports", "import_workbench"), (
         _at_most(1.5, "imports", "import_numpy", "import numpy"),
     )),
@@ -172,6 +195,9 @@ UNITS = {
     "dict": "/s", "burst": "/s", "memory": "B", "magic_memory": "B",
     "actor_async": "/s", "async_actor_async": "/s", "actors": "/s", "fan_out": "/s", "tree": "/s",
     "per_task": "bytes", "per_task_server": "bytes",
+    "spill": "B/s", "sendfile": "B/s", "read_back": "B/s", "readv": "B/s",
+    "put_full": "B/s", "sendfile_full": "B/s",
+    "per_object_small": "bytes", "per_object_shared": "bytes",
 }  # fmt: skip
 """Of figures that aren't seconds."""
 

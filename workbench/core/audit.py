@@ -38,7 +38,7 @@ def _check_memory(session: Session) -> None:
     assert set(extents) == {
         (arena.segment, offset, length)
         for arena in session.budget.arenas.values()
-        for offset, length in arena.extents.items()
+        for offset, length in arena.lengths().items()
     }
     inline = [e.value for e in session.catalog.entries() if e.state is State.READY]
     disk = {arena.segment for arena in session.budget.arenas.values() if arena.disk}

@@ -38,7 +38,11 @@ class Arena:
     granted: int = 0
     live: int = 0
     end: int = 0  # in one of the server's own: where its next extent begins
-    extents: dict[int, int] = field(default_factory=dict)  # offset → length, live ones
+    extents: dict[int, int] = field(default_factory=dict)  # offset → pages, live ones
+
+    def lengths(self) -> dict[int, int]:
+        """Offset → length of the live extents."""
+        return {offset: pages * PAGE for offset, pages in self.extents.items()}
 
 
 @dataclass(slots=True)
@@ -136,7 +140,7 @@ class Budget:
         offsets = {v.offset for v in placed}
         return (
             len(offsets) == len(placed)
-            and offsets.isdisjoint(arena.extents)
+            and not any(offset in arena.extents for offset in offsets)
             and sum(round_up(v.length) for v in placed) <= arena.granted - arena.live
             and all(
                 v.segment == arena.segment
@@ -152,7 +156,7 @@ class Budget:
         """An extent holds an object now."""
         arena = self.arenas[segment]
         length = round_up(length)
-        arena.extents[offset] = length
+        arena.extents[offset] = length // PAGE  # a small number is nobody's own object
         arena.live += length
         if arena.disk:
             self.spilled += length
@@ -165,7 +169,7 @@ class Budget:
         """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
         memory: its pages have been given back."""
         arena = self.arenas[segment]
-        length = arena.extents.pop(offset)
+        length = arena.extents.pop(offset) * PAGE
         arena.live -= length
         if arena.disk:
             self.spilled -= length
@@ -265,8 +269,8 @@ class Budget:
         """Raise AssertionError unless each arena holds what it says, within what it was granted."""
         for segment, arena in self.arenas.items():
             assert arena.segment == segment
-            assert arena.live == sum(arena.extents.values())
-            for offset, length in arena.extents.items():
+            assert arena.live == sum(arena.lengths().values())
+            for offset, length in arena.lengths().items():
                 assert 0 <= offset < offset + length <= arena.size
             if arena.owner is None:
                 assert arena.granted == (0 if arena.disk else arena.live), "memory nobody will use"
@@ -286,9 +290,9 @@ class Budget:
 def _gaps(arena: Arena) -> Iterator[tuple[int, int]]:
     """What no live extent covers, as (offset, length)."""
     end = 0
-    for offset in sorted(arena.extents):
+    for offset, length in sorted(arena.lengths().items()):
         if offset > end:
             yield end, offset - end
-        end = offset + arena.extents[offset]
+        end = offset + length
     if end < arena.size:
         yield end, arena.size - end

@@ -13,9 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from struct import Struct
 from typing import TYPE_CHECKING
 
+from msgspec.structs import force_setattr
+
 from workbench.core.events import About, Value
+from workbench.core.recency import Link
 
 if TYPE_CHECKING:
     from workbench.core.schedule import Task
@@ -30,6 +34,14 @@ Counts = Mapping[int, int]
 are held once by one client and viewed by none, and a dict of one's own is 200 bytes."""
 
 NONE: Counts = {}
+
+Kind = tuple[str, str]
+"""An object's type, and where it was put: shared by all that have the same."""
+
+MOST_KINDS = 10_000
+
+_COST = Struct("<QQIff")
+"""The rest of an `About`, in 32 bytes less its names: a million objects have one each."""
 
 
 class State(Enum):
@@ -53,15 +65,16 @@ class Ghost:
     since: float
 
 
-class Entry:
+class Entry(Link):
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (
-        "about",
+        "cost",
         "escapes",
         "holds",
         "id",
         "job",
+        "kind",
         "load_seconds",
         "made",
         "names",
@@ -76,11 +89,13 @@ class Entry:
     )
 
     def __init__(self, id: int, made: float) -> None:
+        super().__init__()
         self.id = id
         self.made = made  # when it was put, or its task submitted
         self.state = State.PENDING
         self.value: Value | None = None
-        self.about: About | None = None
+        self.kind: Kind | None = None
+        self.cost = b""
         self.load_seconds = 0.0  # of its first reading; 0 until there was one
         self.holds: Counts = NONE  # client → number of holds
         self.names: tuple[str, ...] = ()
@@ -92,6 +107,15 @@ class Entry:
         self.viewers: Counts = NONE  # client → zero-copy views alive there
         self.watchers: tuple[int, ...] = ()  # clients to tell when it is ready
         self.waiting: list[Task] | None = None  # those that start when it is ready
+
+    @property
+    def about(self) -> About | None:
+        """What is known of its put."""
+        if self.kind is None:
+            return None
+        inband, outband, buffers, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
+        type, site = self.kind
+        return About(type, inband, outband, buffers, pickle_seconds, copy_seconds, site)
 
     @property
     def alive(self) -> bool:
@@ -133,6 +157,8 @@ class Catalog:
         self._on_unused = on_unused
         self._on_vacated = on_vacated
         self._on_rest = on_rest
+        self._kinds: dict[Kind, Kind] = {}
+        self._last = Value(b"")  # that was sealed in a segment
         self.ghosts: dict[int, Ghost] = {}  # by object. Read it
         self.get = self._entries.get
         self.inline_bytes = 0
@@ -179,11 +205,31 @@ class Catalog:
             return
         entry.state = State.READY
         entry.value = value
-        entry.about = about
+        if value.segment:
+            self._economize(value)
+        if about is not None:
+            self._describe(entry, about)
         if not value.segment:
             self.inline_bytes += len(value.header)
         for child in value.contains:
             self._inside(child).parents += 1
+
+    def _economize(self, value: Value) -> None:
+        """What it has in common with the one before is kept once: many are often of one kind."""
+        for field in ("segment", "length", "header"):
+            common = getattr(self._last, field)
+            if getattr(value, field) == common:
+                force_setattr(value, field, common)
+        self._last = value
+
+    def _describe(self, entry: Entry, about: About) -> None:
+        kind = (about.type, about.site)
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()  # later objects of these kinds have their own copy
+        entry.kind = self._kinds.setdefault(kind, kind)
+        entry.cost = _COST.pack(
+            about.inband, about.outband, about.buffers, about.pickle_seconds, about.copy_seconds
+        )
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""

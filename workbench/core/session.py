@@ -499,7 +499,7 @@ class Session:
         """The catalog's word that nobody needs these bytes."""
         if entry.id in self.schedule.actors:
             self.work.lives.retire(self.schedule.actors[entry.id])
-        self.spilling.gone(entry.id)
+        self.spilling.gone(entry)
         if value.segment:
             self.vacate(value.segment, value.offset)
 

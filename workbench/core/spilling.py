@@ -16,6 +16,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Request
 from workbench.core.catalog import Entry, State
+from workbench.core.recency import Recency
 from workbench.units import human_bytes, round_up
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Spilling:
         self.moves: dict[int, Move] = {}  # by object
         self.trouble = ""  # why the disk failed last
         self._broken_until = 0.0
-        self._resting: dict[int, None] = {}  # in memory and not shown; least recently used first
+        self._resting: Recency[Entry] = Recency()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
@@ -77,8 +78,7 @@ class Spilling:
         """Nobody shows it now: the most recently used of those that may go."""
         value = entry.value
         if value is not None and value.segment and not value.digest:
-            self._resting.pop(entry.id, None)
-            self._resting[entry.id] = None
+            self._resting.add(entry)
             self._grown = True
 
     def used(self, entry: Entry, force: bool = False) -> None:
@@ -91,14 +91,13 @@ class Spilling:
             return
         if value.digest:
             self._wished[entry.id] = force or self._wished.get(entry.id, False)
-        elif entry.id in self._resting:
-            del self._resting[entry.id]
-            self._resting[entry.id] = None
+        elif entry in self._resting:
+            self._resting.add(entry)
 
-    def gone(self, id: int) -> None:
+    def gone(self, entry: Entry) -> None:
         """Its bytes are nobody's any more."""
-        self._resting.pop(id, None)
-        self._wished.pop(id, None)
+        self._resting.discard(entry)
+        self._wished.pop(entry.id, None)
 
     def spill(self, client: Client, event: ev.Ask) -> None:
         """A person wants the object on disk."""
@@ -214,19 +213,15 @@ class Spilling:
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
-        passed: list[int] = []
         total, busy = 0, self._sent() | self._cached()
-        for id in self._resting:
+        for entry in self._resting:
             if total >= nbytes:
                 break
-            entry = self._session.catalog.get(id)
-            if entry is None or not self._is_at_rest(entry):
-                passed.append(id)  # it is told when it is again
-            elif id not in busy and id not in self._session.catalog.ghosts:
+            if not self._is_at_rest(entry):
+                self._resting.discard(entry)  # the catalog tells when it is again
+            elif entry.id not in busy and entry.id not in self._session.catalog.ghosts:
                 chosen.append(entry)
                 total += _size(entry)
-        for id in passed:
-            del self._resting[id]
         return chosen
 
     def _is_at_rest(self, entry: Entry) -> bool:
@@ -286,7 +281,7 @@ class Spilling:
         assert value is not None
         target = self._session.budget.reserve(value.length, disk)
         move = self.moves[entry.id] = Move(value, target, disk)
-        self._resting.pop(entry.id, None)
+        self._resting.discard(entry)
         size = self._session.budget.arenas[target[0]].size
         source = (value.segment, value.offset)
         self._session.instruct(do.Copy(entry.id, source, target, value.length, size, disk))
