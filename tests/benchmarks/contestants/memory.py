@@ -95,7 +95,7 @@ def _full(effort: Effort) -> Sample:
 
 
 def _crowd(effort: Effort) -> Sample:
-    """What the server needs for each of very many objects (small ones included), and what one put more then takes."""
+    """What the server needs for each of very many objects, and what one put more takes then."""
     data = bytes(SHARED_BYTES)
     sample: Sample = {}
     crowds: tuple[tuple[str, int, Callable[[], Any]], ...] = (
