@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         pin,
         put,
         register_serializer,
-        remote,
         shutdown,
         snapshot,
         spill,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         why,
     )
     from workbench.config import Config
+    from workbench.functions import remote
     from workbench.ref import ObjectRef
     from workbench.streams import ObjectRefGenerator
 
@@ -42,11 +42,12 @@ _HOME = {
     "Config": "workbench.config",
     "ObjectRef": "workbench.ref",
     "ObjectRefGenerator": "workbench.streams",
+    "remote": "workbench.functions",
     **dict.fromkeys(
         [
             "cancel", "deregister_serializer", "exit_actor", "explain_cost", "free", "get",
             "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "objects",
-            "pin", "put", "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin",
+            "pin", "put", "register_serializer", "shutdown", "snapshot", "spill", "unpin",
             "wait", "why",
         ],
         "workbench.api",

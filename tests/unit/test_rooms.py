@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
-        | {"server.settings", "api", "actors", "readonly"},
+        | {"server.settings", "actors", "functions", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
     ),
     "engines": (
@@ -58,7 +58,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cli": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines", "listing", "machine", "memory.segment", "reasons"},
+        | {"api", "core.snapshot", "engines", "functions", "listing", "machine", "memory.segment"}
+        | {"reasons"},
         {"numpy", "rich"},
     ),
     # top-level modules
@@ -68,6 +69,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         set(),
     ),
+    "functions": ({"actors", "api", "current", "engines.base", "options"}, set()),
     "actors": ({"api", "engines.base", "options", "ref"}, set()),
     "options": ({"engines.base"}, set()),
     "streams": ({"engines.base", "ref"}, set()),
@@ -82,7 +84,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "current": ({"engines.base"}, set()),
     "polling": (set(), set()),
     "__main__": ({"cli"}, set()),
-    "__init__": ({"api", "config", "ref", "streams", "ipython.extension"}, set()),
+    "__init__": ({"api", "config", "functions", "ref", "streams", "ipython.extension"}, set()),
 }
 
 

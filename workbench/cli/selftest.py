@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench import api, machine
 from workbench.engines import visits
+from workbench.functions import remote
 
 NBYTES = 10_000_000
 """Size of the array that is stored and read."""
@@ -51,7 +52,7 @@ def run(name: str) -> dict[str, Any]:
     array = np.arange(NBYTES // 8)
     watch = _Watch(seconds)
     api.init(session=name, workers=2, memory="64MB", linger=0)
-    _expect(api.get(api.remote(double).remote(1), timeout=PATIENCE), 2)
+    _expect(api.get(remote(double).remote(1), timeout=PATIENCE), 2)
     watch.lap("start, first task")
     ref = api.put(array)
     watch.lap("put 10 MB")
@@ -59,9 +60,9 @@ def run(name: str) -> dict[str, Any]:
     watch.lap("get 10 MB")
     _expect(np.array_equal(read, array), True)
     watch.lap("")
-    _expect(api.get(api.remote(double).remote(21), timeout=PATIENCE), 42)
+    _expect(api.get(remote(double).remote(21), timeout=PATIENCE), 42)
     watch.lap("task")
-    counter = api.remote(Counter).remote()
+    counter = remote(Counter).remote()
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 1)
     watch.lap("start of an actor")
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)

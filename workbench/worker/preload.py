@@ -3,7 +3,7 @@
 import cloudpickle
 import numpy
 
-import workbench.api
+import workbench.functions
 import workbench.worker.cells
 import workbench.worker.executor
 

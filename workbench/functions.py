@@ -1,0 +1,130 @@
+"""`remote`: functions that run on the pool, as people hold and call them. Classes: see `actors`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from workbench import api, current
+from workbench.actors import ActorClass
+from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
+from workbench.options import changed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function that runs on the pool: ``f.remote(...)`` returns an `ObjectRef`.
+
+    Made by `remote`. The function is sent once, at the first call; what it refers to is
+    captured then.
+    """
+
+    def __init__(
+        self, function: Callable[P, R], options: TaskOptions, exported: Exported | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._exported = exported or Exported(function, getattr(function, "__qualname__", "task"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self._exported.name
+        raise TypeError(
+            f"{name} is remote: call `{name}.remote(...)`, or `{name}._function(...)` to run it "
+            "in this process."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to a worker, as part of a cell or another function, it works there too."""
+        return RemoteFunction, (self._function, self._options)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Submit one call.
+
+        Returns
+        -------
+        ObjectRef, list of ObjectRef, ObjectRefGenerator, or None
+            For ``num_returns`` of 1, more, ``"streaming"``, or 0.
+
+        Raises
+        ------
+        SerializationError
+            If the function or an argument can't be pickled. Nothing is submitted then.
+        ValueError
+            If it asks for more processors than the session has.
+        """
+        target = current.get()
+        if target is None:
+            target = api.engine()
+        return target.submit(self._exported, args, kwargs, self._options)
+
+    def options(self, **given: Any) -> RemoteFunction[P, R]:
+        """The same function with other options, for ``f.options(...).remote(...)``.
+
+        See `remote` for what there is.
+        """
+        options = changed(self._options, given, "A task")
+        return RemoteFunction(self._function, options, self._exported)
+
+
+@overload
+def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+@overload
+def remote(
+    *,
+    num_returns: int | str | None = None,
+    max_retries: int | None = None,
+    retry_exceptions: bool | Sequence[type[Exception]] | None = None,
+    timeout: float | None = None,
+    num_cpus: float | None = None,
+    max_ahead: int | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
+def remote(function: Any = None, /, **options: Any) -> Any:
+    """Make a function remote: ``@remote`` or ``@remote(num_returns=2)``.
+
+    Parameters
+    ----------
+    num_returns : int or "streaming"
+        How many results, each with a ref of its own (default 1). ``"streaming"``, the default of
+        a function that yields: ``.remote()`` returns an `ObjectRefGenerator`, which gives the
+        refs while the task runs.
+    max_retries : int
+        How often it is run again when its worker dies (default 3; -1: always).
+    retry_exceptions : bool, or list of exception types
+        Run it again when it raises too (one of these), as often (default False).
+    timeout : float
+        Seconds it may run. Then it is interrupted, and if it doesn't hear that within a second
+        its worker is ended; whoever gets it has TaskTimeoutError. Default: no limit.
+    num_cpus : float
+        Processors it needs (default 1): 2 leaves that many fewer for others, 0.5 or 0 lets more
+        tasks run than there are processors, for those that mostly wait.
+    max_ahead : int
+        How many items a stream may be ahead of its reader (default 16).
+    name : str
+        What it is called in messages; default the function's own name.
+
+    For a class: ``name``, ``get_if_exists``, ``max_restarts``, ``max_task_retries``,
+    ``max_concurrency``; see `ActorClass`.
+    """
+    known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
+    if options.keys() - known:
+        unknown = ", ".join(sorted(options.keys() - known))
+        raise TypeError(f"remote has no option {unknown}. There are: {', '.join(sorted(known))}.")
+    if function is None:
+        return functools.partial(_remote, options)
+    return _remote(options, function)
+
+
+def _remote(options: dict[str, Any], function: Any) -> Any:
+    if isinstance(function, type):
+        return ActorClass(function, changed(ActorOptions(), options, "An actor"), api.engine)
+    if not callable(function):
+        raise TypeError(f"remote takes a function or a class, not {function!r}.")
+    if inspect.isgeneratorfunction(function):
+        options = {"num_returns": STREAMING, **options}
+    return RemoteFunction(function, changed(TaskOptions(), options, "A task"))
