@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
@@ -59,14 +60,35 @@ class Processes:
 
     def touched(self) -> int:
         """Bytes of memory behind all segments that the server keeps."""
-        directory = f"/proc/{self.server().pid}/fd"
-        segments = {}
-        for name in os.listdir(directory):
-            with suppress(FileNotFoundError):
-                if "memfd:workbench" in os.readlink(f"{directory}/{name}"):
-                    status = os.stat(f"{directory}/{name}")
-                    segments[status.st_ino] = status.st_blocks * 512
-        return sum(segments.values())
+        return sum(segments(self.server().pid).values())
+
+
+def segments(pid: int, kind: str = "/memfd:workbench") -> dict[int, int]:
+    """Bytes that each segment to which a process has a descriptor really takes, by inode.
+
+    ``kind`` is what its path begins with: a directory, for those on disk.
+    """
+    directory = f"/proc/{pid}/fd"
+    found = {}
+    for name in os.listdir(directory):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            if os.readlink(f"{directory}/{name}").startswith(kind):
+                fd = os.open(f"{directory}/{name}", os.O_RDONLY)
+                try:
+                    found[os.fstat(fd).st_ino] = sum(stop - start for start, stop in data_in(fd))
+                finally:
+                    os.close(fd)
+    return found
+
+
+def data_in(fd: int) -> Iterator[tuple[int, int]]:
+    """Where a sparse file isn't empty: from, to. Its blocks are more: they count the tree too."""
+    stop = 0
+    with suppress(OSError):  # ENXIO: no more data
+        while True:
+            start = os.lseek(fd, stop, os.SEEK_DATA)
+            stop = os.lseek(fd, start, os.SEEK_HOLE)
+            yield start, stop
 
 
 def ends_within(pid: int, seconds: float) -> bool:

@@ -54,15 +54,19 @@ class Script:
 
     def line(self) -> str:
         """The next line it says."""
-        poll = select.poll()
-        poll.register(self._stdout, select.POLLIN)
         while b"\n" not in self._buffer:
-            assert poll.poll(TIMEOUT * 1000), f"silence after {self._buffer!r}"
+            assert self.speaks(TIMEOUT), f"silence after {self._buffer!r}"
             chunk = os.read(self._stdout.fileno(), 1 << 16)
             assert chunk, f"it ended, with status {self._process.wait(TIMEOUT)}"
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode()
+
+    def speaks(self, within: float) -> bool:
+        """Whether it says something, or ends, within so many seconds."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        return b"\n" in self._buffer or bool(poll.poll(within * 1000))
 
     def tell(self, word: str = "") -> None:
         """Give it a line."""

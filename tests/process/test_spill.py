@@ -20,7 +20,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process import limits
 from tests.process.gates import Gate
-from tests.process.processes import Processes
+from tests.process.processes import Processes, data_in
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ObjectLostError, SessionError, SpillError, StoreFullError
@@ -203,6 +203,16 @@ def test_a_directory_that_is_gone(session: Engine, disk: Path) -> None:
     assert eventually(lambda: _has_room(20)), "tried again after a while"
 
 
+def test_a_directory_that_is_gone_when_several_move(session: Engine, disk: Path) -> None:
+    """Nothing of the file in which they were to lie side by side was ever made."""
+    refs = [wb.put(array(5, seed)) for seed in range(10)]
+    session.snapshot()
+    disk.rmdir()
+    with pytest.raises(StoreFullError, match="Nothing could be moved to disk: No such file"):
+        wb.put(array(40, 99))
+    assert [digest(wb.get(ref)) for ref in refs] == [digest(array(5, s)) for s in range(10)]
+
+
 def _has_room(megabytes: int) -> bool:
     try:
         wb.put(array(megabytes, 9))
@@ -242,6 +252,28 @@ def test_damage_is_one_objects_misfortune(
     assert digest(wb.get(again)) == digest(array(8, 2))
     wb.free(refs[2])
     del shown
+
+
+def test_what_has_moved_again_is_checked_again(
+    session: Engine, disk: Path, processes: Processes
+) -> None:
+    """To trust the bytes at one place is not to trust those at the next in the same file."""
+    keeps = wb.put(array(1, 9))
+    wb.spill(keeps)  # or else the file would go when it is empty
+    ref = wb.put(array(8, 1))
+    wb.spill(ref)
+    assert digest(wb.get(ref)) == digest(array(8, 1))
+    wb.pin(ref)
+    assert eventually(lambda: where(ref) == "memory")
+    wb.unpin(ref)
+    wb.spill(ref)
+    (path, *_) = spill_files(processes.server(), disk)
+    fd = os.open(path, os.O_RDWR)
+    *_, (start, stop) = data_in(fd)
+    os.pwrite(fd, b"altered", (start + stop) // 2)
+    os.close(fd)
+    with pytest.raises(ObjectLostError, match="checksum"):
+        wb.get(ref)
 
 
 def test_a_full_disk(script: Callable[..., Script], tmp_path: Path) -> None:

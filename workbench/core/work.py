@@ -239,10 +239,13 @@ class Work:
     def abandon(self, tasks: list[Task]) -> None:
         """Drop those that haven't begun, whose submitter is gone and whose results nobody wants.
 
-        Background cells are wanted for what they show. From the last to the first: what one waits
-        for was submitted before it.
+        Background cells are wanted for what they show. Births of actors are left: others may hold
+        them, and with the last call an actor goes by itself. From the last to the first: what one
+        waits for was submitted before it.
         """
         for task in reversed(tasks):
+            if task.actor is not None and task is task.actor.birth:
+                continue
             gone = task.owner not in self._session.clients
             if task.worker is None and gone and task not in self._session.jobs:
                 results = map(self.catalog.get, task.results)

@@ -77,7 +77,8 @@ class Views:
         self._on_death = on_death
         self._alarm = alarm
         self._segments: dict[int, ReadOnly] = {}
-        self._trusted: dict[int, int] = {}  # object on disk → the segment in which it was checked
+        # Object on disk → the place where it was checked: the server uses none of its own twice.
+        self._trusted: dict[int, tuple[int, int]] = {}
         self._live: dict[int, Watch] = {}
 
     def map(self, segment: int, fd: int, size: int) -> None:
@@ -100,7 +101,7 @@ class Views:
         ObjectLostError
             If they aren't, or can't be read.
         """
-        if self._trusted.get(id) == segment:
+        if self._trusted.get(id) == (segment, offset):
             return
         mapping = self._segments.get(segment)  # kept while we read: its descriptor is open
         if mapping is None:
@@ -108,7 +109,7 @@ class Views:
         spill.check(mapping.fd, offset, length, digest)
         if len(self._trusted) >= MOST_TRUSTED:
             self._trusted.clear()
-        self._trusted[id] = segment
+        self._trusted[id] = segment, offset
 
     def forget(self, id: int) -> None:
         """Nobody here has a handle to it any more."""

@@ -134,11 +134,13 @@ class Server:
                 if peer is not None:
                     self._drop(peer)
             case do.Punch(segment, extents):
-                for offset, length in extents:
-                    punch(self._segments[segment].writable, offset, length)
+                descriptors = self._segments.get(segment)
+                if descriptors is not None:  # else its making failed
+                    for offset, length in extents:
+                        punch(descriptors.writable, offset, length)
             case do.Discard(segment):
                 descriptors = self._segments.pop(segment, None)
-                if descriptors is not None:  # else its making failed
+                if descriptors is not None:
                     if segment in self._shared:  # who has it mapped would keep its memory
                         self._shared.discard(segment)
                         punch(descriptors.writable, 0, descriptors.size)

@@ -1,0 +1,479 @@
+"""Random puts, gets, tasks and spills while any process is killed at any moment.
+
+After each round every named object is there, byte by byte; the books are what the system says;
+nothing leaks. Reproduce with the seed, and ``CHAOS_ROUNDS`` for more rounds than usual; the
+processes' timing is not the seed's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+import workbench as wb
+from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
+from tests.chaos.values import is_right
+from tests.leaks import eventually
+from tests.process.processes import Processes, data_in, segments
+from tests.process.scripts import Script
+from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.errors import SessionError
+from workbench.units import round_up
+
+DRIVERS = 3
+MOST_NAMES = 40
+MOST_SHOWN = 2
+SEEDS = [int(seed) for seed in os.environ.get("CHAOS_SEED", "0 1 2 3").split()]
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))
+REMEMBERED = 60
+"""Actions that a failure tells."""
+
+NEARLY_ALL = MEMORY - 500_000
+"""Bytes: the store but for some small objects, functions for example."""
+
+ALWAYS = {"StoreFullError", "SpillError", "ObjectLostError", "ObjectFreedError"}
+"""What a command may fail with at any time: others free, show and pin what it is about."""
+
+TEXT = "from tests.chaos.driver import main\nmain()"
+
+Start = Callable[..., Script]
+
+
+class Driver:
+    """A driver process and the command it hasn't answered. It is told, and judged, elsewhere."""
+
+    def __init__(self, number: int, script: Script) -> None:
+        self.number = number
+        self.script = script
+        self.command: tuple[str, ...] = ("join",)  # as it starts
+        self.shown = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has answered everything."""
+        return not self.command
+
+
+class Chaos:
+    """One seed's run. It knows which names must be there, and whom it has killed."""
+
+    def __init__(self, seed: int, start: Start, processes: Processes, disk: Path) -> None:
+        self.chance = random.Random(seed)
+        self.log: list[str] = []
+        self._start = start
+        self._processes = processes
+        self._disk = disk
+        self._numbers = iter(range(seed * 10_000_000, (seed + 1) * 10_000_000, 10))
+        self._killed: set[str] = set()
+        self._at_rest = False  # nobody shows anything, and no driver holds anything
+        self._ownerless = False  # nobody has an arena
+        self._kept: dict[str, None] = {}  # names that must be there, the oldest first
+        self._known: list[str] = []  # names, and objects without one, that commands are about
+        self._pinned: dict[str, None] = {}
+        self._begin()
+        self._drivers = [Driver(n, start(TEXT, str(disk))) for n in range(DRIVERS)]
+        for driver in self._drivers:
+            self._hear(driver)
+        self._others = self._other_descriptors()
+
+    def _begin(self) -> None:
+        self.engine = join(str(self._disk))
+        self.engine.snapshot()
+        self._server = self._processes.server()
+        path = Path(os.environ["WORKBENCH_RUNTIME_DIR"]) / f"{SESSION}.log"
+        self._server_log = os.open(path, os.O_RDONLY)  # the next server's start removes it
+        self._kept.clear()
+        self._known.clear()
+        self._pinned.clear()
+
+    def note(self, text: str) -> None:
+        """What a failure will tell."""
+        self.log.append(text)
+        del self.log[:-REMEMBERED]
+
+    # -- drivers ------------------------------------------------------------------------------
+
+    def _tell(self, driver: Driver, *command: str) -> None:
+        if not driver.is_idle:
+            self._hear(driver)
+        self.note(f"driver {driver.number}: {' '.join(command)}")
+        driver.command = command
+        driver.script.tell(" ".join(command))
+        if command[0] == "free":
+            self._kept.pop(command[1], None)
+
+    def _hear(self, driver: Driver) -> str:
+        """Its answer, judged."""
+        word, _, rest = driver.script.line().partition(" ")
+        command, driver.command = driver.command, ()
+        match command[0]:
+            case "show":
+                driver.shown += 1
+            case "look" | "rest":
+                driver.shown = 0
+        self.note(f"driver {driver.number}: {command[0]} is {word} {rest[:300]}")
+        if word == "failed":
+            kind = rest.split()[0]
+            assert (
+                any(name in kind for name in ALWAYS)
+                or (kind == "ActorDiedError" and command[0] == "call")
+                or (kind == "SessionError" and "server" in self._killed)
+            ), rest
+            assert "can't be read back" not in rest
+            return ""
+        assert word == "done", rest
+        match command:
+            case ("put", _, "yes") | ("task", *_):
+                self._kept[rest] = None
+        if command[0] in ("put", "task"):
+            self._known.append(rest)
+        return rest
+
+    def _do(self, driver: Driver, *command: str) -> str:
+        self._tell(driver, *command)
+        return self._hear(driver)
+
+    def _replace(self, driver: Driver) -> None:
+        """Kill it, whatever it does, and have another in its place."""
+        self.note(f"driver {driver.number} is killed")
+        driver.script.close()
+        place = self._drivers.index(driver)
+        self._drivers[place] = Driver(driver.number, self._start(TEXT, str(self._disk)))
+
+    # -- a round ------------------------------------------------------------------------------
+
+    def round(self) -> None:
+        """Some commands and some deaths, and then an account of everything."""
+        self._killed.clear()
+        self._at_rest = False
+        for _ in range(self.chance.randint(6, 14)):
+            self._step()
+        if self.chance.random() < 0.9:
+            self._strike()
+        for driver in self._drivers:
+            if not driver.is_idle:
+                self._hear(driver)
+        if "server" in self._killed:
+            self._begin_again()
+        self.account()
+        match self.chance.randrange(25):
+            case 0:
+                self.orphans()
+            case 1 | 2:
+                self.everything()
+            case 3 | 4:
+                self.damage()
+
+    def _step(self) -> None:
+        """A command, perhaps beside others that are under way."""
+        driver = self.chance.choice(self._drivers)
+        self._tell(driver, *self._command(driver))
+        if self.chance.random() < 0.5:
+            self._hear(driver)
+        if self.chance.random() < 0.1 and self._kept:
+            self._duel(self.chance.choice(list(self._kept)))
+        if self.chance.random() < 0.2:
+            self._look_at_memory()
+
+    def _duel(self, name: str) -> None:
+        """One reads what another moves to disk, while a third writes."""
+        one, other, third = self.chance.sample(self._drivers, 3)
+        self._do(one, "get", name)  # it knows the place: what follows needs no word of the server
+        self._tell(other, "spill", name, "5")
+        self._tell(third, "put", str(next(self._numbers) + 1), "no")
+        other.script.speaks(self.chance.uniform(0, 0.01))
+        self._tell(one, *(("show", name) if one.shown < MOST_SHOWN else ("get", name, "20")))
+
+    def _look_at_memory(self) -> None:
+        """Never is more of it touched than there may be."""
+        self._server.suspend()  # so that none changes hands meanwhile
+        assert eventually(lambda: self._server.status() == psutil.STATUS_STOPPED)
+        touched = sum(segments(self._server.pid).values())
+        self._server.resume()
+        assert touched <= MEMORY
+
+    def _command(self, driver: Driver) -> tuple[str, ...]:
+        number = str(next(self._numbers) + self.chance.randrange(4))
+        if len(self._known) < 3:
+            return "put", number, "yes"
+        if len(self._kept) > MOST_NAMES:
+            return "free", next(iter(self._kept))
+        name = self.chance.choice(self._known[-MOST_NAMES:])
+        kinds = {
+            "put": 6, "hide": 3, "get": 3, "gets": 2, "show": 3, "look": 1, "drop": 2, "free": 1,
+            "pin": 1, "unpin": 1, "spill": 3, "spills": 2, "task": 4, "submit": 2, "results": 1,
+            "call": 2,
+        }  # fmt: skip
+        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
+        if kind == "show" and driver.shown == MOST_SHOWN:
+            kind = "look"
+        match kind:
+            case "put" | "hide":
+                return "put", number, "yes" if kind == "put" else "no"
+            case "gets" | "spills":
+                return kind[:-1], name, "10"
+            case "task" | "submit":
+                return kind, name, number
+            case "look" | "results":
+                return (kind,)
+            case "pin" if len(self._pinned) < 2:
+                self._pinned[name] = None
+                return "pin", name
+            case "pin" | "unpin" if self._pinned:
+                name = next(iter(self._pinned))
+                del self._pinned[name]
+                return "unpin", name
+            case "unpin":
+                return "get", name
+            case _:
+                return kind, name
+
+    def _strike(self) -> None:
+        """Kill somebody while everybody is at work."""
+        kinds = {"worker": 10, "driver": 5, "nursery": 2, "server": 1}
+        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
+        for driver in self._drivers:
+            if driver.is_idle:
+                self._tell(driver, *self._command(driver))
+            elif driver.command == ("join",):  # it would start a session if there were none
+                self._hear(driver)
+        victim = self.chance.choice(self._drivers)
+        self.chance.choice(self._drivers).script.speaks(self.chance.uniform(0, 0.03))
+        self._killed.add(kind)
+        if kind == "driver":
+            self._replace(victim)
+            return
+        self.note(f"a {kind} is killed")
+        with suppress(psutil.NoSuchProcess, StopIteration, IndexError):  # not there just now
+            match kind:
+                case "worker":
+                    self.chance.choice(self._processes.workers()).kill()
+                case "nursery":
+                    self._processes.nursery().kill()
+                case "server":
+                    self._server.kill()
+
+    def _begin_again(self) -> None:
+        """The server was killed: all that is the session's ends, and drivers go on in another."""
+        assert self._processes.gone()
+        with pytest.raises(SessionError):
+            self.engine.snapshot()
+        for driver in self._drivers:
+            self._tell(driver, "ask")
+            assert driver.script.line().startswith("failed SessionError")
+            driver.command = ()
+        wb.shutdown()
+        self.close()
+        self._begin()
+        for driver in self._drivers:
+            self._do(driver, "look")
+            self._do(driver, "join")
+
+    # -- the account --------------------------------------------------------------------------
+
+    def account(self) -> None:
+        """Every named object is there, and right; and the books agree with the system."""
+        names = self.engine.names()
+        lost = self._kept.keys() - set(names)
+        assert not lost, f"lost: {lost}"
+        for name in names:
+            self._look(name)
+        self._known = [name for name in self._known if name in names]
+        if self.chance.random() < 0.5:
+            self._rest()
+        self._settled()
+
+    def _rest(self) -> None:
+        """Nobody shows anything, or has a handle."""
+        for driver in self._drivers:
+            self._do(driver, "rest")
+        self._at_rest = True
+
+    def _look(self, name: str) -> None:
+        ref = self.engine.find(name)
+        if ref is None:
+            assert name not in self._kept, f"lost: {name}"  # else its Free has come just now
+        else:
+            assert is_right(name, wb.get(ref)), f"altered: {name}"
+
+    def _settled(self) -> None:
+        if not eventually(lambda: not self._untruths()):
+            raise AssertionError("\n".join(self._untruths()))
+
+    def _untruths(self) -> list[str]:
+        """What differs between the books, one another, and what the system says. None at rest."""
+        snapshot = self.engine.snapshot()
+        found: list[str] = []
+
+        def same(what: str, one: object, other: object) -> None:
+            if one != other:
+                found.append(f"{what}: {one} and {other}")
+
+        same("tasks", (snapshot.queued, snapshot.running), (0, 0))
+        pool = [worker.state for worker in snapshot.workers if not worker.actor]
+        same("workers", pool, ["idle"] * WORKERS)
+        inline = sum(record.size for record in _those(snapshot, "inline"))
+        live = snapshot.live - inline
+        if self._at_rest:  # else views may keep places that objects have left
+            in_memory = sum(round_up(record.size) for record in _those(snapshot, "memory"))
+            on_disk = sum(round_up(record.size) for record in _those(snapshot, "disk"))
+            same("in memory, in all and by object", live, in_memory)
+            same("on disk, in all and by object", snapshot.spilled, on_disk)
+        memory, disk = segments(self._server.pid), self._files(self._server.pid)
+        touched, granted = sum(memory.values()), snapshot.granted - inline
+        if not live <= touched <= granted:
+            found.append(f"memory: not live {live} <= touched {touched} <= granted {granted}")
+        if self._ownerless:
+            same("memory of objects, and really", live, touched)
+        same("on disk, by the books and really", snapshot.spilled, sum(disk.values()))
+        ours = {*segments(os.getpid()), *self._files(os.getpid())}
+        same("segments that only the observer has", ours - memory.keys() - disk.keys(), set())
+        same("files in the spill directory", os.listdir(self._disk), [])
+        same("the observer's other descriptors", self._other_descriptors(), self._others)
+        return found or self._strangers(snapshot)
+
+    def _strangers(self, snapshot: Snapshot) -> list[str]:
+        """Processes that are nobody's, or that the server doesn't know."""
+        every = {process.pid for process in self._processes.all()} - {self._server.pid}
+        nursery = {process.pid for process in self._server.children()}
+        below = {process.pid for process in self._server.children(recursive=True)}
+        workers = {worker.pid for worker in snapshot.workers}
+        if every == below == nursery | workers and len(nursery) == 1:
+            return []
+        return [f"processes: {every}; the server's {nursery}, all {below}; workers {workers}"]
+
+    def _files(self, pid: int) -> dict[int, int]:
+        return segments(pid, f"{self._disk}/")
+
+    def _other_descriptors(self) -> int:
+        """How many descriptors the observer has, but for segments'."""
+        ours = ("/memfd:workbench", f"{self._disk}/")
+        count = 0
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # closed meanwhile
+                count += not os.readlink(f"/proc/self/fd/{name}").startswith(ours)
+        return count
+
+    # -- what is done now and then, when nothing else happens -----------------------------------
+
+    def orphans(self) -> None:
+        """All who write are killed: what is left of memory is the objects, to the page."""
+        self.note("all drivers and workers are killed")
+        for driver in list(self._drivers):
+            self._replace(driver)
+        for driver in self._drivers:
+            self._hear(driver)
+        self._processes.nursery().kill()
+
+        self._at_rest = self._ownerless = True
+        self._settled()
+        self._ownerless = False
+
+    def everything(self) -> None:
+        """All is freed: each driver and a worker in turn can have the whole store."""
+        self._rest()
+        kept = [r.id for r in self.engine.snapshot().objects if r.names or r.pinned]
+        wb.free([self.engine.adopt(id) for id in kept])
+        self._kept.clear()
+        self._known.clear()
+        self._pinned.clear()
+        self._settled()
+        for driver in self._drivers:
+            self._tell(driver, "fill", str(NEARLY_ALL))
+            answer = driver.script.line()
+            driver.command = ()
+            assert answer.startswith("done"), answer
+        self._settled()
+
+    def damage(self) -> None:
+        """A byte on disk is altered: that object's readers are told so, all others are right.
+
+        Who reads is a new driver: bytes once found right are trusted.
+        """
+        self._rest()
+        self._settled()
+        if not self._alter():
+            return
+        self._replace(self._drivers[0])
+        driver = self._drivers[0]
+        self._hear(driver)
+        lost = self._do(driver, "lost").split()
+        assert len(lost) <= 1  # 0: the byte lay behind an object's last
+        for name in lost:
+            wb.pin(name)  # nor does it come back to memory as it is
+            self._settled()
+            assert self._do(driver, "lost") == name
+            wb.free(name)
+            self._kept.pop(name, None)
+            self._known = [known for known in self._known if known != name]
+
+    def _alter(self) -> bool:
+        directory = f"/proc/{self._server.pid}/fd"
+        for name in os.listdir(directory):
+            if os.readlink(f"{directory}/{name}").startswith(f"{self._disk}/"):
+                fd = os.open(f"{directory}/{name}", os.O_RDWR)
+                try:
+                    start, stop = self.chance.choice(list(data_in(fd)))
+                    place = self.chance.randrange(start, stop)
+                    (byte,) = os.pread(fd, 1, place)
+                    os.pwrite(fd, bytes([byte ^ 1]), place)
+                finally:
+                    os.close(fd)
+                return True
+        return False
+
+    def end(self) -> None:
+        """Everybody leaves, as one should."""
+        for driver in self._drivers:
+            driver.script.tell()
+            assert driver.script.wait() == 0
+        wb.shutdown()
+        self.close()
+
+    def server_log(self) -> str:
+        """What it wrote."""
+        return os.pread(self._server_log, 1 << 20, 0).decode()
+
+    def close(self) -> None:
+        """Let go of the log."""
+        os.close(self._server_log)
+
+
+def _those(snapshot: Snapshot, where: str) -> Iterator[ObjectRecord]:
+    return (record for record in snapshot.objects if record.where == where)
+
+
+def _run(seed: int, rounds: int, start: Start, processes: Processes, disk: Path) -> None:
+    shared = set(os.listdir("/dev/shm"))
+    chaos = Chaos(seed, start, processes, disk)
+    for number in range(rounds):
+        chaos.note(f"round {number}")
+        try:
+            chaos.round()
+        except BaseException as error:
+            error.add_note(f"seed {seed}, round {number}; the last actions:")
+            for line in chaos.log:
+                error.add_note(f"  {line}")
+            error.add_note(f"The server's log:\n{chaos.server_log()}")
+            chaos.close()
+            raise
+    chaos.end()
+    assert set(os.listdir("/dev/shm")) <= shared
+    assert os.listdir(disk) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rounds(seed: int, script: Start, processes: Processes, tmp_path: Path) -> None:
+    _run(seed, ROUNDS, script, processes, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_many_rounds(seed: int, script: Start, processes: Processes, tmp_path: Path) -> None:
+    _run(seed, 4 * ROUNDS, script, processes, tmp_path)
