@@ -16,7 +16,7 @@ from workbench.memory.segment import Descriptors, create_file
 from workbench.units import human_bytes
 
 CHUNK = 1 << 20
-"""Bytes copied or checked at a time: what was just copied is checked in the cache."""
+"""Bytes copied, or read and checked, at a time: so few stay in the processor's cache."""
 
 SPARE, SHARE_OF_SPARE = 1 << 30, 0.05
 """What is left free on the disk: this share of it, and no more than that."""
@@ -45,8 +45,8 @@ def check_space(fd: int, nbytes: int) -> None:
         )
 
 
-def copy(source: int, start: int, target: int, offset: int, length: int) -> int:
-    """Copy bytes from one descriptor to another, in the kernel; returns their digest.
+def copy(source: int, start: int, target: int, offset: int, length: int) -> None:
+    """Copy bytes from one descriptor to another, in the kernel.
 
     Raises
     ------
@@ -54,19 +54,35 @@ def copy(source: int, start: int, target: int, offset: int, length: int) -> int:
         ENOSPC, EIO and the like; or the source is shorter than that.
     """
     os.lseek(target, offset, os.SEEK_SET)
-    hasher = xxhash.xxh3_64()
-    chunk = bytearray(min(CHUNK, length))
     done = 0
     while done < length:
         count = os.sendfile(target, source, start + done, min(CHUNK, length - done))
         if not count:
             raise OSError(f"only {human_bytes(done)} of {human_bytes(length)} could be read")
-        _feed(hasher, source, start + done, count, chunk)
         done += count
-    return _digest(hasher)
 
 
-def check(fd: int, offset: int, length: int, digest: int) -> None:
+def digest(fd: int, offset: int, length: int) -> int:
+    """The checksum of bytes of a file; never 0, which means memory.
+
+    Raises
+    ------
+    OSError
+        If they can't be read; also if the file is shorter.
+    """
+    hasher = xxhash.xxh3_64()
+    chunk = memoryview(bytearray(min(CHUNK, length)))
+    done = 0
+    while done < length:
+        count = os.preadv(fd, [chunk[: length - done]], offset + done)
+        if not count:
+            raise OSError("the file is shorter than it was")
+        hasher.update(chunk[:count])
+        done += count
+    return hasher.intdigest() or 1
+
+
+def check(fd: int, offset: int, length: int, expected: int) -> None:
     """Read bytes on disk through, as often as it takes to trust a mapping of them.
 
     A page of a mapping that can't be read ends the process (SIGBUS); a read says why.
@@ -76,35 +92,14 @@ def check(fd: int, offset: int, length: int, digest: int) -> None:
     ObjectLostError
         If they can't be read, or aren't those that were written.
     """
-    hasher = xxhash.xxh3_64()
-    chunk = bytearray(min(CHUNK, length))
     try:
-        for done in range(0, length, CHUNK):
-            _feed(hasher, fd, offset + done, min(CHUNK, length - done), chunk)
-    except OSError as error:
-        why = error.strerror or str(error)
-    else:
-        if _digest(hasher) == digest:
+        if digest(fd, offset, length) == expected:
             return
         why = "they are not what was written (the checksum differs)"
+    except OSError as error:
+        why = error.strerror or str(error)
     raise ObjectLostError(
         f"The object's {human_bytes(length)} were moved to disk, and can't be read back: {why}. "
         "Put it again; `free` lets go of what is left. Is the disk all right? `spill_dir` can "
         "name another."
     )
-
-
-def _feed(hasher: xxhash.xxh3_64, fd: int, offset: int, length: int, chunk: bytearray) -> None:
-    view = memoryview(chunk)[:length]
-    done = 0
-    while done < length:
-        count = os.preadv(fd, [view[done:]], offset + done)
-        if not count:
-            raise OSError("the file is shorter than it was")
-        done += count
-    hasher.update(view)
-
-
-def _digest(hasher: xxhash.xxh3_64) -> int:
-    """Never 0: that means memory."""
-    return hasher.intdigest() or 1

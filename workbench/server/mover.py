@@ -1,7 +1,8 @@
-"""The thread that copies objects between segments: to disk, and back. It decides nothing.
+"""The threads that copy objects between segments, to disk and back. They decide nothing.
 
-The loop's thread hands over jobs with descriptors of their own, so that a segment may be
-discarded meanwhile; what has become of them it reads when `fileno` is readable.
+One copies, and another takes the digest meanwhile. The loop's thread hands over jobs with
+descriptors of their own, so that a segment may be discarded meanwhile; what has become of them it
+reads when `fileno` is readable.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from workbench.core.events import Copied
@@ -24,13 +26,14 @@ class _Job:
 
 
 class Mover:
-    """See the module. Its thread starts with the first job."""
+    """See the module. Its threads start with the first job."""
 
     def __init__(self) -> None:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._digests = ThreadPoolExecutor(1, "workbench-digest")
         self._closing = False
 
     def fileno(self) -> int:
@@ -55,10 +58,26 @@ class Mover:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             if not self._closing:
-                self._done.put(_copied(job))
+                self._done.put(self._copied(job))
                 os.eventfd_write(self._wake, 1)
             os.close(job.source)
             os.close(job.target)
+
+    def _copied(self, job: _Job) -> Copied:
+        copy = job.copy
+        (_, start), (_, offset) = copy.source, copy.target
+        digest = self._digests.submit(spill.digest, job.source, start, copy.length)
+        try:
+            if copy.disk:
+                spill.check_space(job.target, copy.length)
+            spill.copy(job.source, start, job.target, offset, copy.length)
+        except OSError as error:
+            digest.exception()  # it is done with the descriptor
+            return Copied(copy.object, error=error.strerror or str(error))
+        failed = digest.exception()
+        if failed is not None:
+            return Copied(copy.object, error=str(failed))
+        return Copied(copy.object, digest.result())
 
     def close(self) -> None:
         """End the thread, after the copy it makes."""
@@ -66,14 +85,4 @@ class Mover:
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join(1)  # a disk that hangs must not keep the session
-
-
-def _copied(job: _Job) -> Copied:
-    copy = job.copy
-    try:
-        if copy.disk:
-            spill.check_space(job.target, copy.length)
-        digest = spill.copy(job.source, copy.source[1], job.target, copy.target[1], copy.length)
-    except OSError as error:
-        return Copied(copy.object, error=error.strerror or str(error))
-    return Copied(copy.object, digest)
+        self._digests.shutdown(wait=False)

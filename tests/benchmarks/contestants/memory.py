@@ -53,8 +53,11 @@ def _spill(effort: Effort) -> Sample:
     array = np.random.default_rng(1).random(tasks.ELEMENTS)
     warm = np.empty_like(array)
     seconds: dict[str, list[float]] = {}
-    with _session("3GB"), limits.disk_of(_disk(), array) as (write, read):
-        held: list[Any] = []
+    limits.settle_memory(30 * array.nbytes)
+    with _session("1.5GB"), limits.disk_of(_disk(), array) as (write, read):
+        held = [workbench.put(array) for _ in range(12)]  # four fifths: nothing comes back by itself
+        for ref in held:
+            workbench.pin(ref)
 
         def put() -> Any:
             held.append(workbench.put(array))
@@ -70,7 +73,6 @@ def _spill(effort: Effort) -> Sample:
             read(warm)
             return float(warm.sum())
 
-        put()
         turns = zip(
             ("spill", "sendfile", "read_back", "readv"),
             (spilled, write, added, read_and_added),
@@ -78,7 +80,6 @@ def _spill(effort: Effort) -> Sample:
         )
         for name, action in list(turns) * max(5, int(7 * effort.seconds)):
             if name == "spill":
-                held.clear()
                 put()
             (taken,) = times(Effort(0), action, least=1)
             seconds.setdefault(name, []).append(taken)
@@ -88,6 +89,7 @@ def _spill(effort: Effort) -> Sample:
 def _full(effort: Effort) -> Sample:
     """Puts of 100 MB into a store of 500 MB that is full: something has to go for each."""
     array = np.random.default_rng(1).random(tasks.ELEMENTS)
+    limits.settle_memory(50 * array.nbytes)
     with _session("500MB"), limits.disk_of(_disk(), array) as (write, _):
         held = [workbench.put(array) for _ in range(8)]
         put, written = times(effort, lambda: held.append(workbench.put(array)), write, least=10)
