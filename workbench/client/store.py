@@ -187,7 +187,7 @@ class LocalStore:
         short = length - (self._granted - self._arena.footprint)
         if short > 0:
             for nbytes in sorted({max(short, GROW), short}, reverse=True):
-                if self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).granted:
+                if not self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).text:
                     return
         with self._lock, shield():
             cooled = self._cool(max(short, length))
@@ -196,7 +196,7 @@ class LocalStore:
         refusal = "the memory is in pieces."
         if short > 0:
             answer = self._ask(partial(ev.Grow, nbytes=short))
-            if answer.granted:
+            if not answer.text:
                 return
             refusal = answer.text
         raise StoreFullError(

@@ -47,12 +47,16 @@ class Arena:
 
 @dataclass(slots=True)
 class Request:
-    """A Grow that waits until others have made room. ``spill``: even by moving objects to disk."""
+    """A Grow that waits until others have made room. ``spill``: even by moving objects to disk.
+
+    ``returned``: what came back to the asker's own arena meanwhile, warm, which is as good.
+    """
 
     client: int
     request: int
     nbytes: int
     spill: bool = True
+    returned: int = 0
     spent: set[int] = field(default_factory=set)  # who gave less than was asked: has no more
 
 
@@ -213,6 +217,13 @@ class Budget:
         if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self._queue:
             self._queue[0].spent.add(client)
 
+    def returns(self, owner: int | None, nbytes: int) -> bool:
+        """Whether who waits for memory is the owner of these free bytes: then they are its."""
+        if not self._queue or self._queue[0].client != owner:
+            return False
+        self._queue[0].returned += nbytes
+        return True
+
     @property
     def is_asked(self) -> bool:
         """Whether anybody waits for memory."""
@@ -232,13 +243,14 @@ class Budget:
         while self._queue:
             head = self._queue[0]
             arena = self.of(head.client)
-            short = self.granted + head.nbytes - self.capacity
+            nbytes = max(head.nbytes - head.returned, 0)
+            short = self.granted + nbytes - self.capacity
             nobody = arena is None and head.client != SERVER
             if short <= 0 and not nobody:
                 self._queue.popleft()
                 if arena is not None:
-                    self._grant(arena, head.nbytes)
-                yield "grant", head.client, head.request, head.nbytes
+                    self._grant(arena, nbytes)
+                yield "grant", head.client, head.request, nbytes
                 continue
             for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
                 del self._trimming[late]

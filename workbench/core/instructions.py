@@ -103,7 +103,10 @@ class Trim(Instruction, tag=9):
 
 
 class Granted(Instruction, tag=10):
-    """The answer to Grow. ``granted`` 0 means no: ``text`` is the table of what holds the room."""
+    """The answer to Grow. With a ``text`` it means no: the table of what holds the room.
+
+    What the asker has got back meanwhile (Release) isn't granted, so it may be 0 and mean yes.
+    """
 
     request: int
     granted: int

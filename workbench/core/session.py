@@ -27,6 +27,7 @@ from workbench.core.schedule import Schedule
 from workbench.core.spilling import Spilling
 from workbench.core.streams import Streams
 from workbench.core.work import Work
+from workbench.units import round_up
 
 ID_BITS = 32
 """An id is the maker's prefix, then this many bits of the maker's own counter."""
@@ -506,9 +507,11 @@ class Session:
     def _vacated(self, value: ev.Value) -> None:
         """The catalog's word that nobody needs the place where an object was.
 
-        If somebody waits for memory, it goes back to the machine; else its arena keeps it warm.
+        If somebody else waits for memory, it goes back to the machine; its arena keeps it warm.
         """
-        self.vacate(value.segment, value.offset, cold=self.budget.is_asked)
+        owner, length = self.budget.arenas[value.segment].owner, round_up(value.length)
+        others_wait = self.budget.is_asked and not self.budget.returns(owner, length)
+        self.vacate(value.segment, value.offset, cold=others_wait)
 
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
         """These bytes are nobody's any more: their arena may use them again.

@@ -10,12 +10,18 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from workbench.core.events import Copied
 from workbench.core.instructions import Copy
 from workbench.memory import spill
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+WORTH_A_THREAD = 4 << 20
+"""Bytes from which on the digest is taken beside the copy, not after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Mover:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._digests = ThreadPoolExecutor(1, "workbench-digest")
+        self._digests: ThreadPoolExecutor | None = None
         self._closing = False
 
     def fileno(self) -> int:
@@ -66,18 +72,29 @@ class Mover:
     def _copied(self, job: _Job) -> Copied:
         copy = job.copy
         (_, start), (_, offset) = copy.source, copy.target
-        digest = self._digests.submit(spill.digest, job.source, start, copy.length)
+        meanwhile = None
+        if copy.length >= WORTH_A_THREAD:
+            meanwhile = self._helper().submit(spill.digest, job.source, start, copy.length)
         try:
             if copy.disk:
                 spill.check_space(job.target, copy.length)
             spill.copy(job.source, start, job.target, offset, copy.length)
+            if meanwhile is None:
+                return Copied(copy.object, spill.digest(job.source, start, copy.length))
+            return Copied(copy.object, meanwhile.result())
         except OSError as error:
-            digest.exception()  # it is done with the descriptor
             return Copied(copy.object, error=error.strerror or str(error))
-        failed = digest.exception()
-        if failed is not None:
-            return Copied(copy.object, error=str(failed))
-        return Copied(copy.object, digest.result())
+        finally:
+            if meanwhile is not None:
+                meanwhile.exception()  # it is done with the descriptor
+
+    def _helper(self) -> ThreadPoolExecutor:
+        """Started, and imported, by who needs it: most sessions never do."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self._digests is None:
+            self._digests = ThreadPoolExecutor(1, "workbench-digest")
+        return self._digests
 
     def close(self) -> None:
         """End the thread, after the copy it makes."""
@@ -85,4 +102,5 @@ class Mover:
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join(1)  # a disk that hangs must not keep the session
-        self._digests.shutdown(wait=False)
+        if self._digests is not None:
+            self._digests.shutdown(wait=False)

@@ -55,8 +55,8 @@ def _spill(effort: Effort) -> Sample:
     seconds: dict[str, list[float]] = {}
     limits.settle_memory(30 * array.nbytes)
     with _session("1.5GB"), limits.disk_of(_disk(), array) as (write, read):
-        held = [workbench.put(array) for _ in range(12)]  # four fifths: nothing comes back by itself
-        for ref in held:
+        held = [workbench.put(array) for _ in range(12)]
+        for ref in held:  # so that nothing comes back by itself: four fifths are taken
             workbench.pin(ref)
 
         def put() -> Any:

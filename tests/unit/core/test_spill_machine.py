@@ -83,9 +83,9 @@ class SpillMachine(RuleBasedStateMachine):
                     self.clear(segment, range(PAGES))
                 case do.Send(to, do.Answer(request)):
                     self.asked.pop((to, request), None)
-                case do.Send(to, do.Granted(request, granted)):
+                case do.Send(to, do.Granted(request, _, text)):
                     nbytes = self.growing.pop((to, request))
-                    assert granted or nbytes > self.possible(), "refused, and others could move"
+                    assert not text or nbytes > self.possible(), "refused, and others could move"
         self.check()
 
     def possible(self) -> int:

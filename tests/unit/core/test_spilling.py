@@ -111,6 +111,22 @@ def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None
     assert list(other.inbox) == [do.Granted(1, 6 * PAGE)]
 
 
+def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
+    s, driver = begin(stage)
+    for _ in range(3):
+        put(s, driver, 6)
+    driver.post(ev.Grow(1, 6 * PAGE))
+    finish(s, s.turn())
+    while driver.inbox:
+        driver.read()
+    out = s.turn()
+    assert not [i for i in out if isinstance(i, do.Punch)], "it will be written again at once"
+    assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Granted(1, 0)]
+    arena = s.session.budget.of(driver.number)
+    assert arena is not None
+    assert arena.granted == 18 * PAGE
+
+
 def test_a_view_of_the_old_place_keeps_it(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
