@@ -47,6 +47,10 @@ class Recency(Generic[L]):
             older.newer, newer.older = newer, older
             thing.older = thing.newer = None
 
+    def is_newest(self, thing: L) -> bool:
+        """Whether nothing was used after it."""
+        return thing.newer is self._end
+
     def __iter__(self) -> Iterator[L]:
         """From the oldest on. Each may be taken out when it comes."""
         link = self._end.newer

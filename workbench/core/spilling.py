@@ -177,7 +177,8 @@ class Spilling:
             over = budget.live - self._coming() - int(budget.capacity * HIGH)
             if self.enabled and over > 0 and self._session.now >= self._broken_until:
                 for victim in self._victims(over + int(budget.capacity * HIGH) - low):
-                    self._start(victim, disk=True)
+                    if not self._resting.is_newest(victim):  # somebody has just put or read it
+                        self._start(victim, disk=True)
 
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""

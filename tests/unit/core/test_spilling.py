@@ -75,6 +75,14 @@ def test_above_the_high_mark_the_least_recently_used_go_until_the_low_one(stage:
     assert driver.values[ids[1]].digest == 7
 
 
+def test_what_was_just_put_stays_until_somebody_needs_the_room(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 19)
+    assert not copies(s.turn()), "it fills the store, and nobody minds"
+    driver.post(ev.Grow(1, 2 * PAGE))
+    assert [copy.object for copy in copies(s.turn())] == [id]
+
+
 def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
     s = stage(capacity=CAPACITY, spills=True)
     driver, worker = s.driver(), s.worker()
