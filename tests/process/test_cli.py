@@ -179,6 +179,15 @@ def test_a_session_that_hangs_keeps_no_other_waiting_and_can_be_stopped(
     assert shell("stop", "lab").returncode == 0
 
 
+def test_what_is_on_disk_is_told(shell: Shell, tmp_path: Path) -> None:
+    wb.init(workers=1, memory="64MB", spill_dir=tmp_path)
+    ref = wb.put(np.zeros(1 << 20, np.uint8))
+    wb.spill(ref)
+    (seen,) = printed(shell("ps", "--json"))["sessions"]
+    assert (seen["store"]["on_disk"], seen["store"]["trouble"]) == (1 << 20, "")
+    assert "1.05 MB on disk" in " ".join(shell("ps").stdout.split())
+
+
 def test_a_server_with_too_many_callers_is_there_and_does_not_answer(
     session: Engine, processes: Processes
 ) -> None:

@@ -78,6 +78,8 @@ def _seen_row(seen: Seen) -> tuple[str, ...]:
     drivers = [f"{c.label} ({c.pid})" for c in snapshot.clients if c.role == "driver"]
     workers = ", ".join(f"{n} {state}" for state, n in _workers(snapshot).items())
     store = f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
+    if snapshot.spilled:
+        store += f", {human_bytes(snapshot.spilled)} on disk"
     actors = ", ".join(map(_actor, snapshot.actors))
     drivers = drivers or ["none, it lingers"]
     return seen.name, "ok", ", ".join(drivers), workers, actors, store, memory, age
@@ -106,6 +108,7 @@ def _seen_json(seen: Seen) -> dict[str, Any]:
             "tasks": {"running": snapshot.running, "queued": snapshot.queued},
             "store": {
                 "used": snapshot.live, "granted": snapshot.granted, "capacity": snapshot.capacity,
+                "on_disk": snapshot.spilled, "trouble": snapshot.trouble,
             },
         }  # fmt: skip
     return found
