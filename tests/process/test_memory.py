@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes, seen_memory
+from workbench import machine
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError
 
@@ -211,3 +213,18 @@ def test_the_store_can_be_filled_by_small_objects_too(session: Engine, gate: Gat
         wb.put(array(20))
     del small
     assert wb.get(wb.put(array(20))).size == 20 * MB
+
+
+def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
+    """Whatever this kernel says: the bytes are right, and the status says what became of it."""
+    engine = wb.init(workers=1, memory="64MB", huge_pages=True)
+    refs = [wb.put(array(10, n)) for n in range(3)]
+    refs.append(wb.remote(array).remote(10, 3))
+    assert [int(wb.get(ref).sum()) for ref in refs] == [n * 10 * MB for n in range(4)]
+    if machine.huge_pages() in ("advise", "always", "force"):
+        assert re.fullmatch(r"Huge pages: granted, [0-9.]+ MB here", engine.huge_pages())
+    else:
+        assert "asked for, and not granted" in engine.huge_pages()
+        assert machine.SHMEM_ENABLED in engine.huge_pages()
+    wb.shutdown()
+    assert wb.init(workers=1).huge_pages() == "", "nobody asked"

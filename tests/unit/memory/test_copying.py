@@ -117,9 +117,10 @@ class Region:
     ),
     warm=st.booleans(),
     transpose=st.booleans(),
+    huge=st.booleans(),
 )
 def test_fill_puts_each_part_where_it_belongs(
-    arrays: list[Array], warm: bool, transpose: bool
+    arrays: list[Array], warm: bool, transpose: bool, huge: bool
 ) -> None:
     region, copier = Region(), Copier(1)
     parts = []
@@ -129,7 +130,7 @@ def test_fill_puts_each_part_where_it_belongs(
         offset += -(-array.nbytes // 64) * 64
     extent = Extent(2 * PAGE, 8 * PAGE, warm)
     try:
-        fill(region.mapped, region.fds.writable, extent, parts, copier)
+        fill(region.mapped, region.fds.writable, extent, parts, copier, huge)
         written = region.mapped[extent.offset : extent.offset + extent.length]
         for offset, part in parts:
             got = written[offset : offset + part.nbytes].tobytes()
