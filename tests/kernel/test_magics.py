@@ -426,3 +426,18 @@ def test_what_is_not_there_is_said(session: Kernel) -> None:
     assert "MagicError" in session.run("%objects --sort colour").failure
     session.ok("%workbench stop")
     assert "No session is running" in session.run("%pin x").failure
+
+
+def test_an_object_goes_to_disk_and_the_status_says_so(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok("%load_ext workbench\n%workbench stop")
+    options = f"--workers 1 --memory 64MB --spill-dir {tmp_path} --huge-pages"
+    kernel.ok(f"%workbench start {options}")
+    kernel.ok("import numpy as np\nx = np.arange(10**6)\n%put x\n%spill x")
+    status = kernel.ok("%workbench").text()
+    assert "8 MB on disk" in status
+    assert "Huge pages:" in status
+    assert re.search(r"^x .* disk +name", kernel.ok("%objects").results()[0], re.M)
+    kernel.ok("%pin x")
+    assert "SpillError: 'x' can't be moved to disk: it is pinned" in kernel.run("%spill x").failure
+    kernel.ok("%workbench stop\n%reset -f")
+    assert "ConfigError" in kernel.run("%workbench start --spill-dir /no/such/place").failure

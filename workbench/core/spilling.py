@@ -35,12 +35,14 @@ RESPITE = 5.0
 
 @dataclass(slots=True)
 class Move:
-    """An object on its way. ``digest``: that of the copy, once it is made."""
+    """An object on its way. ``digest``: that of the copy, once it is made; ``unwanted``: nobody
+    needs that any more."""
 
     source: ev.Value
     target: tuple[int, int]
     disk: bool
     digest: int = 0
+    unwanted: bool = False
     asked_by: list[tuple[int, int]] = field(default_factory=list)  # (client, request)
 
     @property
@@ -105,9 +107,11 @@ class Spilling:
         text = self._obstacle(entry)
         move = self.moves.get(event.object)
         if not text and entry is not None:
-            if move is None and not (entry.value and entry.value.digest):
+            if move is not None and not move.disk:
+                move.unwanted = True  # it is on disk, and stays
+            elif move is None and not (entry.value and entry.value.digest):
                 move = self._start(entry, disk=True)
-            if move is not None:
+            if move is not None and move.disk:
                 move.asked_by.append((client.number, event.request))
                 return
         self._session.send(client.number, do.Answer(event.request, text=text))
@@ -265,12 +269,12 @@ class Spilling:
             )
         if not self.enabled:
             return "this session was started without a `spill_dir`"
+        if entry.pinned:
+            return "it is pinned, which keeps it in memory: unpin it first"
         if value.digest or entry.id in self.moves:
             return ""
         if entry.viewers:
             return "arrays show it, and so keep it in memory: let go of them first"
-        if entry.pinned:
-            return "it is pinned, which keeps it in memory: unpin it first"
         if entry.id in self._cached():
             return "workers have it as a function"
         if entry.id in self._sent() or entry.id in self._session.catalog.ghosts:
@@ -302,7 +306,7 @@ class Spilling:
         """The copy is the object, from now on."""
         move = self.moves[id]
         entry = self._session.catalog.get(id)
-        if entry is None or entry.state is not State.READY:
+        if entry is None or entry.state is not State.READY or move.unwanted:
             self._give_up(id, "it was freed meanwhile")
             return
         del self.moves[id]

@@ -167,6 +167,29 @@ def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
     assert (s.session.budget.spilled, s.session.budget.live) == (0, 4 * PAGE)
 
 
+def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    finish(s, ask(s, driver, id))
+    s.all_read()
+    driver.view(id)
+    (back,) = copies(s.turn())
+    ask(s, driver, id)
+    assert answers(driver)[-1] == ""
+    finish(s, [back])
+    s.all_read()
+    assert where(s)[id] == "disk"
+    assert s.session.budget.live == 0
+    driver.unview(id)
+    driver.post(ev.Pin(id, "here"))
+    (back,) = copies(s.turn())
+    ask(s, driver, id)
+    assert "pinned" in answers(driver)[-1]
+    finish(s, [back])
+    s.all_read()
+    assert where(s)[id] == "memory"
+
+
 def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
