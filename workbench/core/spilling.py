@@ -88,9 +88,11 @@ class Spilling:
 
         ``force``: others shall make room for it.
         """
-        value = entry.value
+        value, move = entry.value, self.moves.get(entry.id)
         if value is None or not value.segment:
             return
+        if move is not None and force:
+            move.unwanted = move.disk  # it comes back after all, or stays
         if value.digest:
             self._wished[entry.id] = force or self._wished.get(entry.id, False)
         elif entry in self._resting:
@@ -307,7 +309,7 @@ class Spilling:
         move = self.moves[id]
         entry = self._session.catalog.get(id)
         if entry is None or entry.state is not State.READY or move.unwanted:
-            self._give_up(id, "it was freed meanwhile")
+            self._give_up(id, "it was freed or pinned meanwhile")
             return
         del self.moves[id]
         self._copied.discard(id)

@@ -190,6 +190,17 @@ def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
     assert where(s)[id] == "memory"
 
 
+def test_a_pin_in_the_middle_of_a_move(stage: Make) -> None:
+    s, driver = begin(stage)
+    id = put(s, driver, 4)
+    there = ask(s, driver, id)
+    driver.post(ev.Pin(id, "here"))
+    finish(s, there)
+    assert "pinned" in answers(driver)[-1]
+    assert where(s)[id] == "memory"
+    assert s.session.budget.spilled == 0
+
+
 def test_it_does_not_come_back_at_the_cost_of_others_but_for_a_pin(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
