@@ -98,6 +98,8 @@ class Nursery:
     def close(self) -> None:
         """Hang up: it ends its workers and itself. Waits for that."""
         self.sock.close()
+        if not any(self.pids.values()):  # it may be busy importing, and has nothing to end
+            self._process.kill()
         try:
             self._process.wait(3)
         except subprocess.TimeoutExpired:
