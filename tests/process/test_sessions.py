@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -287,3 +288,41 @@ def test_files_beside_the_notebook_are_the_tasks_business_alone(
 
     assert wb.get(imports.remote()) == 42
     wb.shutdown()
+
+
+def test_arrays_stay_what_they_are_when_the_session_is_left(runtime: str) -> None:
+    """Also if a worker had the segment mapped, whose memory is given back when nothing is in it."""
+    wb.init(workers=1)
+    ref = wb.put(np.arange(1 << 20))
+    array = wb.get(ref)
+    made = wb.get(wb.remote(lambda a: a + 1).remote(ref))
+    del ref
+    wb.shutdown()
+    assert (array == np.arange(1 << 20)).all()
+    assert (made == np.arange(1, (1 << 20) + 1)).all()
+
+
+@pytest.mark.xfail(reason="PROPOSAL: the views of a process that leaves aren't counted any more")
+def test_arrays_stay_what_they_are_when_others_go_on(
+    runtime: str, script: Callable[..., Script]
+) -> None:
+    driver = script("""
+        import numpy as np
+        wb.init(session="shared", workers=1)
+        ref = wb.put(np.zeros(1 << 20), name="theirs")
+        say("ready")
+        hear()
+        refs = [wb.put(np.ones(1 << 20)) for _ in range(3)]
+        say("done")
+        hear()
+    """)
+    assert driver.line() == "ready"
+    engine = wb.init(session="shared", workers=1)
+    ref = engine.find("theirs")
+    assert ref is not None
+    array = wb.get(ref)
+    wb.free(ref)
+    wb.shutdown()
+    driver.tell("")
+    assert driver.line() == "done"
+    assert not array.any(), "it shows what was put there later"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench.client.shield import shield
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
 
@@ -62,11 +63,22 @@ class Handles:
         return watch is not None and watch() is not None
 
     def buried(self, watch: HandleWatch) -> bool:
-        """True if the object has no newer handle. May be asked twice of one watch."""
+        """True if the object has no newer handle. May be asked twice of one watch.
+
+        A newer one takes over a hold: were the last one dropped before the next is counted, the
+        object could move in between, and nobody would tell us.
+        """
         newest = self._watches.get(watch.id)
+        if newest is None:
+            return True
         if newest is watch:
             del self._watches[watch.id]
-        return newest is watch or newest is None
+            return True
+        if watch.grants:
+            with shield():
+                watch.grants -= 1
+                newest.grants += 1
+        return False
 
     def close(self) -> None:
         """Forget all; living handles become useless, not dangerous."""

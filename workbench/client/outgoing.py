@@ -57,8 +57,8 @@ class Outgoing:
 
         for message in queued:
             if type(message) is HandleWatch:
+                self._objects.buried(message)  # first: a newer handle may take over a hold
                 drops.extend([message.id] * message.grants)
-                self._objects.buried(message)
             elif type(message) is Watch:
                 unviews.append((message.id, message.segment))
                 self._objects.buried(message)

@@ -222,7 +222,7 @@ class Kill(Instruction, tag=103):
 
 
 class Punch(Instruction, tag=104):
-    """Give these extents of a segment nobody writes any more back to the machine."""
+    """Give the memory of these extents back to the machine: nobody writes or shows them now."""
 
     segment: int
     extents: tuple[tuple[int, int], ...]

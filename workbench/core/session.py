@@ -284,6 +284,8 @@ class Session:
 
     def _left(self, client: Client, event: ev.Left) -> None:
         del self.clients[client.number]
+        if client.hello.visitor:
+            self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in self.work.functions.values():
             cached.discard(client.number)
         self.jobs.left(client.number)

@@ -162,22 +162,30 @@ class Spilling:
 
     def settle(self) -> None:
         """Put in place what can be; have come back what was used; keep below the water mark."""
+        catalog, budget = self._session.catalog, self._session.budget
         if self._copied:
             cached, sent = self._cached(), self._sent()
-            for id in [id for id in self._copied if id in cached]:
-                self._give_up(id, "a worker has begun to use it as a function")
-            for id in [id for id in self._copied if id not in sent]:
-                self._arrive(id)
-        budget = self._session.budget
+            for id in list(self._copied):
+                if id in cached:
+                    self._give_up(id, "a worker has begun to use it as a function")
+                elif self.moves[id].unwanted:
+                    self._give_up(id, "it was pinned meanwhile")
+                elif id not in sent:
+                    self._arrive(id)
         low = int(budget.capacity * LOW)
-        for id, force in self._wished.items():
-            entry = self._session.catalog.get(id)
-            if entry is None or id in self._asked or not self._may_return(entry):
+        wished, self._wished = self._wished, {}
+        for id, force in wished.items():
+            entry = catalog.get(id)
+            if entry is None or entry.state is not State.READY:
                 continue
-            if force or budget.live + _size(entry) <= low:
+            if id in self._asked or id in catalog.ghosts:
+                if force:  # when that is answered, or all have heard of the last move
+                    self._wished[id] = True
+            elif not self._may_return(entry):
+                continue
+            elif force or budget.live + _size(entry) <= low:
                 self._asked.add(id)
                 budget.ask(Request(SERVER, id, _size(entry), force))
-        self._wished.clear()
         if self._grown:
             self._grown = False
             over = budget.live - self._coming() - int(budget.capacity * HIGH)
@@ -199,8 +207,8 @@ class Spilling:
         if self._session.now < self._broken_until:
             return f"Nothing could be moved to disk: {self.trouble}."
         return (
-            "What is left can't move to disk: arrays show it, it is pinned, small, or being read "
-            "by a task."
+            "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
+            "task, or held by a process that doesn't answer."
         )
 
     # -- moving -------------------------------------------------------------------------------
@@ -220,13 +228,17 @@ class Spilling:
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
-        total, busy = 0, self._sent() | self._cached()
+        total, busy, late = 0, self._sent() | self._cached(), self._late()
         for entry in self._resting:
             if total >= nbytes:
                 break
             if not self._is_at_rest(entry):
                 self._resting.discard(entry)  # the catalog tells when it is again
-            elif entry.id not in busy and entry.id not in self._session.catalog.ghosts:
+            elif (
+                entry.id not in busy
+                and entry.id not in self._session.catalog.ghosts
+                and late.isdisjoint(entry.holds)
+            ):
                 chosen.append(entry)
                 total += _size(entry)
         return chosen
@@ -247,6 +259,12 @@ class Spilling:
             and entry.id not in self.moves
             and entry.id not in self._session.catalog.ghosts
         )
+
+    def _late(self) -> set[int]:
+        """Clients that haven't taken note of a move in time: what they hold would move in vain."""
+        now = self._session.now
+        ghosts = self._session.catalog.ghosts.values()
+        return {client for g in ghosts if now >= g.since + PATIENCE for client in g.owed}
 
     def _sent(self) -> set[int]:
         """What workers were told the place of, for tasks that aren't done."""
@@ -308,8 +326,8 @@ class Spilling:
         """The copy is the object, from now on."""
         move = self.moves[id]
         entry = self._session.catalog.get(id)
-        if entry is None or entry.state is not State.READY or move.unwanted:
-            self._give_up(id, "it was freed or pinned meanwhile")
+        if entry is None or entry.state is not State.READY:
+            self._give_up(id, "it was freed meanwhile")
             return
         del self.moves[id]
         self._copied.discard(id)

@@ -101,7 +101,11 @@ class Server:
         while self._batch:
             batch, self._batch = self._batch, []
             peers = self._peers
-            for instruction in self._session.handle(batch, time.monotonic()):
+            instructions = self._session.handle(batch, time.monotonic())
+            if instructions and type(instructions[-1]) is do.Exit:
+                # Arrays in a process that has left show what lies there, until that ends.
+                instructions = [i for i in instructions if not _gives_back(i)]
+            for instruction in instructions:
                 if type(instruction) is do.Send:
                     peer = peers.get(instruction.to)
                     if peer is not None:
@@ -268,3 +272,10 @@ class Server:
             descriptors.close()
         self._mover.close()
         self._epoll.close()
+
+
+def _gives_back(instruction: do.Anything) -> bool:
+    """Whether it has memory emptied, or used for something else."""
+    if isinstance(instruction, do.Send):
+        return isinstance(instruction.message, do.Release)
+    return isinstance(instruction, do.Punch | do.Discard)

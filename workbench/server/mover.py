@@ -11,14 +11,10 @@ import os
 import queue
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from workbench.core.events import Copied
 from workbench.core.instructions import Copy
 from workbench.memory import spill
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 WORTH_A_THREAD = 4 << 20
 """Bytes from which on the digest is taken beside the copy, not after it."""
@@ -31,6 +27,29 @@ class _Job:
     target: int
 
 
+class _Digest(threading.Thread):
+    """A digest on its way. A daemon: a disk that hangs must not keep the process."""
+
+    def __init__(self, fd: int, offset: int, length: int) -> None:
+        super().__init__(name="workbench-digest", daemon=True)
+        self._place = fd, offset, length
+        self._digest = 0
+        self._error: OSError | None = None
+
+    def run(self) -> None:
+        try:
+            self._digest = spill.digest(*self._place)
+        except OSError as error:
+            self._error = error
+
+    def result(self) -> int:
+        """Wait for it."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._digest
+
+
 class Mover:
     """See the module. Its threads start with the first job."""
 
@@ -39,7 +58,6 @@ class Mover:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._digests: ThreadPoolExecutor | None = None
         self._closing = False
 
     def fileno(self) -> int:
@@ -48,7 +66,13 @@ class Mover:
 
     def copy(self, instruction: Copy, source: int, target: int) -> None:
         """Have it done; the descriptors stay the caller's."""
-        self._jobs.put(_Job(instruction, os.dup(source), os.dup(target)))
+        source = os.dup(source)
+        try:
+            target = os.dup(target)
+        except OSError:
+            os.close(source)
+            raise
+        self._jobs.put(_Job(instruction, source, target))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="workbench-mover", daemon=True)
             self._thread.start()
@@ -72,29 +96,24 @@ class Mover:
     def _copied(self, job: _Job) -> Copied:
         copy = job.copy
         (_, start), (_, offset) = copy.source, copy.target
-        meanwhile = None
+        helper = None
         if copy.length >= WORTH_A_THREAD:
-            meanwhile = self._helper().submit(spill.digest, job.source, start, copy.length)
+            helper = _Digest(job.source, start, copy.length)
+            helper.start()
         try:
             if copy.disk:
                 spill.check_space(job.target, copy.length)
             spill.copy(job.source, start, job.target, offset, copy.length)
-            if meanwhile is None:
+            if helper is None:
                 return Copied(copy.object, spill.digest(job.source, start, copy.length))
-            return Copied(copy.object, meanwhile.result())
+            return Copied(copy.object, helper.result())
         except OSError as error:
             return Copied(copy.object, error=error.strerror or str(error))
+        except Exception as error:  # a bug of ours: whoever waits for this move must hear of it
+            return Copied(copy.object, error=f"{type(error).__name__}: {error}")
         finally:
-            if meanwhile is not None:
-                meanwhile.exception()  # it is done with the descriptor
-
-    def _helper(self) -> ThreadPoolExecutor:
-        """Started, and imported, by who needs it: most sessions never do."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        if self._digests is None:
-            self._digests = ThreadPoolExecutor(1, "workbench-digest")
-        return self._digests
+            if helper is not None:
+                helper.join()  # it is done with the descriptor
 
     def close(self) -> None:
         """End the thread, after the copy it makes."""
@@ -102,5 +121,3 @@ class Mover:
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join(1)  # a disk that hangs must not keep the session
-        if self._digests is not None:
-            self._digests.shutdown(wait=False)
