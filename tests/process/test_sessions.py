@@ -302,7 +302,6 @@ def test_arrays_stay_what_they_are_when_the_session_is_left(runtime: str) -> Non
     assert (made == np.arange(1, (1 << 20) + 1)).all()
 
 
-@pytest.mark.xfail(reason="PROPOSAL: the views of a process that leaves aren't counted any more")
 def test_arrays_stay_what_they_are_when_others_go_on(
     runtime: str, script: Callable[..., Script]
 ) -> None:
@@ -326,3 +325,5 @@ def test_arrays_stay_what_they_are_when_others_go_on(
     driver.tell("")
     assert driver.line() == "done"
     assert not array.any(), "it shows what was put there later"
+    driver.tell("")
+    driver.wait()

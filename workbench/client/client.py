@@ -497,11 +497,12 @@ class Client:
 
     def close(self, goodbye: bool = True) -> None:
         """See `Engine.close`."""
-        if goodbye and self.connection.ended is None:
-            self.connection.post(ev.Bye())
-        self.connection.close()
+        shows = self._store.shows()
+        if (goodbye or shows) and self.connection.ended is None:
+            self.connection.post(ev.Bye(lingers=not goodbye, shows=shows))
+        # What arrays show is theirs until they die: the server sees that by the socket's end.
+        self._store.close(self.connection.close(keep=shows))
         self._ended("The session was shut down.")
-        self._store.close()
         self._handles.close()
         self.objects.close()
 

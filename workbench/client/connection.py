@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,14 @@ TICK = 0.003
 
 PROMPT = 0.0003
 """A message is sent at once unless the last one went less than these seconds ago."""
+
+
+class Line:
+    """A socket's descriptor, kept open as long as this lives."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        fd = os.dup(sock.fileno())
+        weakref.finalize(self, os.close, fd).atexit = False  # then the kernel does it
 
 
 class Connection:
@@ -316,10 +325,15 @@ class Connection:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Send what is queued, hang up, end the thread. Idempotent."""
+    def close(self, timeout: float = 5.0, keep: bool = False) -> Line | None:
+        """Send what is queued, hang up, end the thread. Idempotent.
+
+        With ``keep`` the line stays up as long as what is returned lives; nobody speaks or
+        listens there.
+        """
         if self._closing:
-            return
+            return None
+        line = Line(self._sock) if keep else None
         end = time.monotonic() + timeout
         room = select.poll()
         room.register(self._sock, select.POLLOUT)
@@ -328,7 +342,8 @@ class Connection:
         self._closing = True
         self._ended = self._ended or "The session was shut down."
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # whoever waits in another thread sees the end
+            # Whoever waits in another thread sees the end.
+            self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
         self._asleep = True
         self.wake()
         if threading.current_thread() is not self._thread:
@@ -339,6 +354,7 @@ class Connection:
                 self._release()
             finally:
                 self._reader.release()
+        return line
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's socket without a word on it."""

@@ -276,10 +276,14 @@ class LocalStore:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Unmap and close everything but what living views need."""
+    def shows(self) -> bool:
+        """Whether arrays of this process show objects."""
+        return self._views.shows()
+
+    def close(self, keeps: object = None) -> None:
+        """Unmap and close everything but what living views need; they keep ``keeps``."""
         self._copier.close()
-        self._views.close()
+        self._views.close(keeps)
         with self._lock:
             self._arena = None
             self._mapped = None

@@ -85,12 +85,16 @@ def _check_tasks(session: Session) -> None:
 def _check_clients(session: Session) -> None:
     """Whoever is named anywhere is connected."""
     connected = session.clients.keys()
+    showing = connected | session._showing
+    assert not connected & session._showing
     for entry in session.catalog.entries():
-        assert {*entry.holds, *entry.viewers, *entry.watchers} <= connected
+        assert {*entry.holds, *entry.watchers} <= connected
+        assert entry.viewers.keys() <= showing
     assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
     assert {request.client for request in session.budget._queue} <= {*connected, SERVER}
     for ghost in session.catalog.ghosts.values():
-        assert {*ghost.owed, *ghost.viewers} <= connected
+        assert ghost.owed <= connected
+        assert ghost.viewers.keys() <= showing
     assert session.schedule.by_client.keys() <= connected
     for caching in session.work.functions.values():
         assert caching <= connected

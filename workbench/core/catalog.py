@@ -405,21 +405,23 @@ class Catalog:
         if not any(client in kept for kept in (entry.holds, entry.viewers, entry.watchers)):
             self._of[client].discard(entry.id)
 
-    def forget_client(self, client: int) -> None:
-        """All its holds and views are gone with it."""
+    def forget_client(self, client: int, views: bool = True) -> None:
+        """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
         for id, ghost in list(self.ghosts.items()):
             ghost.owed.discard(client)
-            ghost.viewers = _without(ghost.viewers, client)
+            if views:
+                ghost.viewers = _without(ghost.viewers, client)
             self._settle_ghost(id, ghost)
         pinned = self._of.pop(client, self._entries.keys())
         for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
             if client in entry.watchers:
                 entry.watchers = tuple(c for c in entry.watchers if c != client)
             if client in entry.holds or client in entry.viewers:
-                viewed = client in entry.viewers
+                viewed = views and client in entry.viewers
                 entry.holds = _without(entry.holds, client)
-                entry.viewers = _without(entry.viewers, client)
+                if viewed:
+                    entry.viewers = _without(entry.viewers, client)
                 self.settle(entry)
                 if viewed:
                     self._rest(entry)

@@ -81,7 +81,14 @@ class Hello(Event, tag=1):
 
 
 class Bye(Event, tag=2):
-    """The client leaves on purpose: no linger on its account."""
+    """The client leaves on purpose: no linger on its account, unless it ``lingers``.
+
+    ``shows``: arrays in its process still show objects. It says nothing more and is told nothing
+    more, and its views count until its connection ends: that is, until they have died.
+    """
+
+    lingers: bool = False
+    shows: bool = False
 
 
 class Opened(Event, tag=3):

@@ -47,7 +47,7 @@ class Inquiries:
         if entry is None:
             return self._session.send(client.number, do.Answer(event.request))
         self._numbers += 1
-        holders = {*entry.holds, *entry.viewers}
+        holders = {*entry.holds, *entry.viewers} & self._session.clients.keys()
         until = self._session.now + PATIENCE
         self._open[self._numbers] = Inquiry(
             client.number, event.request, event.object, until, holders

@@ -99,6 +99,7 @@ class Session:
         self.pressure = Pressure(self, headroom)
         self.inquiries = Inquiries(self)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
+        self._showing: set[int] = set()  # who has left, and whose arrays still show objects
         self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
         self._unread: list[int] = []  # streams whose reader dropped them
         self._handlers: dict[type, Callable[[Client, Any], None]] = {
@@ -245,6 +246,14 @@ class Session:
         match event:
             case ev.Hello():
                 self._hello(number, event)
+            case ev.Left() if number in self._showing:
+                self._showing.discard(number)
+                self.catalog.forget_client(number)
+            case ev.Unview() if number in self._showing:
+                for id, segment in event.views:
+                    self.catalog.unviewed(id, segment, number)
+            case _ if number in self._showing:
+                pass  # what it said behind its goodbye
             case ev.WorkerForked(worker, pid):
                 self.pool.forked(worker, pid)
             case ev.WorkerExited():
@@ -280,16 +289,23 @@ class Session:
         return None
 
     def _bye(self, client: Client, event: ev.Bye) -> None:
-        client.polite = True
+        client.polite = not event.lingers
+        if event.shows and not client.worker:
+            self._showing.add(client.number)
+            self._depart(client)
 
     def _left(self, client: Client, event: ev.Left) -> None:
+        self._depart(client)
+
+    def _depart(self, client: Client) -> None:
+        """It is nobody's counterpart any more; its views may live on (`_showing`)."""
         del self.clients[client.number]
         if client.hello.visitor:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in self.work.functions.values():
             cached.discard(client.number)
         self.jobs.left(client.number)
-        self.catalog.forget_client(client.number)
+        self.catalog.forget_client(client.number, views=client.number not in self._showing)
         self.inquiries.left(client.number)
         if not self.schedule.owners.keys() <= self.clients.keys():
             self.work.abandon(list(self.schedule.tasks.values()))

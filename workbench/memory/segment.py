@@ -78,6 +78,7 @@ class ReadOnly(mmap.mmap):
     """A whole segment, mapped read-only, which can be mapped once more for private changes."""
 
     fd: int
+    keeps: object = None
 
     def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
         """A range of it whose pages are copied as soon as, and only if, they are written.

@@ -153,8 +153,17 @@ class Views:
                 return owners[id(base)]
         return None
 
-    def close(self) -> None:
-        """Let go of everything. A mapping with living views goes when they do."""
+    def shows(self) -> bool:
+        """Whether any view lives."""
+        return any(watch() is not None for watch in list(self._live.values()))
+
+    def close(self, keeps: object = None) -> None:
+        """Let go of everything. A mapping with living views goes when they do.
+
+        ``keeps`` lives as long as any of these.
+        """
+        for mapping in self._segments.values():
+            mapping.keeps = keeps
         self._live.clear()
         self._segments.clear()
         self._trusted.clear()

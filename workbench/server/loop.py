@@ -249,6 +249,9 @@ class Server:
             return
         try:
             done = peer.outbox.send(peer.sock.sendmsg)
+        except BrokenPipeError:  # it reads nothing more; whether it has gone, the next read tells
+            peer.outbox = Outbox()
+            done = True
         except OSError:
             self._drop(peer)
             return

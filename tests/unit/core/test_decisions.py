@@ -14,6 +14,7 @@ from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
 from workbench.core.pressure import LATE
+from workbench.core.report import take_snapshot
 from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, ID_BITS, STARTER
 from workbench.units import PAGE
@@ -760,3 +761,38 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> N
     entry = s.session.catalog.get(id)
     assert entry is not None
     assert entry.escapes == tuple(f"line {n}" for n in range(MOST_SITES))
+
+
+def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> None:
+    s = stage(capacity=10 * PAGE)
+    owner, reader = s.driver(), s.driver()
+    owner.post(ev.Opened(segment := owner.id(), 20 * PAGE))
+    owner.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    id = owner.put(ev.Value(b"E", segment, 0, PAGE))
+    reader.adopt((id,))
+    reader.post(ev.Want((id,)))
+    s.all_read()
+    reader.view(id)
+    reader.post(ev.Bye(shows=True))
+    reader.post(ev.Drop((id,)))  # said behind its goodbye
+    s.turn()
+    assert [c.client for c in take_snapshot(s.session).clients] == [owner.number]
+    owner.drop(id)
+    s.turn()
+    assert not [m for m in owner.inbox if isinstance(m, do.Release)], "it is shown"
+    reader.post(ev.Left())
+    s.turn()
+    assert do.Release(((0, PAGE),)) in owner.inbox
+
+
+def test_the_last_driver_ends_its_session_though_it_shows_objects(stage: Make) -> None:
+    s = stage()
+    driver = s.driver(linger=60.0)
+    driver.post(ev.Bye(shows=True))
+    assert do.Exit() in s.turn()
+    s = stage()
+    driver = s.driver(linger=60.0)
+    driver.post(ev.Bye(lingers=True, shows=True))
+    assert do.Exit() not in s.turn()
+    assert s.session.deadline() == 60.0
