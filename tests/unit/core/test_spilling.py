@@ -100,6 +100,20 @@ def test_what_is_shown_pinned_or_in_use_stays(stage: Make) -> None:
         assert why in answers(driver)[-1]
 
 
+def test_a_function_that_workers_keep_stays(stage: Make) -> None:
+    s = stage(capacity=CAPACITY, spills=True)
+    driver, worker = s.driver(), s.worker()
+    function = put(s, driver, 2)
+    driver.submit(function, (), ())
+    s.all_read()
+    worker.finish((ev.Value(b"N"),), 1.0)
+    s.all_read()
+    driver.post(ev.Grow(1, CAPACITY))
+    assert not copies(s.turn())
+    ask(s, driver, function)
+    assert "workers have it as a function" in answers(driver)[-1]
+
+
 def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None:
     s, driver = begin(stage)
     other = s.driver()
