@@ -4,7 +4,7 @@ Pins that keep an object **alive**: a hold by a client (``ref``), a name, a task
 an object that contains it, a ref that was pickled outside the store (``escaped``), a person's
 wish (``user``), a background cell that made it and is yet to be collected (``job``). A ``view``
 doesn't keep it alive, but its bytes stay in place until the last view is gone. No alive pin →
-freed at once.
+freed at once. Where an object that has moved was before, as long as anybody knows it, is here too.
 """
 
 from __future__ import annotations

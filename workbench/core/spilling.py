@@ -15,7 +15,7 @@ import msgspec
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Request
-from workbench.core.catalog import Entry, State
+from workbench.core.catalog import Entry, Ghost, State
 from workbench.core.recency import Recency
 from workbench.units import human_bytes, round_up
 
@@ -197,8 +197,7 @@ class Spilling:
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""
         ghosts = self._session.catalog.ghosts.values()
-        times = [g.since + PATIENCE for g in ghosts if g.since + PATIENCE > self._session.now]
-        return min(times, default=None)
+        return min((g.since + PATIENCE for g in ghosts if not self._is_late(g)), default=None)
 
     def explain(self) -> str:
         """Why nothing more goes to disk, to the person whose put found no room."""
@@ -215,14 +214,13 @@ class Spilling:
 
     def _coming(self) -> int:
         """Bytes of memory that moves under way will free."""
-        now = self._session.now
         moving = sum(
             move.nbytes for id, move in self.moves.items() if move.disk and id not in self._copied
         )
         return moving + sum(
             round_up(ghost.value.length)
             for ghost in self._session.catalog.ghosts.values()
-            if not ghost.value.digest and not ghost.viewers and now < ghost.since + PATIENCE
+            if not ghost.value.digest and not ghost.viewers and not self._is_late(ghost)
         )
 
     def _victims(self, nbytes: int) -> list[Entry]:
@@ -262,9 +260,11 @@ class Spilling:
 
     def _late(self) -> set[int]:
         """Clients that haven't taken note of a move in time: what they hold would move in vain."""
-        now = self._session.now
         ghosts = self._session.catalog.ghosts.values()
-        return {client for g in ghosts if now >= g.since + PATIENCE for client in g.owed}
+        return {client for ghost in ghosts if self._is_late(ghost) for client in ghost.owed}
+
+    def _is_late(self, ghost: Ghost) -> bool:
+        return self._session.now >= ghost.since + PATIENCE
 
     def _sent(self) -> set[int]:
         """What workers were told the place of, for tasks that aren't done."""

@@ -53,6 +53,12 @@ def ask(s: Stage, peer: Peer, id: int) -> list[do.Anything]:
     return s.turn()
 
 
+def to_disk(s: Stage, peer: Peer, id: int) -> None:
+    """It is moved there, and everybody knows."""
+    finish(s, ask(s, peer, id))
+    s.all_read()
+
+
 def answers(peer: Peer) -> list[str]:
     return [message.text for message in peer.inbox if isinstance(message, do.Answer)]
 
@@ -167,8 +173,7 @@ def test_a_view_of_the_old_place_keeps_it(stage: Make) -> None:
 def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
-    finish(s, ask(s, driver, id))
-    s.all_read()
+    to_disk(s, driver, id)
     driver.view(id)
     (copy,) = copies(s.turn())
     assert (copy.object, copy.disk, copy.length) == (id, False, 4 * PAGE)
@@ -184,8 +189,7 @@ def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
 def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
-    finish(s, ask(s, driver, id))
-    s.all_read()
+    to_disk(s, driver, id)
     driver.view(id)
     (back,) = copies(s.turn())
     ask(s, driver, id)
@@ -249,8 +253,7 @@ def test_a_pin_that_comes_while_it_moves_to_disk(stage: Make) -> None:
 def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
     s, driver = begin(stage)
     id = put(s, driver, 4)
-    finish(s, ask(s, driver, id))
-    s.all_read()
+    to_disk(s, driver, id)
     driver.view(id)
     (copy,) = copies(s.turn())
     s.post(0, ev.Copied(copy.object, digest=8))
@@ -323,8 +326,7 @@ def test_segments_of_the_servers_go_with_their_last_object(stage: Make) -> None:
     s, driver = begin(stage)
     first, second = put(s, driver, 4), put(s, driver, 4)
     for id in (first, second):
-        finish(s, ask(s, driver, id))
-        s.all_read()
+        to_disk(s, driver, id)
     segment = driver.values[first].segment
     assert segment == driver.values[second].segment, "one file for many"
     place = driver.values[first].offset
