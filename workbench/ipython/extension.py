@@ -9,8 +9,11 @@ from workbench import api, current, readonly
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
 from workbench.ipython.keeping import KeepingMagics
-from workbench.ipython.magics import BarePut, WorkbenchMagics
+from workbench.ipython.notebook import Notebook
+from workbench.ipython.remote import RemoteMagics
+from workbench.ipython.sessions import SessionMagics
 from workbench.ipython.status import started_line
+from workbench.ipython.storing import BarePut, StoringMagics
 
 
 class Extension:
@@ -18,9 +21,14 @@ class Extension:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._magics = WorkbenchMagics(shell)
-        self._keeping = KeepingMagics(shell)
-        self._router = self._magics.router
+        self._notebook = notebook = Notebook(shell)
+        self._magics = [
+            SessionMagics(notebook),
+            StoringMagics(notebook),
+            RemoteMagics(notebook),
+            KeepingMagics(notebook),
+        ]
+        self._router = notebook.router
         self._bare_put = BarePut()
         self._hooks = {
             "pre_run_cell": self._cell_begins,
@@ -29,8 +37,7 @@ class Extension:
 
     def attach(self) -> None:
         """Put everything in its place."""
-        for magics in (self._magics, self._keeping):
-            self._shell.register_magics(magics)
+        self._shell.register_magics(*self._magics)
         self._shell.ast_transformers.append(self._bare_put)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -46,7 +53,7 @@ class Extension:
             self._shell.events.unregister(event, hook)
         self._shell.ast_transformers.remove(self._bare_put)
         manager = self._shell.magics_manager
-        for magics in (self._magics, self._keeping):
+        for magics in self._magics:
             manager.registry.pop(type(magics).__name__)
             for kind, names in magics.magics.items():
                 for name in names:
@@ -57,7 +64,7 @@ class Extension:
         engine.output = self._router.sink
         engine.origin = self._router.origin
         variables = engine.roots
-        engine.roots = lambda: {**variables(), **self._magics.bindings.held()}
+        engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
@@ -81,11 +88,11 @@ class Extension:
         return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
     def _cell_ended(self, result: Any = None) -> None:
-        self._magics.bindings.prune(self._shell.user_ns)
+        self._notebook.bindings.prune(self._shell.user_ns)
         if self._router.headless:
             # nbclient and what is built on it keep a cell's output only until the next one
             # begins. So there background cells end with the cell that started them.
-            wait(self._magics.running)
+            wait(self._notebook.running)
 
 
 def load(shell: Any) -> None:

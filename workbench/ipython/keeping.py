@@ -10,6 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from workbench import api
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
+from workbench.ipython.notebook import Notebook
 from workbench.listing import ORDERS, Objects
 from workbench.reasons import Why
 from workbench.ref import ObjectRef
@@ -20,6 +21,10 @@ class KeepingMagics(Magics):
     """Magics about what is there already."""
 
     shell: Any  # an InteractiveShell, never None
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__(notebook.shell)
+        self._notebook = notebook
 
     @magic_arguments()
     @argument("pattern", nargs="?", default="", help="of names or types, like train* or ndarray*")
@@ -75,7 +80,7 @@ class KeepingMagics(Magics):
         given = getattr(parse(magic, line), argument)
         if not api.is_initialized():
             raise MagicError("No session is running, so nothing is stored.")
-        variables = self.shell.user_ns
+        variables = self._notebook.variables
         return [
             variables[name] if isinstance(variables.get(name), ObjectRef) else name
             for name in ([given] if isinstance(given, str) else given)

@@ -1,0 +1,93 @@
+"""%workbench: the session and its background cells, shown, started, stopped, collected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from workbench import api, config
+from workbench.errors import MagicError
+from workbench.ipython.arguments import parse
+from workbench.ipython.jobs import choose, table
+from workbench.ipython.notebook import Notebook
+from workbench.ipython.status import session_line, started_line, status_text
+
+
+@magics_class
+class SessionMagics(Magics):
+    """See the module."""
+
+    shell: Any  # an InteractiveShell, never None
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__(notebook.shell)
+        self._notebook = notebook
+
+    @magic_arguments()
+    @argument("action", nargs="?", default="status", help="status, start, stop or jobs")
+    @argument("what", nargs="*", help="a background cell: its output is shown, its names are bound")
+    @argument("--workers", help="worker processes")
+    @argument("--memory", help="size of the store, like 2GB")
+    @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
+    @argument(
+        "--huge-pages", action="store_true", default=None, help="ask the kernel for pages of 2 MB"
+    )
+    @argument("--session", help="name; notebooks that give the same one share a session")
+    @argument(
+        "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
+    )
+    @line_magic
+    def workbench(self, line: str) -> None:
+        """Show, start or stop the session; list its background cells, or collect one.
+
+        `%workbench start --keep 8h` also changes how long a session that runs is kept.
+        """
+        args = vars(parse(self.workbench, line))
+        action, what = args.pop("action"), args.pop("what")
+        settings = {k: v for k, v in args.items() if v is not None}
+        if what and action != "jobs":
+            raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
+        if settings and action != "start":
+            raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
+        match action:
+            case "start" if settings.keys() == {"linger"} and api.is_initialized():
+                api.engine().keep(config.load(settings).linger)
+                print(session_line(api.snapshot()))
+            case "start":
+                print(started_line(api.init(**settings)))
+            case "stop":
+                running = api.is_initialized()
+                api.shutdown()
+                self._notebook.bindings.clear()
+                print("The session is over for this notebook." if running else "None is running.")
+            case "jobs":
+                self._jobs(" ".join(what))
+            case "status":
+                print(
+                    status_text(api.snapshot(), api.engine().huge_pages())
+                    if api.is_initialized()
+                    else "No session is running. `%workbench start` starts one."
+                )
+            case other:
+                raise MagicError(f"%workbench knows status, start, stop and jobs, not {other!r}.")
+
+    def _jobs(self, wanted: str) -> None:
+        """List the background cells; or show here what one shows, and bind what it assigned."""
+        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        if not wanted:
+            print(table(jobs) if jobs else "There are no background cells.")
+            return
+        job = choose(jobs, wanted)
+        engine = api.engine()
+        found = engine.collect(job.id)
+        if found is None or not found.results:
+            print(f"{job.name} is over, and what it showed and made was somebody's already.")
+            return
+        done, *results = found.results
+        for name, ref in zip(found.job.binds, results, strict=True):
+            if ref is not None:  # else it was freed
+                self._notebook.variables[name] = ref
+        if done is not None:
+            self._notebook.follow(engine, done)
