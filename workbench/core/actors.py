@@ -105,8 +105,9 @@ class Actor:
                 yield worker, self.birth
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:
-            if self.ready[0].terms.timeout and len(worker.sent) >= self.concurrency:
-                return  # its time would run before it does
+            terms = self.ready[0].terms
+            if (terms.timeout or terms.job) and len(worker.sent) >= self.concurrency:
+                return  # what counts as running shall run
             yield worker, self.ready.popleft()
 
     def check(self) -> None:

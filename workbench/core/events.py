@@ -196,7 +196,8 @@ class Terms(Event):
     asks for another try. ``ahead`` is 0 unless the task is a stream: then by how many items it
     may be ahead of its reader, and its one result says how many there were. ``job``: it is a
     background cell, which people know by this name; ``binds`` are the variables that its results
-    but the first are meant for.
+    but the first are meant for. A cell that is ``size`` tasks is one job: ``group`` is the id of
+    its first one, 0 in that itself.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -205,6 +206,8 @@ class Terms(Event):
     ahead: Natural = 0
     job: str = ""
     binds: tuple[str, ...] = ()
+    size: Natural = 1
+    group: int = 0
 
 
 USUAL = Terms()
@@ -249,12 +252,13 @@ class Done(Event, tag=16):
 
 class Output(Event, tag=17):
     """Something a task shows: ``kind`` is stdout, stderr, display, update or clear; see
-    `engines.base.OutputSink`. Forwarded to the owner."""
+    `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
 
     task: int
     kind: str
     data: bytes
     origin: int = 0
+    worker: Natural = 0
 
 
 class GaveBack(Event, tag=18):
@@ -406,6 +410,19 @@ class Collect(Event, tag=37):
     origin: int = 0
 
 
+class Interrupt(Event, tag=38):
+    """A person interrupted the cell ``origin``: stop what it has submitted, and these ``jobs``.
+
+    Its other jobs go on: they are background cells. ``force``: as in Cancel. Answered by Answer
+    when all that was stopped is over.
+    """
+
+    request: int
+    origin: int
+    jobs: tuple[int, ...] = ()
+    force: bool = False
+
+
 class End(Event, tag=40):
     """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
 
@@ -416,7 +433,7 @@ Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | End
+    | Pin | Explained | Noted | Keep | Collect | Interrupt | End
 )  # fmt: skip
 """What a client may send."""
 

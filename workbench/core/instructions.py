@@ -178,6 +178,13 @@ class Collected(Instruction, tag=20):
     results: tuple[int, ...] = ()
 
 
+class Began(Instruction, tag=21):
+    """This job, of yours or collected by you, runs now: on this worker, perhaps once more."""
+
+    job: int
+    worker: int
+
+
 class Ended(Instruction, tag=40):
     """Somebody has ended the session, for the ``reason`` that stands there; a hang-up follows."""
 
@@ -186,7 +193,7 @@ class Ended(Instruction, tag=40):
 
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Ended
+    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Ended
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

@@ -1,100 +1,31 @@
 """Background cells, found again by whoever comes after their submitter. A desk of the session's.
 
-A *job* is a task that a person started and may ask for later. Its *audience* are the clients that
-see what it shows: who submitted it, and who collected it since. While there are any, it is a task
-like all others. Without one it goes on all the same, its results are kept for it (catalog: `job`),
-and so is the last of what it shows, until somebody collects it or the session ends.
+A *job* is a task that a person started and may ask for later, or several that belong together: a
+cell that runs once for each item of a list. Its *audience* are the clients that see what it shows:
+who submitted it, and who collected it since. While there are any, its tasks are like all others.
+Without one they go on all the same, their results are kept (catalog: `job`), and so is the last of
+what they show, until somebody collects it or the session ends.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
-from workbench.units import human_bytes
 
 if TYPE_CHECKING:
     from workbench.core.schedule import Task
     from workbench.core.session import Client, Session
 
-TEXT = ("stdout", "stderr")
-"""Kinds of output that are prints."""
-
 MOST_RECORDS = 100
 """Jobs remembered after their end, when all they made is with somebody."""
-
-MOST_TEXT = 1_000_000
-"""Bytes of a job's prints that are kept: the last ones."""
-
-MOST_DISPLAYED = 8_000_000
-"""Bytes of what it displayed that are kept: the last ones."""
-
-PIECE = 1 << 14
-"""Bytes from which on prints begin a new piece, so that many small ones don't cost much more."""
-
-
-class Log:
-    """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it."""
-
-    __slots__ = ("_cut", "_pieces", "_sizes", "displays", "lines")
-
-    def __init__(self) -> None:
-        self._pieces: deque[tuple[str, bytearray]] = deque()
-        self._reset()
-
-    def _reset(self) -> None:
-        self._pieces.clear()
-        self._sizes = [0, 0]  # bytes kept: of displays, of text
-        self._cut = [0, 0]  # displays, and bytes of text, that were too many
-        self.lines = 0
-        self.displays = 0
-
-    def add(self, kind: str, data: bytes) -> None:
-        """It shows something more."""
-        pieces = self._pieces
-        if pieces and pieces[-1][0] == "clear":  # what was before is off the screen from now on
-            self._reset()
-        is_text = kind in TEXT
-        self.lines += data.count(b"\n") if is_text else 0
-        self.displays += kind == "display"
-        if is_text and pieces and pieces[-1][0] == kind and len(pieces[-1][1]) < PIECE:
-            pieces[-1][1].extend(data)
-        else:
-            pieces.append((kind, bytearray(data)))
-        self._sizes[is_text] += len(data)
-        while self._sizes[is_text] > (MOST_TEXT if is_text else MOST_DISPLAYED):
-            self._cut_first(is_text)
-
-    def _cut_first(self, is_text: bool) -> None:
-        """The first display goes whole; of prints what is too much, up to the end of a line."""
-        for place, (kind, data) in enumerate(self._pieces):
-            if (kind in TEXT) == is_text:
-                excess = self._sizes[True] - MOST_TEXT
-                size = data.find(b"\n", excess - 1) + 1 or excess if is_text else len(data)
-                size = min(size, len(data))
-                del data[:size]
-                self._sizes[is_text] -= size
-                self._cut[is_text] += size if is_text else 1
-                if not data:
-                    del self._pieces[place]
-                return
-
-    def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        displays, text = self._cut
-        cut = [human_bytes(text)] if text else []
-        cut += [f"{displays} display(s)"] if displays else []
-        if cut:
-            yield "stderr", f"[{' and '.join(cut)} before this, not kept]\n".encode()
-        for kind, data in self._pieces:
-            yield kind, bytes(data)
-
-    def close(self) -> None:
-        """Keep the counts alone."""
-        self._pieces.clear()
 
 
 class Job:
@@ -102,38 +33,71 @@ class Job:
 
     Attributes
     ----------
+    id : int
+        Its first task's.
+    tasks : list of Task
+        Those that were submitted, in order, over or not.
+    size : int
+        How many there will be.
     audience : dict of int → int
         Who sees what it shows, with the number that says where there.
-    outcome : str
-        How it ended; nothing while it hasn't.
+    outcomes : Counter of str
+        How many tasks ended how: done, failed or cancelled.
     """
 
-    __slots__ = ("audience", "began", "log", "number", "outcome", "seconds", "task")
+    __slots__ = (
+        "audience", "began", "id", "log", "number", "outcomes", "seconds", "size", "tasks", "worker"
+    )  # fmt: skip
 
     def __init__(self, number: int, task: Task) -> None:
         self.number = number
-        self.task = task
+        self.id = task.submit.task
+        self.tasks = [task]
+        self.size = max(task.terms.size, 1)
         self.audience = {task.owner: task.submit.origin}
         self.log = Log()
-        self.outcome = ""
-        self.began: float | None = None  # when it was last sent to a worker
+        self.outcomes: Counter[str] = Counter()
+        self.began: float | None = None  # when the first of them was sent, or all that ran were
         self.seconds = 0.0
+        self.worker = 0  # to which one of them was sent last
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.tasks[0].terms.job
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it will run any more."""
+        return self.outcomes.total() >= self.size
+
+    @property
+    def results(self) -> Iterator[int]:
+        """The objects it makes."""
+        return (id for task in self.tasks for id in task.results)
 
     def record(self, now: float) -> JobRecord:
         """What a snapshot says of it."""
-        worker = self.task.worker
-        runs = worker is not None and next(iter(worker.sent.values())) is self.task
+        runs = any(task.worker is not None for task in self.tasks)
+        began = self.began is not None and not self.is_over
         return JobRecord(
-            id=self.task.submit.task,
+            id=self.id,
             number=self.number,
-            name=self.task.terms.job,
-            state=self.outcome or ("running" if runs else "queued"),
-            seconds=now - self.began if runs and self.began is not None else self.seconds,
+            name=self.name,
+            state=self._outcome() if self.is_over else "running" if runs else "queued",
+            seconds=now - self.began if began and self.began is not None else self.seconds,
             lines=self.log.lines,
             displays=self.log.displays,
-            binds=self.task.terms.binds,
+            binds=self.tasks[0].terms.binds,
             kept=not self.audience,
+            ended=self.outcomes.total(),
+            size=self.size,
+            worker=self.worker,
         )
+
+    def _outcome(self) -> str:
+        """Of several the worst."""
+        return next((o for o in ("failed", "cancelled") if self.outcomes[o]), "done")
 
 
 class Jobs:
@@ -141,16 +105,23 @@ class Jobs:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._open: dict[int, Job] = {}  # by task
-        self._over: dict[int, JobRecord] = {}  # by task: those that are nobody's concern any more
+        self._open: dict[int, Job] = {}  # by id
+        self._over: dict[int, JobRecord] = {}  # by id: those that are nobody's concern any more
         self._count = 0
 
     def __contains__(self, task: Task) -> bool:
-        return task.submit.task in self._open
+        """Whether it is one of a job's own, and that isn't over. What such a task submits isn't."""
+        job = task.job
+        return job is not None and task.parent is None and self._open.get(job.id) is job
 
     def enter(self, task: Task) -> None:
-        """A new task that is a job: if it is the pool's, and has a result that tells its end."""
-        if task.submit.actor or not task.submit.returns:
+        """A new task that is a job, or one more of a job: if it has a result that tells its end."""
+        if not task.submit.returns:
+            return
+        job = self._open.get(task.terms.group)
+        if job is not None and job.tasks[0].owner == task.owner and len(job.tasks) < job.size:
+            job.tasks.append(task)
+            task.job = job
             return
         self._over.pop(task.submit.task, None)  # its maker may use an id again that nobody has
         self._count += 1
@@ -158,36 +129,63 @@ class Jobs:
 
     def began(self, task: Task) -> None:
         """It was sent to a worker, perhaps once more."""
-        job = self._open.get(task.submit.task)
-        if job is not None:
+        job = task.job
+        if job is None or task not in self or task.worker is None:
+            return
+        job.worker = task.worker.number
+        if job.began is None or job.size == 1:
             job.began = self._session.now
+            for number in job.audience:
+                self._session.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: Job, event: ev.Output) -> None:
         """It shows something, or a task of its own does."""
-        if job.task in self:
-            job.log.add(event.kind, event.data)
+        if job.id in self._open:
+            job.log.add(event)
         for number, origin in job.audience.items():
-            self._session.send(number, ev.Output(event.task, event.kind, event.data, origin))
+            self._session.send(number, replace(event, origin=origin))
 
     def ended(self, task: Task, value: ev.Value) -> None:
         """It is over, with this as its first result."""
-        job = self._open.get(task.submit.task)
-        if job is None:
+        job = task.job
+        if job is None or task not in self:
             return
         if value.header.startswith(b"!cancelled"):
             value = task.verdict or value  # it stopped because it was told to: this is why
         cancelled = value.header.startswith(b"!cancelled")
-        job.outcome = "cancelled" if cancelled else "failed" if value.failed else "done"
+        job.outcomes["cancelled" if cancelled else "failed" if value.failed else "done"] += 1
+        self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        """It may be over; and if it is, nobody's concern."""
+        if not job.is_over:
+            return
         if job.began is not None:
             job.seconds = self._session.now - job.began
         if job.audience:
             self._close(job)
 
+    def cancelled(self, id: int) -> list[Task]:
+        """Somebody wants this job stopped: no more tasks of it will come. Those to be stopped."""
+        job = self._open.get(id)
+        if job is None:
+            return []
+        self._curtail(job)
+        return [task for task in job.tasks if task in self._session.schedule]
+
     def left(self, number: int) -> None:
         """Somebody is gone. Before its holds are: what only they kept is kept from now on."""
-        for job in self._open.values():
+        for job in list(self._open.values()):
             if job.audience.pop(number, None) is not None and not job.audience:
-                self._keep_results(job, job.task.terms.job)
+                self._keep_results(job, job.name)
+            if job.tasks[0].owner == number:
+                self._curtail(job)
+
+    def _curtail(self, job: Job) -> None:
+        """Its maker won't submit the rest."""
+        if job.size > len(job.tasks):
+            job.size = len(job.tasks)
+            self._settle(job)
 
     def collect(self, client: Client, event: ev.Collect) -> None:
         """Show it all that was kept, from now on all that comes, and give it the results."""
@@ -197,17 +195,18 @@ class Jobs:
             return session.send(client.number, do.Collected(event.request, record))
         record = job.record(session.now)
         job.audience[client.number] = event.origin
-        for kind, data in job.log:
-            session.send(client.number, ev.Output(event.job, kind, data, event.origin))
+        for output in job.log:
+            task = output.task or event.job
+            session.send(client.number, replace(output, task=task, origin=event.origin))
         results = []
-        for id in job.task.results:
+        for id in job.results:
             entry = session.catalog.get(id)
             results.append(0 if entry is None else id)
             if entry is not None:
                 session.catalog.hold(entry, client.number)
         self._keep_results(job, "")
         session.send(client.number, do.Collected(event.request, record, tuple(results)))
-        if job.outcome:
+        if job.is_over:
             self._close(job)
         return None
 
@@ -221,19 +220,18 @@ class Jobs:
         """(id, name of the job) for the results that are kept, or were until somebody freed one."""
         for job in self._open.values():
             if not job.audience:
-                yield from ((id, job.task.terms.job) for id in job.task.results)
+                yield from ((id, job.name) for id in job.results)
 
     def _keep_results(self, job: Job, name: str) -> None:
-        for id in job.task.results:
+        for id in job.results:
             entry = self._session.catalog.get(id)
             if entry is not None:
                 self._session.catalog.keep_for(entry, name)
 
     def _close(self, job: Job) -> None:
-        task = job.task.submit.task
-        del self._open[task]
+        del self._open[job.id]
         job.log.close()
-        self._over[task] = job.record(self._session.now)
+        self._over[job.id] = job.record(self._session.now)
         if len(self._over) > MOST_RECORDS:
             del self._over[next(iter(self._over))]
 
@@ -241,9 +239,10 @@ class Jobs:
         """Raise AssertionError unless each is with somebody, or kept; and not done, or kept."""
         session = self._session
         for id, job in self._open.items():
-            assert job.task.submit.task == id
+            assert job.id == id == job.tasks[0].submit.task
             assert job.audience.keys() <= session.clients.keys()
-            assert bool(job.outcome) != (job.task in session.schedule)
-            assert not (job.outcome and job.audience), "over, and somebody has it all"
+            unfinished = sum(task in session.schedule for task in job.tasks)
+            assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
+            assert not (job.is_over and job.audience), "over, and somebody has it all"
         assert len(self._over) <= MOST_RECORDS
         assert not self._over.keys() & self._open.keys()

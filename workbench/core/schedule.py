@@ -409,11 +409,12 @@ class Schedule:
     def _expected(self, task: Task) -> float:
         """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
 
-        A task with a time limit must begin when it is sent; one that needs more or less than a
-        processor has a worker to itself.
+        A task with a time limit must begin when it is sent, and so must a background cell, which a
+        person watches; one that needs more or less than a processor has a worker to itself.
         """
         terms = task.submit.terms
-        if terms is not None and (terms.timeout or terms.ahead or task.cpus != ONE):
+        unusual = terms is not None and (terms.timeout or terms.ahead or terms.job)
+        if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
 

@@ -140,6 +140,7 @@ class Session:
             ev.Left: self._left,
             ev.Keep: self._keep,
             ev.Collect: self.jobs.collect,
+            ev.Interrupt: self.work.interrupt,
         }
 
     # -- the two ways in ----------------------------------------------------------------------
@@ -200,6 +201,8 @@ class Session:
             for worker, task in schedule.assign(self.now):
                 assert worker.client is not None
                 self.work.run(worker.client, task)
+        if self.work.interrupts:
+            self.work.answer_interrupts()
         if len(schedule.tasks) > 1:
             for worker, count in schedule.recall():
                 assert worker.client is not None

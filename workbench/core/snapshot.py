@@ -71,7 +71,8 @@ class JobRecord(Record):
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
     ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
     results but the first are meant for. ``kept``: whoever saw its output is gone, so that and its
-    results wait for somebody to collect them.
+    results wait for somebody to collect them. Of its ``size`` tasks so many have ``ended``;
+    ``worker`` is the last that was sent one, 0 if none was.
     """
 
     id: int
@@ -83,6 +84,9 @@ class JobRecord(Record):
     displays: int
     binds: tuple[str, ...]
     kept: bool
+    ended: int = 0
+    size: int = 1
+    worker: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import Entry, State
@@ -43,6 +45,7 @@ class Work:
         self.lives = Lives(session, self)
         self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self.failing: deque[tuple[Task, ev.Value]] = deque()
+        self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: Client, event: ev.Submit) -> None:
         """A new task, or a call of an actor."""
@@ -62,7 +65,8 @@ class Work:
         for id in results:  # last: no task can wait for itself
             self.catalog.promise(id, client.number)
         task.actor = self.schedule.actors.get(event.actor)
-        if event.terms is not None and event.terms.job and not client.worker:
+        is_call = task.actor is not None or not event.actor
+        if event.terms is not None and event.terms.job and not client.worker and is_call:
             self._session.jobs.enter(task)
         if task.actor is not None or not event.actor:
             self.schedule.add(task)
@@ -130,8 +134,6 @@ class Work:
             assert entry.value is not None
             self._session.share(number, entry.value)
             values.append(entry.value)
-        if task.job is not None:
-            self._session.jobs.began(task)
         self._session.instruct(
             do.Send(
                 number,
@@ -142,6 +144,8 @@ class Work:
                 ),
             )
         )  # fmt: skip
+        if task.job is not None:
+            self._session.jobs.began(task)
 
     def done(self, client: Client, event: ev.Done) -> None:
         """It is over: its results are what they are."""
@@ -263,16 +267,49 @@ class Work:
         """Pass on what a task shows."""
         task = self.schedule.tasks.get(event.task)
         if task is not None and task.job is not None:
-            self._session.jobs.output(task.job, event)
+            self._session.jobs.output(task.job, replace(event, worker=client.worker))
         elif task is not None:
-            origin = task.submit.origin
-            self._session.send(task.audience, ev.Output(event.task, event.kind, event.data, origin))
+            origin, worker = task.submit.origin, client.worker
+            output = ev.Output(event.task, event.kind, event.data, origin, worker)
+            self._session.send(task.audience, output)
 
     def cancel(self, client: Client, event: ev.Cancel) -> None:
         """Somebody doesn't want an object any more."""
-        task = self.schedule.maker(event.object)
-        if task is not None:
-            self.stop(task, event.force, event.recursive)
+        tasks = self._session.jobs.cancelled(event.object)
+        maker = self.schedule.maker(event.object)
+        if not tasks and maker is not None:
+            tasks = [maker]
+        for task in tasks:
+            self._stop_again(task, event.force, event.recursive)
+
+    def interrupt(self, client: Client, event: ev.Interrupt) -> None:
+        """A person doesn't want what a cell began; they wait until it is over."""
+        tasks = [task for job in event.jobs for task in self._session.jobs.cancelled(job)]
+        tasks += [
+            task
+            for task in self.schedule.tasks.values()
+            if task.owner == client.number and task.submit.origin == event.origin
+            and task.job is None and (task.actor is None or task is not task.actor.birth)
+        ]  # fmt: skip
+        self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
+        for task in tasks:
+            self._stop_again(task, event.force)
+
+    def _stop_again(self, task: Task, force: bool = False, recursive: bool = True) -> None:
+        """As `stop`, of one that may be over by now: it went with another."""
+        if task in self.schedule:
+            self.stop(task, force, recursive)
+
+    def answer_interrupts(self) -> None:
+        """Tell those who wait that what they have stopped is over."""
+        left = []
+        for number, request, tasks in self.interrupts:
+            tasks &= self.schedule.tasks.keys()
+            if tasks:
+                left.append((number, request, tasks))
+            else:
+                self._session.send(number, do.Answer(request))
+        self.interrupts = left
 
     def deadline(self) -> float | None:
         """When `stop_overdue` may have something to stop."""

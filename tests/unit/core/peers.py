@@ -30,6 +30,7 @@ class Peer:
         self.number = number
         self.worker = worker
         self.inbox: deque[do.Message] = deque()
+        self.heard: deque[do.Message] = deque(maxlen=1000)  # of that, what it has taken in
         self.holds: Counter[int] = Counter()
         self.views: dict[int, list[ev.Value]] = {}  # one entry per view alive
         self.values: dict[int, ev.Value] = {}
@@ -159,7 +160,9 @@ class Peer:
 
     def read(self) -> None:
         """Take in one message and answer it."""
-        match self.inbox.popleft():
+        message = self.inbox.popleft()
+        self.heard.append(message)
+        match message:
             case do.Ready(object, value):
                 if self.holds[object]:
                     self.values[object] = value
@@ -170,7 +173,7 @@ class Peer:
             case do.Run() as run:
                 if len(run.values) > len(run.deps):
                     self.functions[run.function] = run.values[-1]
-                assert run.function in self.functions, "told to run what it doesn't have"
+                assert not run.function or run.function in self.functions, "told to run what it doesn't have"
                 if self.waits:
                     self.post(ev.GaveBack((run.task,)))
                 else:

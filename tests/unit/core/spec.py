@@ -516,6 +516,9 @@ class Spec:
         assert run.function == job.submit.function
         assert run.deps == job.submit.deps
         job.worker = next(n for n, h in self.hands.items() if h is hand)
+        if run.task in self.cells:
+            for client in self.cells[run.task].audience:
+                self.owe(client, ("Began", run.task, job.worker))
         hand.sent.append(run.task)
 
     def returned(self, segment: int, offset: int, length: int) -> list[int]:

@@ -593,7 +593,7 @@ def test_output_goes_to_whoever_submitted_the_task(stage: Make) -> None:
     worker.post(ev.Output(task + 1, "stdout", b"of no task"))
     out = s.turn()
     sent = [i for i in of(do.Send, out) if isinstance(i.message, ev.Output)]
-    assert sent == [do.Send(driver.number, ev.Output(task, "stdout", b"hello", 7))]
+    assert sent == [do.Send(driver.number, ev.Output(task, "stdout", b"hello", 7, 1))]
 
 
 def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> None:
@@ -607,7 +607,7 @@ def test_output_of_a_tasks_own_tasks_goes_where_its_own_does(stage: Make) -> Non
     helper = s.worker()
     assert runs(helper) == [inner]
     helper.post(ev.Output(inner, "stdout", b"deep"))
-    assert s.turn() == [do.Send(driver.number, ev.Output(inner, "stdout", b"deep", 7))]
+    assert s.turn() == [do.Send(driver.number, ev.Output(inner, "stdout", b"deep", 7, 2))]
 
 
 # -- peers that misbehave -------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import jobs
-from workbench.core.jobs import Log
+from workbench.core import jobs, logs
+from workbench.core.logs import Log
 from workbench.core.report import take_snapshot
 from workbench.core.snapshot import JobRecord
 
@@ -62,14 +62,14 @@ def test_a_log_is_the_end_of_what_was_shown(everything: list[tuple[str, bytes]])
     """Against all of it, joined, cut at the last clear, with bounds a test can reach."""
     log = Log()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "MOST_TEXT", 200)
-        patch.setattr(jobs, "MOST_DISPLAYED", 50)
-        patch.setattr(jobs, "PIECE", 30)
+        patch.setattr(logs, "MOST_TEXT", 200)
+        patch.setattr(logs, "MOST_DISPLAYED", 50)
+        patch.setattr(logs, "PIECE", 30)
         for kind, data in everything:
-            log.add(kind, data)
+            log.add(ev.Output(1, kind, data))
     clears = [i for i, (kind, _) in enumerate(everything[:-1]) if kind == "clear"]
     rest = everything[clears[-1] + 1 :] if clears else everything
-    kept = list(log)
+    kept = [(o.kind, o.data) for o in log]
     notes = [data for kind, data in kept[:1] if kind == "stderr" and data.endswith(b"not kept]\n")]
     kept = kept[len(notes) :]
 
@@ -90,7 +90,7 @@ def test_a_log_is_the_end_of_what_was_shown(everything: list[tuple[str, bytes]])
     if not notes:  # then it is all of it, in order
         assert joined(kept) == joined(rest)
     log.close()
-    assert not [piece for piece in log if not piece[1].endswith(b"not kept]\n")]
+    assert not [piece for piece in log if not piece.data.endswith(b"not kept]\n")]
     assert log.lines == text(rest).count(b"\n")
 
 
@@ -106,11 +106,11 @@ def joined(pieces: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
 def test_the_note_says_what_was_cut() -> None:
     log = Log()
     for _ in range(200):
-        log.add("stdout", b"x" * 9_999 + b"\n")
-        log.add("display", b"y" * 100_000)
-    (_, note), *kept = log
+        log.add(ev.Output(1, "stdout", b"x" * 9_999 + b"\n"))
+        log.add(ev.Output(1, "display", b"y" * 100_000))
+    (_, note), *kept = [(o.kind, o.data) for o in log]
     assert note == b"[1 MB and 120 display(s) before this, not kept]\n"
-    assert sum(len(data) for kind, data in kept if kind == "stdout") == jobs.MOST_TEXT
+    assert sum(len(data) for kind, data in kept if kind == "stdout") == logs.MOST_TEXT
     assert [kind for kind, _ in kept][-4:] == ["stdout", "display"] * 2
     assert log.lines == 200
 
@@ -118,9 +118,9 @@ def test_the_note_says_what_was_cut() -> None:
 def test_prints_are_cut_at_the_end_of_a_line() -> None:
     log = Log()
     for n in range(200_000):
-        log.add("stdout", b"%06d\n" % n)
-    text = b"".join(data for _, data in list(log)[1:])
-    assert text == b"".join(b"%06d\n" % n for n in range(200_000 - jobs.MOST_TEXT // 7, 200_000))
+        log.add(ev.Output(1, "stdout", b"%06d\n" % n))
+    text = b"".join(piece.data for piece in list(log)[1:])
+    assert text == b"".join(b"%06d\n" % n for n in range(200_000 - logs.MOST_TEXT // 7, 200_000))
 
 
 # -- who comes back -------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> No
     s.leave(before)
     s.turn(after=3.0)
     (record,) = records(s)
-    assert record == JobRecord(task, 1, "cell 7", "running", 3.0, 1, 0, ("a",), True)
+    assert record == JobRecord(task, 1, "cell 7", "running", 3.0, 1, 0, ("a",), True, worker=1)
     worker.post(ev.Output(task, "stdout", b"between\n"))
     after = s.driver(60.0)
     after.post(ev.Collect(1, task, origin=3))
@@ -175,14 +175,14 @@ def test_one_that_has_not_begun_will(stage: Make) -> None:
     assert s.session.deadline() == s.now + 60.0, "a cell that runs doesn't prolong the session"
 
 
-def test_one_that_waits_behind_another_is_queued(stage: Make) -> None:
+def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(60.0), s.worker()
     function = s.function(driver, seconds=0.0)
     for name in ("cell 1", "cell 2"):
         driver.submit(function, (), (), terms=ev.Terms(job=name))
     s.all_read()
-    assert len(worker.runs) == 2
+    assert len(worker.runs) == 1
     assert [record.state for record in records(s)] == ["running", "queued"]
 
 
@@ -322,6 +322,178 @@ def test_what_was_somebodys_leaves_a_record_and_of_many_the_last(stage: Make) ->
     known, unknown = (m for m in other.inbox if isinstance(m, do.Collected))
     assert (known.job, known.results) == (records(s)[-1], ())
     assert (unknown.job, unknown.results) == (None, ())
+
+
+def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> list[int]:
+    """A cell that runs once per item; the ids of its tasks."""
+    function = s.function(driver)
+    tasks: list[int] = []
+    for _ in range(size if submitted is None else submitted):
+        terms = ev.Terms(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
+        tasks.append(driver.submit(function, (), (), 2, origin=7, terms=terms)[0])
+    s.all_read()
+    return tasks
+
+
+def began(peer: Peer) -> list[tuple[int, int]]:
+    return [(m.job, m.worker) for m in peer.heard if isinstance(m, do.Began)]
+
+
+def test_one_of_several_tasks_is_one_job(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(60.0), s.worker()
+    tasks = each(s, driver, 3)
+    assert began(driver) == [(tasks[0], worker.worker)]
+    for number, task in enumerate(tasks):
+        (record,) = records(s)
+        assert (record.id, record.ended, record.size, record.state) == (
+            tasks[0], number, 3, "running"
+        )  # fmt: skip
+        worker.post(ev.Output(task, "stdout", b"%d" % number))
+        worker.finish((BOOM if number == 1 else NONE, NONE), 1.0)
+        s.all_read()
+    (record,) = records(s)
+    assert (record.state, record.ended) == ("failed", 3)
+    assert [m.task for m in driver.heard if isinstance(m, ev.Output)] == tasks
+
+
+def test_one_of_several_tasks_is_collected_whole(stage: Make) -> None:
+    s = stage(workers=1)
+    before, worker = s.driver(60.0), s.worker()
+    tasks = each(s, before, 2)
+    for number, task in enumerate(tasks):
+        worker.post(ev.Output(task, "stdout", b"of %d\n" % number))
+        worker.finish((NONE, NONE), 1.0)
+        s.all_read()
+        if number == 0:
+            s.leave(before)
+    after = s.driver(60.0)
+    after.post(ev.Collect(1, tasks[0], origin=4))
+    s.turn()
+    outputs = [m for m in after.inbox if isinstance(m, ev.Output)]
+    assert [(o.task, o.worker, o.data) for o in outputs] == [
+        (tasks[0], 1, b"of 0\n"), (tasks[1], 1, b"of 1\n")
+    ]  # fmt: skip
+    ids = tuple(id for task in tasks for id in (task, task + 1))
+    assert collected(after).results == ids
+
+
+def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) -> None:
+    s = stage(workers=1)
+    leaves, stops, worker = s.driver(60.0), s.driver(60.0), s.worker()
+    each(s, leaves, 5, submitted=1)
+    worker.finish((NONE, NONE), 1.0)
+    task = each(s, stops, 5, submitted=2)[0]
+    s.leave(leaves)
+    stops.post(ev.Cancel(task))
+    s.turn()
+    worker.finish((ev.refusal("cancelled", "it heard"),) * 2, 1.0)
+    s.turn()
+    done, cancelled = records(s)
+    assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
+    assert (cancelled.state, cancelled.ended, cancelled.size) == ("cancelled", 2, 2)
+    late = each(s, stops, 1)[0]
+    assert late in [record.id for record in records(s)], "one that comes too late is its own"
+
+
+def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
+    s = stage(workers=1)
+    mine, other = s.driver(60.0), s.driver(60.0)
+    s.worker()
+    first = each(s, mine, 3, submitted=1)[0]
+    terms = ev.Terms(job="cell 7", size=3, group=first)
+    other.submit(s.function(other), (), (), 1, terms=terms)
+    s.turn()
+    assert [record.id for record in records(s)][0] == first
+    assert len(records(s)) == 2
+
+
+def test_it_says_so_when_it_begins_and_begins_again(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
+    function = s.function(driver)
+    (task,) = driver.submit(function, (), (), retries=1, terms=ev.Terms(job="cell 7"))
+    other.post(ev.Collect(1, task))
+    s.all_read()
+    s.crash(worker)
+    again = s.worker()
+    s.all_read()
+    for peer in (driver, other):
+        assert began(peer)[-1] == (task, again.worker)
+    assert began(driver) == [(task, worker.worker), (task, again.worker)]
+
+
+def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
+    s = stage()
+    driver = s.driver(60.0)
+    actor = driver.put(ev.Value(b"A"))
+    birth = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
+    driver.post(ev.Create(birth, name="side"))
+    s.turn()
+    while s.unborn:
+        s.worker()
+    s.all_read()
+    worker = runner(s, actor)
+    worker.finish((NONE,), 0.0)
+    tasks = [
+        driver.submit(0, (), (), 1, actor=actor, method="run", terms=ev.Terms(job=f"cell {n}"))[0]
+        for n in range(2)
+    ]
+    s.all_read()
+    assert [record.state for record in records(s)] == ["running", "queued"]
+    s.leave(driver)
+    assert worker.runs[0].task == tasks[0]
+    worker.finish((NONE,), 1.0)
+    s.all_read()
+    assert [(r.state, r.kept) for r in records(s)] == [("done", True), ("running", True)]
+
+
+# -- a cell is interrupted ------------------------------------------------------------------------
+
+
+def answered(peer: Peer) -> list[int]:
+    return [m.request for m in [*peer.heard, *peer.inbox] if isinstance(m, do.Answer)]
+
+
+def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Make) -> None:
+    s = stage(workers=3)
+    driver, other = s.driver(60.0), s.driver(60.0)
+    workers = [s.worker() for _ in range(3)]
+    function = s.function(driver)
+    (plain,) = driver.submit(function, (), (), origin=7)
+    (earlier,) = driver.submit(function, (), (), origin=6)
+    background = cell(s, driver, origin=7)
+    s.all_read()
+    (queued,) = driver.submit(function, (), (), origin=7)
+    (foreign,) = other.submit(s.function(other), (), (), origin=7)
+    driver.post(ev.Interrupt(1, 7))
+    s.all_read()
+    stopped = [m.task for peer in workers for m in peer.heard if isinstance(m, do.Stop)]
+    assert stopped == [plain]
+    left = s.session.schedule.tasks.keys()
+    assert left >= {plain, earlier, background, foreign}
+    assert queued not in left
+    assert not answered(driver)
+    runner(s, plain).finish((ev.refusal("cancelled", "it heard"),), 1.0)
+    s.turn()
+    assert answered(driver) == [1]
+
+
+def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(60.0), s.worker()
+    task = cell(s, driver, origin=7)
+    s.all_read()
+    driver.post(ev.Interrupt(1, 7, (task, 99)))
+    s.turn()
+    driver.post(ev.Interrupt(2, 7, (task,), force=True))
+    out = s.turn()
+    assert do.Kill(worker.worker) in out
+    assert not answered(driver)
+    s.crash(worker)
+    s.turn()
+    assert answered(driver) == [1, 2]
+    assert records(s)[0].state == "cancelled"
 
 
 @pytest.mark.parametrize("what", ["of a worker", "of an actor", "without a result"])

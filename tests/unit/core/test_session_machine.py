@@ -142,6 +142,8 @@ class SessionMachine(RuleBasedStateMachine):
                 return [("Answer", request)]
             case ev.Output(task, _, data, origin):
                 return [("Output", task, data, origin)]
+            case do.Began(job, worker):
+                return [("Began", job, worker)]
             case do.Collected(request, _, results):
                 return [("Collected", request, results)]
             case do.Registered(serializer, payload):

@@ -150,7 +150,7 @@ class TaskMachine(RuleBasedStateMachine):
             hand.peer.post(ev.GaveBack((task,)))
             return
         if hand.sent:
-            assert ev.Terms(job=terms.job) == terms, "it waits behind another"
+            assert terms == ev.Terms(), "it waits behind another"
             assert (self.tasks[next(iter(hand.sent))].terms or ev.USUAL).cpus == ONE
         hand.sent[task] = run
         hand.began[task] = self.stage.now

@@ -1,0 +1,90 @@
+"""The last of what a background cell has shown, within bounds, in order. Sends nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from workbench.core import events as ev
+from workbench.units import human_bytes
+
+TEXT = ("stdout", "stderr")
+"""Kinds of output that are prints."""
+
+MOST_TEXT = 1_000_000
+"""Bytes of a job's prints that are kept: the last ones."""
+
+MOST_DISPLAYED = 8_000_000
+"""Bytes of what it displayed that are kept: the last ones."""
+
+PIECE = 1 << 14
+"""Bytes from which on prints begin a new piece, so that many small ones don't cost much more."""
+
+
+class Log:
+    """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it."""
+
+    __slots__ = ("_cut", "_pieces", "_sizes", "displays", "lines")
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[ev.Output, bytearray]] = deque()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pieces.clear()
+        self._sizes = [0, 0]  # bytes kept: of displays, of text
+        self._cut = [0, 0]  # displays, and bytes of text, that were too many
+        self.lines = 0
+        self.displays = 0
+
+    def add(self, output: ev.Output) -> None:
+        """It shows something more."""
+        pieces, kind, data = self._pieces, output.kind, output.data
+        if pieces and pieces[-1][0].kind == "clear":
+            self._reset()  # what was before is off the screen from now on
+        is_text = kind in TEXT
+        self.lines += data.count(b"\n") if is_text else 0
+        self.displays += kind == "display"
+        last = pieces[-1] if pieces else None
+        if is_text and last is not None and _goes_with(last[0], output) and len(last[1]) < PIECE:
+            last[1].extend(data)
+        else:
+            pieces.append((output, bytearray(data)))
+        self._sizes[is_text] += len(data)
+        while self._sizes[is_text] > (MOST_TEXT if is_text else MOST_DISPLAYED):
+            self._cut_first(is_text)
+
+    def _cut_first(self, is_text: bool) -> None:
+        """The first display goes whole; of prints what is too much, up to the end of a line."""
+        for place, (output, data) in enumerate(self._pieces):
+            if (output.kind in TEXT) == is_text:
+                excess = self._sizes[True] - MOST_TEXT
+                size = data.find(b"\n", excess - 1) + 1 or excess if is_text else len(data)
+                size = min(size, len(data))
+                del data[:size]
+                self._sizes[is_text] -= size
+                self._cut[is_text] += size if is_text else 1
+                if not data:
+                    del self._pieces[place]
+                return
+
+    def __iter__(self) -> Iterator[ev.Output]:
+        displays, text = self._cut
+        cut = [human_bytes(text)] if text else []
+        cut += [f"{displays} display(s)"] if displays else []
+        if cut:
+            note = f"[{' and '.join(cut)} before this, not kept]\n"
+            yield ev.Output(0, "stderr", note.encode())
+        for output, data in self._pieces:
+            yield replace(output, data=bytes(data))
+
+    def close(self) -> None:
+        """Keep the counts alone."""
+        self._pieces.clear()
+
+
+def _goes_with(last: ev.Output, output: ev.Output) -> bool:
+    """Whether these prints continue those: the same stream of the same task on the same worker."""
+    return (last.kind, last.task, last.worker) == (output.kind, output.task, output.worker)
