@@ -1,4 +1,5 @@
-# What a person types. Everything is installed into .venv; the rest of the machine is left alone.
+# What a person types. Everything is installed into .venv, and the rest of the machine is left alone
+# but for the browser that the tests need: see `browser`.
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
@@ -10,7 +11,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test slow bench scale pins clean distclean
+.PHONY: help install demo lab test browser pictures slow bench scale pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +25,13 @@ demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/dem
 lab: $(LAB) ## Open JupyterLab on the notebooks
 	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
 
-test: $(TEST) ## Check style and types, run all tests but the slow ones
+test: $(TEST) browser ## Check style and types, run all tests but the slow ones
 	@$(RUN) ruff check --quiet
 	@$(RUN) mypy
 	@$(RUN) pytest -m 'not slow' $(ARGS)
+
+pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
+	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
 
 slow: $(TORCH) ## Run the slow tests; installs torch (5 GB) for them
 	@$(RUN) pytest -m slow --timeout 0 $(ARGS)
@@ -54,6 +58,18 @@ clean: ## Remove what was built and cached
 
 distclean: clean ## Remove the environments too: .venv and .bench
 	@rm -rf $(VENV) .bench
+
+# Debian's Chromium, where we may install it. (Ubuntu's package only fetches a snap, which needs more
+# than a container has.) Where there is none, the tests that need it say so: skipped, or, in CI, failed.
+browser:
+	@for name in chromium chromium-browser google-chrome; do \
+	    command -v $$name > /dev/null && exit; \
+	done; \
+	if [ "$$(id -u)" = 0 ] && grep -qsx 'ID=debian' /etc/os-release; then \
+	    echo 'Installing Chromium for the tests in a browser.'; \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium; \
+	fi || true
 
 $(LAB): pyproject.toml $(VENV)/pyvenv.cfg
 	@echo 'Installing Workbench and JupyterLab into $(VENV); the first time it takes a minute or two.'

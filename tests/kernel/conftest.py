@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import shutil
 import tempfile
 import time
@@ -27,6 +28,12 @@ class Cell:
         self.idle = False
         self.error: str | None = None  # of the reply: the cell itself failed
         self.clears: list[bool] = []
+        self.lines: list[dict[str, Any]] = []  # what the job's line was, one after the other
+
+    @property
+    def line(self) -> str:
+        """What the job's line says now."""
+        return str(self.lines[-1]["text/plain"]) if self.lines else ""
 
     def text(self, stream: str = "stdout") -> str:
         """What was printed under the cell."""
@@ -71,6 +78,7 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=TIMEOUT)
         self._cells: dict[str, Cell] = {}
+        self.widgets: dict[str, str] = {}  # what each widget with a text says, by model
 
     def start(self, code: str, headless: bool = False) -> Cell:
         """Send a cell; as a person at a front end does, unless ``headless``."""
@@ -111,6 +119,8 @@ class Kernel:
     def _take(self, message: dict[str, Any]) -> None:
         cell = self._cells.get(message["parent_header"].get("msg_id", ""))
         kind, content = message["header"]["msg_type"], message["content"]
+        if kind in ("comm_open", "comm_msg") and "value" in content["data"].get("state", {}):
+            self.widgets[content["comm_id"]] = str(content["data"]["state"]["value"])
         if cell is None:
             return
         if kind == "status":
@@ -119,8 +129,14 @@ class Kernel:
             cell.number = content["execution_count"]
         elif kind == "clear_output":
             cell.clears.append(content["wait"])
+        elif content.get("transient", {}).get("display_id", "").startswith("workbench-job-"):
+            cell.lines.append(content["data"])
         elif kind in ("stream", "display_data", "update_display_data", "execute_result", "error"):
             cell.outputs.append((kind, content))
+
+    def says(self, pattern: str) -> bool:
+        """Whether some widget's text has that in it, its tags left out."""
+        return any(re.search(pattern, re.sub("<.*?>", "", t)) for t in self.widgets.values())
 
     def interrupt(self) -> None:
         """What the stop button does."""

@@ -335,18 +335,7 @@ def test_bad_input_is_one_paragraph_of_our_own_type(
     assert small.value("keep") == "'this'"
 
 
-# -- interrupts and restarts -----------------------------------------------------------------------
-
-
-def test_interrupting_a_waiting_cell(session: Kernel) -> None:
-    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
-    cell = session.start("%%remote -w\nprint('there')\nopen(gate).read()\nfound = 'the end'")
-    session.until(cell.text)
-    session.interrupt()
-    session.until(lambda: cell.idle)
-    assert "KeyboardInterrupt" in cell.failure
-    session.ok("with open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
-    assert session.value("wb.get(found)") == "'the end'"  # it went on, and its names are bound
+# -- restarts -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("now", [True, False], ids=["killed", "asked"])

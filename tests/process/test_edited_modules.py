@@ -80,7 +80,7 @@ def test_an_edit_that_cannot_be_read_says_so_and_the_old_one_stays(
     reloading: Engine, project: Project
 ) -> None:
     shown: list[str] = []
-    reloading.output = lambda origin, kind, data: shown.append(data.decode())
+    reloading.output = lambda output: shown.append(output.data.decode())
     project.edit("def answer(): return 1")
 
     @wb.remote

@@ -13,6 +13,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench.core.events import Output
 from workbench.engines.base import Collected, Engine
 from workbench.errors import TaskError
 
@@ -52,8 +53,8 @@ class Screen:
         self._engine = engine
         engine.output = self._show
 
-    def _show(self, origin: int, kind: str, data: bytes) -> None:
-        self.text[origin] = self.text.get(origin, "") + data.decode()
+    def _show(self, output: Output) -> None:
+        self.text[output.origin] = self.text.get(output.origin, "") + output.data.decode()
 
     def collect(self, name: str, origin: int) -> Collected:
         """The background cell of that name, to be shown under that number."""

@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
+from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError, TaskError, WorkerCrashedError
 
@@ -304,11 +305,13 @@ class Sink:
     """An output callback that keeps what comes."""
 
     def __init__(self, session: Engine) -> None:
-        self.received: list[tuple[int, str, bytes]] = []
-        session.output = lambda *output: self.received.append(output)
+        self.received: list[Output] = []
+        session.output = self.received.append
 
     def text(self, origin: int = 0, kind: str = "stdout") -> str:
-        return b"".join(d for o, k, d in self.received if (o, k) == (origin, kind)).decode()
+        return b"".join(
+            o.data for o in self.received if (o.origin, o.kind) == (origin, kind)
+        ).decode()
 
 
 def test_what_a_task_printed_is_there_before_its_result(session: Engine) -> None:
@@ -333,7 +336,7 @@ def test_what_a_task_printed_is_there_before_its_result(session: Engine) -> None
         ready, refs = wb.wait(refs, num_returns=min(7, len(refs)))
         for i in wb.get(ready):
             assert sink.text(i) == f"{i} begins\n{i} ends"
-    assert [kind for origin, kind, _ in sink.received if origin == 300] == [
+    assert [o.kind for o in sink.received if o.origin == 300] == [
         "stdout", "stderr", "stdout",
     ]  # fmt: skip
 
@@ -405,7 +408,7 @@ def test_an_output_that_fits_no_frame_is_left_out(session: Engine) -> None:
 
 
 def test_a_sink_that_fails_harms_nobody(session: Engine, capfd: pytest.CaptureFixture[str]) -> None:
-    def broken(origin: int, kind: str, data: bytes) -> None:
+    def broken(output: Output) -> None:
         raise RuntimeError("no room on the page")
 
     session.output = broken

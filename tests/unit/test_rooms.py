@@ -52,9 +52,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"actors", "api", "engines.base", "core.events", "core.snapshot", "worker.cells"}
-        | {"listing", "readonly", "reasons", "serialization"},
-        {"IPython"},
+        | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
+        | {"worker.cells", "listing", "readonly", "reasons", "serialization"},
+        {"IPython", "ipywidgets"},
     ),
     "cli": (
         NEUTRAL

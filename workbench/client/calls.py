@@ -158,7 +158,11 @@ class Calls:
                 options.timeout,
                 self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
                 options.max_ahead if options.num_returns == STREAMING else 0,
-                *((options.job, options.binds) if isinstance(options, CellOptions) else ()),
+                *(
+                    (options.job, options.binds, options.size, options.group)
+                    if isinstance(options, CellOptions)
+                    else ()
+                ),
             )
         return terms
 

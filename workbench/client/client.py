@@ -103,6 +103,7 @@ class Client:
         self.workers = 0
         self.capacity = 0
         self.output: OutputSink | None = None
+        self.began: Callable[[int, int], None] | None = None
         self.joined = True
         self.origin: Callable[[], int] = int
         self.work = Running()  # in a worker: its tasks
@@ -161,6 +162,7 @@ class Client:
             do.Moved: self.objects.moved,
             do.Unshare: self._store.unshared,
             do.Collected: self._collected,
+            do.Began: self._began,
             do.Ended: self.connection.told_to_end,
             ev.Output: self._show,
         }
@@ -458,6 +460,12 @@ class Client:
         found: Collected | None = self._ask(lambda request: ev.Collect(request, job, origin))
         return found
 
+    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
+        """See `Engine.interrupt`."""
+        chosen = tuple(jobs)
+        answer = self._ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
+        return answer is not _AWAITED
+
     # -- the session --------------------------------------------------------------------------
 
     def keep(self, linger: float) -> None:
@@ -506,15 +514,15 @@ class Client:
         self._handles.close()
         self.objects.close()
 
-    def _ask(self, question: Callable[[int], Any]) -> Any:
-        """Send a question, read until its answer."""
+    def _ask(self, question: Callable[[int], Any], timeout: float | None = None) -> Any:
+        """Send a question, read until its answer, or until time is up."""
         self._check_open()
         request = next(self._requests)
         answers = self._answers
         try:
             answers[request] = _AWAITED
             self.connection.post(question(request))
-            self.connection.wait_for(lambda: answers[request] is not _AWAITED)
+            self.connection.wait_for(lambda: answers[request] is not _AWAITED, timeout)
             return answers[request]
         finally:
             answers.pop(request, None)
@@ -570,6 +578,10 @@ class Client:
         found = None if message.job is None else Collected(message.job, results)
         self._answer(message.request, found)
 
+    def _began(self, message: do.Began) -> None:
+        if self.began is not None:
+            self.began(message.job, message.worker)
+
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)
         self._answer(message.request, message)
@@ -600,7 +612,7 @@ class Client:
     def _show(self, message: ev.Output) -> None:
         if self.output is not None:
             try:
-                self.output(message.origin, message.kind, message.data)
+                self.output(message)
             except Exception:  # what shows output must not be able to end the connection
                 traceback.print_exc(file=sys.__stderr__)
 

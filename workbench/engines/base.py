@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from workbench.core.events import About
+from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, JobRecord, Snapshot
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
@@ -21,12 +21,13 @@ Waitable = ObjectRef | ObjectRefGenerator
 Submitted = ObjectRef | list[ObjectRef] | ObjectRefGenerator | None
 """For ``num_returns`` of 1, of more, of ``"streaming"``, and of 0."""
 
-OutputSink = Callable[[int, str, bytes], None]
-"""Called with (origin, kind, data) for what tasks show; in any thread, so it must be quick.
+OutputSink = Callable[[Output], None]
+"""Called with what tasks show; in any thread, so it must be quick.
 
 ``kind`` is ``stdout`` or ``stderr`` (data: UTF-8 text), or ``display``, ``update`` or ``clear``
 (data: JSON, the content of Jupyter's ``display_data``, ``update_display_data`` or
-``clear_output`` message).
+``clear_output`` message). ``origin`` is the number that the task was submitted with, ``worker``
+the one it runs on, 0 if that isn't known any more.
 """
 
 
@@ -66,11 +67,14 @@ class CellOptions(TaskOptions):
     """What a background cell asks for besides.
 
     ``job`` is the name under which people find it again, ``binds`` are the variables that its
-    results but the first are meant for.
+    results but the first are meant for. If it is ``size`` tasks, ``group`` is the id of the first
+    one, 0 in that itself.
     """
 
     job: str = ""
     binds: tuple[str, ...] = ()
+    size: int = 1
+    group: int = 0
 
     @property
     def is_usual(self) -> bool:
@@ -92,7 +96,8 @@ class ActorOptions:
 class Collected(NamedTuple):
     """A background cell that somebody asked for: what it was, and its results.
 
-    There are none if the cell had ended and somebody had them; None is one that is gone.
+    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
+    cell that is several tasks the results follow each other.
     """
 
     job: JobRecord
@@ -134,6 +139,8 @@ class Engine(Protocol):
     joined: bool
     """Whether the session was there before this process came."""
     output: OutputSink | None
+    began: Callable[[int, int], None] | None
+    """Called with (job, worker) when a background cell runs; like ``output``."""
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
@@ -234,6 +241,13 @@ class Engine(Protocol):
         """Have what a background cell has shown, and will show, sent here, and hold its results.
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        """
+        ...
+
+    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
+        """Stop all that was submitted with this number, and these jobs; but no other jobs.
+
+        Waits for their end; False if that took longer than ``timeout``. ``force`` as in `cancel`.
         """
         ...
 

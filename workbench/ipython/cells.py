@@ -26,11 +26,14 @@ class CellNames:
     assigned : tuple of str
         What comes back: names the cell assigns, without imports, functions, classes, loop
         variables, ``as`` names and ``_private`` ones.
+    bound : tuple of str
+        All names that the cell gives a value, of whatever kind: what it can be asked for.
     """
 
     required: tuple[str, ...]
     optional: tuple[str, ...]
     assigned: tuple[str, ...]
+    bound: tuple[str, ...] = ()
 
 
 def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
@@ -60,6 +63,7 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
         required,
         tuple(name for name in scan.optional if name not in scan.required),
         tuple(name for name in scan.assigned if not name.startswith("_")),
+        tuple(scan.bound),
     )
 
 
@@ -74,6 +78,7 @@ class _Scan(ast.NodeVisitor):
         self.required: dict[str, None] = {}  # dicts as ordered sets
         self.optional: dict[str, None] = {}
         self.assigned: dict[str, None] = {}
+        self.bound: dict[str, None] = {}
         self._bound: set[str] = set()
         self._perhaps: set[str] = set()
         self._depth = 0  # how many branches we are in
@@ -101,6 +106,7 @@ class _Scan(ast.NodeVisitor):
 
     def _set(self, name: str, returned: bool = False) -> None:
         self._bound.add(name)
+        self.bound[name] = None
         if returned:
             self.assigned[name] = None
 

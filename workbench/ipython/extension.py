@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
 from typing import Any
 
 from workbench import api, current, readonly
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
+from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.keeping import KeepingMagics
 from workbench.ipython.notebook import Notebook
 from workbench.ipython.remote import RemoteMagics
@@ -62,6 +62,7 @@ class Extension:
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         engine.output = self._router.sink
+        engine.began = self._notebook.began
         engine.origin = self._router.origin
         variables = engine.roots
         engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
@@ -89,10 +90,15 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
+        engine = current.get()
+        if isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt) and engine:
+            stop_what_it_began(self._notebook, engine)
+        self._notebook.awaited.clear()
         if self._router.headless:
             # nbclient and what is built on it keep a cell's output only until the next one
             # begins. So there background cells end with the cell that started them.
-            wait(self._notebook.running)
+            for job in list(self._notebook.jobs.values()):
+                job.wait()
 
 
 def load(shell: Any) -> None:

@@ -6,14 +6,20 @@ import difflib
 import re
 import sys
 from collections.abc import Iterable
-from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
+from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.ipython.bindings import Bindings
+from workbench.ipython.job import Job, collected
+from workbench.ipython.joblines import JobLines
 from workbench.ipython.output import Router
-from workbench.ref import ObjectRef
+from workbench.ipython.screens import Screen
+
+MOST_JOBS = 200
+"""Background cells remembered here."""
 
 
 class Notebook:
@@ -27,15 +33,22 @@ class Notebook:
         Brings what tasks show to its cells.
     bindings : Bindings
         Which variables are what the store has.
-    running : set of Future
-        Background cells that this notebook started or collected.
+    lines : JobLines
+        What background cells say of themselves.
+    jobs : dict of int → Job
+        Background cells that this notebook started or collected: the last of them, by id.
+    awaited : list of Job
+        Those that the running cell waits for.
     """
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.router = Router(shell)
         self.bindings = Bindings()
-        self.running: set[Future[Any]] = set()
+        self.lines = JobLines(self.router)
+        self.jobs: dict[int, Job] = {}
+        self.awaited: list[Job] = []
+        self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -56,19 +69,65 @@ class Notebook:
                 return int(re.sub(r"\D", "", label[1]))
         return int(self.shell.execution_count)
 
-    def follow(self, engine: Engine, done: ObjectRef) -> None:
-        """If the background cell with this first result fails, show it under the running cell."""
-        origin = self.router.origin()
-        future = engine.future(done)
-        self.running.add(future)
-        future.add_done_callback(lambda future: self._ended(origin, future))
+    def follow(self, job: Job, waited: bool = False, quiet: bool = False) -> None:
+        """From now on the job is this notebook's: its line, its errors, its end.
 
-    def _ended(self, origin: int, future: Future[Any]) -> None:
-        """A background cell is over. In the thread that reads the socket."""
-        self.running.discard(future)
-        error = future.exception()
-        if error is not None and not isinstance(error, SessionError):
-            self.router.failed(origin, error)
+        ``waited``: the running cell waits for it, and raises its errors itself.
+        """
+        self._enter(job, waited, quiet)
+        job.follow()
+
+    def _enter(self, job: Job, waited: bool = False, quiet: bool = False) -> None:
+        place = self.router.place(job.origin)
+        place.log = job.log
+        if job.size > 1:
+            place.label = partial(_item_label, job)
+            place.screen = Screen(labelled=True)
+        self.jobs[job.id] = job
+        if len(self.jobs) > MOST_JOBS:
+            over = next((id for id, other in self.jobs.items() if other.is_over), job.id)
+            self.jobs.pop(over if over != job.id else 0, None)
+        if (worker := self._early.pop(job.id, 0)):
+            job.begins(worker)
+        if not quiet:
+            self.lines.begin(job, waited)
+        job.on_end = partial(self._ended, waited)
+
+    def collect(self, engine: Engine, id: int) -> Job | None:
+        """Have a background cell of another's, or of before, shown in the running cell.
+
+        None if it is over, and was somebody's already.
+        """
+        origin = self.router.origin()
+        with self.router.held(origin):  # until we know whose lines those are
+            found = engine.collect(id)
+            if found is None or not any(found.results):
+                return None
+            job = collected(engine, found, origin)
+            self._enter(job)
+        job.follow()
+        return job
+
+    def _ended(self, waited: bool, job: Job) -> None:
+        """It is over. In the thread that reads the socket."""
+        self.lines.end(job)
+        errors = [error for error in job.errors if not isinstance(error, SessionError)]
+        if not waited and errors and job.state == "failed":
+            self.router.failed(job.origin, errors[0])
+            if len(errors) > 1:
+                self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")
+
+    def began(self, id: int, worker: int) -> None:
+        """A job runs now. In the thread that reads the socket."""
+        self._early[id] = worker  # before we look: `follow` looks there after it is known
+        job = self.jobs.get(id)
+        if job is not None and self._early.pop(id, 0):
+            job.begins(worker)
+
+
+def _item_label(job: Job, output: Output) -> str:
+    number = job.number_of(output.task)
+    return f"(worker {output.worker})" if number is None else f"[{number}]"
 
 
 def missing(names: list[str], where: str, known: Iterable[Any]) -> NotDefinedError:

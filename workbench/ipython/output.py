@@ -6,12 +6,19 @@ number. `sink` and `failed` run in whichever thread reads the socket.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import sys
+import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
+
+from workbench.core.events import Output
+from workbench.core.logs import TEXT, Log
+from workbench.ipython.screens import Bar, Screen
 
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
@@ -23,7 +30,37 @@ _MESSAGES = {
 }
 """Kinds of output that are Jupyter messages as they are."""
 
+Bundle = dict[str, str]
+"""One thing in several formats, by MIME type."""
+
 _origin: ContextVar[int] = ContextVar("workbench_origin")
+
+
+class Place:
+    """Where one cell's output goes.
+
+    Attributes
+    ----------
+    header : dict or None
+        Of the message that the front end sent the cell with; None in a terminal.
+    label : callable(Output) → str
+        Who wrote that, in a word.
+    log : Log or None
+        The last of it, for a background cell.
+    fixed : callable() → None, or None
+        Shows again what stays when the cell clears its output.
+    """
+
+    __slots__ = ("fixed", "header", "held", "label", "lock", "log", "screen")
+
+    def __init__(self, header: Any) -> None:
+        self.header = header
+        self.screen = Screen()
+        self.label: Callable[[Output], str] = _worker_label
+        self.log: Log | None = None
+        self.fixed: Callable[[], None] | None = None
+        self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
+        self.lock = threading.RLock()
 
 
 class Router:
@@ -39,8 +76,9 @@ class Router:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._numbers = itertools.count(1)
-        self._headers: OrderedDict[int, Any] = OrderedDict()
+        self._places: OrderedDict[int, Place] = OrderedDict()
         self._latest = 0
+        self._displays = itertools.count(1)
         self.enter_cell()
 
     def enter_cell(self, info: Any = None) -> None:
@@ -50,30 +88,96 @@ class Router:
         while later cells run. Threads have no context of their own: theirs is the latest cell.
         """
         self._latest = next(self._numbers)
-        self._headers[self._latest] = self._shell.get_parent() if self._kernel else None
-        if len(self._headers) > MOST_CELLS:
-            self._headers.popitem(last=False)
+        self._places[self._latest] = Place(self._shell.get_parent() if self._kernel else None)
+        if len(self._places) > MOST_CELLS:
+            self._places.popitem(last=False)
         _origin.set(self._latest)
 
     @property
     def headless(self) -> bool:
         """Whether the running cell was sent by a program that nobody sits at."""
-        header = self._headers[self._latest] or {}
+        header = self._places[self._latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether there is nothing but text, which stays where it was printed."""
+        return self._kernel is None
 
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
         return _origin.get(self._latest)
 
-    def sink(self, origin: int, kind: str, data: bytes) -> None:
+    def place(self, origin: int) -> Place:
+        """Where that cell's output goes; the latest cell's, if it was too long ago."""
+        return self._places.get(origin) or self._places[self._latest]
+
+    # -- what tasks show: whichever thread reads the socket ---------------------------------------
+
+    def sink(self, output: Output) -> None:
         """Show what a task sent: see `OutputSink`."""
-        if self._kernel is None:
-            self._print(kind, data)
+        place = self.place(output.origin)
+        if place.held is not None:
+            with place.lock:
+                if place.held is not None:
+                    place.held.append(output)
+                    return
+        self._take(place, output)
+
+    @contextlib.contextmanager
+    def held(self, origin: int) -> Iterator[None]:
+        """What comes for this cell meanwhile is shown at the end."""
+        place = self.place(origin)
+        place.held = []
+        try:
+            yield
+        finally:
+            with place.lock:
+                held, place.held = place.held, None
+                for output in held:
+                    self._take(place, output)
+
+    def _take(self, place: Place, output: Output) -> None:
+        kind = output.kind
+        if place.log is not None:
+            place.log.add(output)
+        if kind in TEXT:
+            text = output.data.decode("utf-8", "replace")
+            for part in place.screen.write(place.label(output), kind, text):
+                self._show(place, output, part)
+        elif self._kernel is None:
+            if kind == "display":
+                print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind in _MESSAGES:
-            self._publish(origin, _MESSAGES[kind], json.loads(data))
+            if kind == "display":
+                for part in place.screen.heading(place.label(output)):
+                    self._show(place, output, part)
+            self._publish(place, _MESSAGES[kind], json.loads(output.data))
+            if kind == "clear":
+                place.screen.clear()
+                if place.fixed is not None:
+                    place.fixed()
+
+    def _show(self, place: Place, output: Output, part: Any) -> None:
+        if self._kernel is None:
+            self._print(part, output.kind)
+        elif isinstance(part, Bar):
+            name = f"workbench-{output.origin}-bar-{part.number}"
+            self.display(output.origin, name, {"text/plain": part.text}, part.is_new)
         else:
-            text = data.decode("utf-8", "replace")
-            self._publish(origin, "stream", {"name": kind, "text": text})
+            self._publish(place, "stream", {"name": part.stream, "text": part.text})
+
+    @staticmethod
+    def _print(part: Any, kind: str) -> None:
+        """In a terminal, all there is to show is text."""
+        stream = sys.stdout if kind == "stdout" else sys.stderr
+        if not isinstance(part, Bar):
+            stream.write(part.text)
+        elif part.is_last:
+            stream.write(f"{part.text}\n")
+        stream.flush()
+
+    # -- what we show ourselves: any thread -------------------------------------------------------
 
     def failed(self, origin: int, error: BaseException) -> None:
         """Show an exception of a background cell as the cell's own."""
@@ -82,28 +186,36 @@ class Router:
         if self._kernel is not None:
             name, text = type(error).__name__, str(error)
             content = {"ename": name, "evalue": text, "traceback": lines}
-            self._publish(origin, "error", content)
+            self._publish(self.place(origin), "error", content)
         else:
             print(*lines, sep="\n", file=sys.stderr)
 
-    @staticmethod
-    def _print(kind: str, data: bytes) -> None:
-        """In a terminal, all there is to show is text."""
-        if kind in ("stdout", "stderr"):
-            stream = sys.stdout if kind == "stdout" else sys.stderr
-            stream.write(data.decode("utf-8", "replace"))
-            stream.flush()
-        elif kind == "display":
-            print(json.loads(data)["data"].get("text/plain", ""))
+    def note(self, origin: int, text: str, stream: str = "stderr") -> None:
+        """Print a line under a cell, in whichever thread."""
+        if self._kernel is not None:
+            self._publish(self.place(origin), "stream", {"name": stream, "text": f"{text}\n"})
+        else:
+            print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
 
-    def _publish(self, origin: int, kind: str, content: dict[str, Any]) -> None:
+    def display(self, origin: int, name: str, bundle: Bundle, is_new: bool) -> None:
+        """Show a thing under a cell, or show it anew where it stands; ``name``: its display id."""
+        kind = "display_data" if is_new else "update_display_data"
+        content = {"data": bundle, "metadata": {}, "transient": {"display_id": name}}
+        self._publish(self.place(origin), kind, content)
+
+    def display_id(self, what: str) -> str:
+        """A fresh one; the kernel's own is in it, for a notebook outlives its kernels."""
+        return f"workbench-{what}-{self._kernel.ident}-{next(self._displays)}"
+
+    def _publish(self, place: Place, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.
 
         `Session.send` hands over to the kernel's IOPub thread, so any thread may call this.
         """
-        header = self._headers.get(origin)
         kernel = self._kernel
-        if header is None:
-            header = self._headers.get(self._latest)
         topic = f"kernel.{kernel.ident}.{kind}".encode()
-        kernel.session.send(kernel.iopub_socket, kind, content, parent=header, ident=topic)
+        kernel.session.send(kernel.iopub_socket, kind, content, parent=place.header, ident=topic)
+
+
+def _worker_label(output: Output) -> str:
+    return f"(worker {output.worker})"

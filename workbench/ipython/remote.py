@@ -1,22 +1,51 @@
-"""%%remote: a cell that runs on the pool. Reads the line, captures names, submits, binds."""
+"""%%remote and %remote: code that runs on the pool. Reads the line, captures, submits, binds."""
 
 from __future__ import annotations
 
 import builtins
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
-from workbench.engines.base import CellOptions, Engine, Exported
+from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported
+from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
-from workbench.ipython.cells import analyse
+from workbench.ipython.cells import CellNames, analyse
+from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, missing
 from workbench.ref import ObjectRef
 
+if TYPE_CHECKING:
+    from workbench.worker.cells import Cell
+
 BODY = 2
 """The line of a cell on which the body of a cell magic begins."""
+
+MOST_ITEMS = 100_000
+"""Runs of one cell: each is a task with results of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One ``%%remote``, read and checked; nothing has been sent.
+
+    ``items`` are what the cell runs once for each of, under the variable ``item``; None: it runs
+    once. ``outputs`` are the names that come back.
+    """
+
+    cell: Cell
+    names: CellNames
+    outputs: tuple[str, ...]
+    items: Sequence[Any] | None
+    item: str
+    options: CellOptions
+    actor: str
 
 
 @magics_class
@@ -28,51 +57,215 @@ class RemoteMagics(Magics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-        self._run_cell: Exported | None = None
+        self._exported: dict[str, Exported] = {}
+        self._kept: dict[int, set[str]] = {}  # by actor: names that our cells assigned there
 
     @magic_arguments()
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
-    @cell_magic
-    def remote(self, line: str, cell: str) -> None:
-        """Run the cell on a worker, in the background.
+    @argument(
+        "-o", "--out", nargs="+", metavar="NAME",
+        help="what comes back; default: what the cell assigns, without imports, functions, classes "
+        "and _private names. With --actor: nothing",
+    )
+    @argument(
+        "-i", "--in", dest="given", nargs="+", metavar="NAME",
+        help="what travels along besides the names that the cell is seen to read",
+    )
+    @argument("--name", help="what the job is called; default: cell N")
+    @argument(
+        "--actor", metavar="NAME",
+        help="run it in a namespace of that name, in a process of its own, where what its cells "
+        "assign stays. Made by the first cell; `workbench.kill` ends it",
+    )
+    @argument("-n", "--each", type=int, metavar="N", help="run it N times, with `index` 0, 1, ...")
+    @argument(
+        "--map", dest="items", metavar="VAR",
+        help="run it once per item of VAR, with `item` and `index`; NAME=VAR calls the item NAME",
+    )
+    @argument("--timeout", type=float, metavar="S", help="seconds it may run")
+    @argument(
+        "--retries", type=int, default=0, metavar="N",
+        help="how often it runs again if its worker dies; default: not again",
+    )
+    @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")
+    @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
+    @line_cell_magic
+    def remote(self, line: str, cell: str | None = None) -> Any:
+        """Run the cell on a worker, in the background. `%remote expr` gives a ref to a value.
 
         The names it reads travel along: what is in the store by reference, the rest by value.
         The names it assigns come back as ObjectRefs. What it shows appears under this cell.
         """
+        if cell is None:
+            return self._evaluate(line)
         args = parse(self.remote, line)
+        request = self._read(args, line, cell)
+        engine = api.engine()
+        handle = self._namespace(engine, request.actor) if request.actor else None
+        captured = self._capture(engine, request, handle, _names_in(args.given))
+        if args.dry_run:
+            return None
+        self._run(engine, request, handle, captured, args.wait, args.quiet)
+        return None
+
+    def _run(
+        self,
+        engine: Engine,
+        request: Request,
+        handle: ActorHandle | None,
+        captured: dict[str, Any],
+        wait: bool,
+        quiet: bool,
+    ) -> None:
+        """Submit it, bind what will come back, and wait for it if that is wanted."""
+        size = 1 if request.items is None else len(request.items)
+        origin = self._notebook.router.origin()
+        job = Job(engine, request.options.job, size, origin, request.actor)
+        if wait:
+            self._notebook.awaited.append(job)
+        results: list[ObjectRef] = []
+        try:
+            for refs in self._submit(engine, request, handle, captured):
+                job.holds(refs[0])
+                results += refs
+        except BaseException:
+            job.cancel()  # of several, those that were submitted
+            raise
+        stride = 1 + len(request.outputs)
+        job.outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        variables = self._notebook.variables
+        variables.update(job.outputs)
+        self._notebook.follow(job, waited=wait, quiet=quiet)
+        if wait:
+            try:
+                engine.get(results[::stride], None, False)
+            except KeyboardInterrupt as error:
+                # The hook behind the cell stops it. Frames of ours would tell nobody anything.
+                said = f"KeyboardInterrupt: {job.name} was interrupted."
+                vars(error)["_render_traceback_"] = lambda: [said]
+                raise
+            job.wait()
+            for name, value in job.result().items():
+                variables[name] = value
+                if isinstance(ref := job.outputs[name], ObjectRef):
+                    self._notebook.bindings.note(name, value, ref)
+
+    def _submit(
+        self,
+        engine: Engine,
+        request: Request,
+        handle: ActorHandle | None,
+        captured: dict[str, Any],
+    ) -> Iterator[list[ObjectRef]]:
+        """Submit the cell's tasks, one after the other; yields the results of each."""
+        options, group = request.options, 0
+        for index, item in enumerate([None] if request.items is None else request.items):
+            if request.items is not None:
+                captured = {**captured, "index": index, request.item: item}
+                options = CellOptions(
+                    num_returns=options.num_returns, max_retries=options.max_retries,
+                    name=f"{request.options.name}[{index}]", timeout=options.timeout,
+                    job=options.job, binds=options.binds, size=len(request.items), group=group,
+                )  # fmt: skip
+            call = (request.cell,)
+            if handle is not None:
+                submitted = engine.call(handle._ref, "run", call, captured, options)
+            else:
+                submitted = engine.submit(self._function("run_cell"), call, captured, options)
+            refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
+            group = group or refs[0].id
+            yield refs
+
+    def _function(self, name: str) -> Exported:
+        """A function of `worker.cells`, as the engine wants it; the same object each time."""
+        from workbench.worker import cells
+
+        if name not in self._exported:
+            self._exported[name] = Exported(getattr(cells, name), "cell")
+        return self._exported[name]
+
+    # -- reading the line and the cell ----------------------------------------------------------
+
+    def _read(self, args: Any, line: str, cell: str) -> Request:
+        from workbench.worker.cells import Cell
+
         whole = f"%%remote {line}".rstrip() + "\n" + cell
         number = self._notebook.cell_number()
         # The compiler's own bookkeeping, so that tracebacks know the cell's number and lines.
         filename = self.shell.compile.cache(whole, number, whole)
         names = analyse(cell, filename, BODY)
-        engine = api.engine()
-        captured = self._capture(engine, (*names.required, *names.optional), names.required)
-        from workbench.worker.cells import Cell, run_cell
-
-        if self._run_cell is None:
-            self._run_cell = Exported(run_cell, "cell")
-        outputs = names.assigned
+        items, item = self._items(args)
+        outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
+        unknown = [name for name in outputs if name not in names.bound]
+        if unknown and not args.actor:
+            there = ", ".join(names.bound) or "nothing"
+            raise MagicError(
+                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
+            )
         options = CellOptions(
-            num_returns=1 + len(outputs), name=f"cell [{number}]", job=f"cell {number}",
+            num_returns=1 + len(outputs),
+            max_retries=args.retries,
+            name=f"cell [{number}]",
+            timeout=_positive(args.timeout),
+            job=args.name or f"cell {number}",
             binds=outputs,
+        )
+        return Request(
+            Cell(cell, filename, BODY, outputs), names, outputs, items, item, options,
+            args.actor or "",
         )  # fmt: skip
-        call = (Cell(cell, filename, BODY, outputs),)
-        submitted = engine.submit(self._run_cell, call, captured, options)
-        done, *refs = [submitted] if isinstance(submitted, ObjectRef) else submitted  # type: ignore[misc]
-        variables = self._notebook.variables
-        variables.update(zip(outputs, refs, strict=True))
-        if args.wait:
-            engine.get([done], None, False)
-            variables.update(zip(outputs, engine.get(refs, None, False), strict=True))
-            for name, ref in zip(outputs, refs, strict=True):
-                self._notebook.bindings.note(name, variables[name], ref)
+
+    def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
+        """What the cell runs once for each of, and what it calls that."""
+        if args.each is None and args.items is None:
+            return None, ""
+        if args.each is not None and args.items is not None:
+            raise MagicError("--each and --map are two ways to say how often: give one of them.")
+        if args.actor:
+            raise MagicError("The cells of a namespace run one after the other: no --each, --map.")
+        if args.each is not None:
+            items: Sequence[Any] = range(args.each)
+            item, what = "index", f"--each {args.each}"
         else:
-            self._notebook.follow(engine, done)
+            item, _, expression = args.items.rpartition("=")
+            item = item or "item"
+            what = f"--map {args.items}"
+            if not item.isidentifier():
+                raise MagicError(f"{what}: {item!r} can't be a variable.")
+            if expression.isidentifier() and expression not in self._notebook.variables:
+                raise missing([expression], "the notebook", self._notebook.variables)
+            try:
+                items = list(self.shell.ev(expression))
+            except TypeError as error:
+                raise MagicError(f"{what}: {error}.") from None
+        if not 1 <= len(items) <= MOST_ITEMS:
+            raise MagicError(f"{what}: it can run for 1 to {MOST_ITEMS:,} items, not {len(items)}.")
+        return items, item
+
+    # -- namespaces -------------------------------------------------------------------------------
+
+    def _namespace(self, engine: Engine, name: str) -> ActorHandle:
+        """The actor in whose namespace the cell is to run; made if there is none of that name."""
+        from workbench.worker.cells import Namespace
+
+        ref = engine.find_actor(name)
+        if ref is None:
+            return ActorClass(Namespace, ActorOptions(name=name), api.engine).remote()
+        handle = handle_of(engine, ref)
+        if handle._description.cls != Namespace.__name__:
+            raise MagicError(
+                f"{name!r} is an actor of class {handle._description.cls}, and no namespace for "
+                "cells. Choose another name."
+            )
+        return handle
+
+    # -- what travels along -----------------------------------------------------------------------
 
     def _capture(
-        self, engine: Engine, names: tuple[str, ...], required: tuple[str, ...]
+        self, engine: Engine, request: Request, handle: ActorHandle | None, given: tuple[str, ...]
     ) -> dict[str, Any]:
         """Values, or refs in their place, for the names a cell reads."""
+        names = request.names
         hidden = self.shell.user_ns_hidden  # IPython's own: In, Out, exit, get_ipython, ...
         variables = {
             name: value
@@ -81,7 +274,13 @@ class RemoteMagics(Magics):
         }
         captured: dict[str, Any] = {}
         absent = []
-        for name in names:
+        there = {"index", request.item} if request.items is not None else set()
+        if handle is not None:
+            there = self._kept.setdefault(handle._ref.id, set()) - set(given)
+            self._kept[handle._ref.id] |= set(names.bound)
+        for name in dict.fromkeys((*given, *names.required, *names.optional)):
+            if name in there:
+                continue
             if name in variables:
                 value = variables[name]
                 captured[name] = self._notebook.bindings.stored(name, value) or value
@@ -89,9 +288,30 @@ class RemoteMagics(Magics):
                 ref = engine.find(name)
                 if ref is not None:
                     captured[name] = ref
-                elif name in required:
+                elif name in given or (name in names.required and handle is None):
                     absent.append(name)
         if absent:
             known = [*variables, *engine.names(), *dir(builtins)]
             raise missing(absent, "the notebook or the store", known)
         return captured
+
+    # -- %remote ----------------------------------------------------------------------------------
+
+    def _evaluate(self, expression: str) -> ObjectRef:
+        """A ref to what the expression gives on a worker."""
+        raise MagicError(f"{expression}")
+
+
+def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
+    """``-o a b`` and ``-o a,b``: names, each once."""
+    names = [name for word in words or () for name in re.split(r"[,\s]+", word) if name]
+    for name in names:
+        if not name.isidentifier():
+            raise MagicError(f"{name!r} can't be a variable.")
+    return tuple(dict.fromkeys(names))
+
+
+def _positive(seconds: float | None) -> float:
+    if seconds is not None and not 0 < seconds <= 1e9:
+        raise MagicError(f"--timeout {seconds:g}: it must be above 0; leave it out for no limit.")
+    return seconds or 0.0

@@ -10,6 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from workbench import api, config
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
+from workbench.ipython.job import Job
 from workbench.ipython.jobs import choose, table
 from workbench.ipython.notebook import Notebook
 from workbench.ipython.status import session_line, started_line, status_text
@@ -26,8 +27,8 @@ class SessionMagics(Magics):
         self._notebook = notebook
 
     @magic_arguments()
-    @argument("action", nargs="?", default="status", help="status, start, stop or jobs")
-    @argument("what", nargs="*", help="a background cell: its output is shown, its names are bound")
+    @argument("action", nargs="?", default="status", help="status, start, stop, jobs or job")
+    @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
@@ -39,15 +40,18 @@ class SessionMagics(Magics):
         "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
     )
     @line_magic
-    def workbench(self, line: str) -> None:
+    def workbench(self, line: str) -> Job | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
+        `%workbench jobs NAME` shows here what that one shows, and binds what it assigns;
+        `job = %workbench job NAME` is for waiting (`await job`, `job.result()`), `job.cancel()`
+        and `job.output()`.
         `%workbench start --keep 8h` also changes how long a session that runs is kept.
         """
         args = vars(parse(self.workbench, line))
         action, what = args.pop("action"), args.pop("what")
         settings = {k: v for k, v in args.items() if v is not None}
-        if what and action != "jobs":
+        if what and action not in ("jobs", "job"):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
         if settings and action != "start":
             raise MagicError(f"These options go with `%workbench start`: {', '.join(settings)}.")
@@ -64,6 +68,8 @@ class SessionMagics(Magics):
                 print("The session is over for this notebook." if running else "None is running.")
             case "jobs":
                 self._jobs(" ".join(what))
+            case "job":
+                return self._job(" ".join(what))
             case "status":
                 print(
                     status_text(api.snapshot(), api.engine().huge_pages())
@@ -71,7 +77,9 @@ class SessionMagics(Magics):
                     else "No session is running. `%workbench start` starts one."
                 )
             case other:
-                raise MagicError(f"%workbench knows status, start, stop and jobs, not {other!r}.")
+                known = "status, start, stop, jobs and job"
+                raise MagicError(f"%workbench knows {known}, not {other!r}.")
+        return None
 
     def _jobs(self, wanted: str) -> None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
@@ -79,15 +87,20 @@ class SessionMagics(Magics):
         if not wanted:
             print(table(jobs) if jobs else "There are no background cells.")
             return
-        job = choose(jobs, wanted)
-        engine = api.engine()
-        found = engine.collect(job.id)
-        if found is None or not found.results:
-            print(f"{job.name} is over, and what it showed and made was somebody's already.")
-            return
-        done, *results = found.results
-        for name, ref in zip(found.job.binds, results, strict=True):
-            if ref is not None:  # else it was freed
-                self._notebook.variables[name] = ref
-        if done is not None:
-            self._notebook.follow(engine, done)
+        record = choose(jobs, wanted)
+        job = self._notebook.collect(api.engine(), record.id)
+        if job is None:
+            print(f"{record.name} is over, and what it showed and made was somebody's already.")
+        else:
+            self._notebook.variables.update(job.outputs)
+
+    def _job(self, wanted: str) -> Job:
+        """One background cell, to wait for, read, cancel."""
+        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        record = choose(jobs, wanted)
+        job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
+        if job is None:
+            raise MagicError(
+                f"{record.name} is over, and what it showed and made was somebody's already."
+            )
+        return job

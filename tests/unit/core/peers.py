@@ -173,7 +173,8 @@ class Peer:
             case do.Run() as run:
                 if len(run.values) > len(run.deps):
                     self.functions[run.function] = run.values[-1]
-                assert not run.function or run.function in self.functions, "told to run what it doesn't have"
+                known = not run.function or run.function in self.functions
+                assert known, "told to run what it doesn't have"
                 if self.waits:
                     self.post(ev.GaveBack((run.task,)))
                 else:

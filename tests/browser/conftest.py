@@ -1,0 +1,88 @@
+"""Fixtures: JupyterLab in headless Chromium; gates at which cells stop; pictures. No tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect, sync_playwright
+
+from tests.browser.gates import Gate, Gates
+from tests.browser.lab import SIZE, Lab, Notebook, Picture
+from tests.browser.server import Server, serve
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as in the Makefile
+
+NO_CHROMIUM = (
+    "These tests need Chromium or Chrome as one of the commands "
+    f"{', '.join(CHROMIUMS)}. On Debian: apt install chromium"
+)
+
+PATIENCE = 30_000
+"""Milliseconds that something may take to be shown on a busy machine."""
+
+MOST_BYTES = 150_000
+"""Of a picture: it lies in the repository."""
+
+
+@pytest.fixture(scope="package")
+def windows() -> Iterator[BrowserContext]:
+    """Chromium, headless, without windows. One for all tests: it need not load JupyterLab anew."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail(NO_CHROMIUM, pytrace=False)
+        pytest.skip(NO_CHROMIUM)
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        # Its sandbox refuses to work for root and in most containers; here it shows only our own.
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        yield browser.new_context(viewport=SIZE)
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def server(windows: BrowserContext) -> Iterator[Server]:
+    """One server for all tests; not started if there is no browser."""
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def lab(server: Server, windows: BrowserContext) -> Iterator[Lab]:
+    """JupyterLab without notebooks. What the test opens ends with it."""
+    lab = Lab(server, windows)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def gate(lab: Lab) -> Iterator[Gates]:
+    """Makes gates: see `Gate`."""
+    gates: list[Gate] = []
+
+    def make(module: str) -> Gate:
+        gates.append(Gate(lab.root, module))
+        return gates[-1]
+
+    yield make
+    for each in gates:
+        each.close()
+
+
+@pytest.fixture
+def picture() -> Picture:
+    """Takes a picture of a notebook for the README. It is kept if ``make pictures`` says where."""
+
+    def take(name: str, notebook: Notebook) -> None:
+        png = notebook.picture()
+        assert len(png) < MOST_BYTES
+        if folder := os.environ.get("PICTURES"):
+            Path(folder, f"{name}.png").write_bytes(png)
+
+    return take

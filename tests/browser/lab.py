@@ -1,0 +1,169 @@
+"""A notebook as a person has it before them: cells, keys, buttons, what is shown. No assertions.
+
+What a cell shows comes when it comes, so most of it is given as Playwright's locators, for
+``expect(...)``, which waits. Cells are counted from 1, so that the n-th has the number n if all
+are run in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from playwright.sync_api import (
+    BrowserContext,
+    FloatRect,
+    Locator,
+    Page,
+    Response,
+    ViewportSize,
+    expect,
+)
+
+from tests.browser.server import Server
+
+SIZE = ViewportSize(width=1066, height=1600)
+"""Pixels of a window. It is so wide that a notebook, and so a picture, has 1000 of them."""
+
+LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+
+
+class Notebook:
+    """A notebook in a window of its own.
+
+    Attributes
+    ----------
+    page : Page
+        The window, for what has no method here.
+    path : Path
+        The file.
+    """
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.path = path
+        self._panel = page.locator(".jp-NotebookPanel")
+        self._cells = self._panel.locator(".jp-Notebook .jp-CodeCell")
+
+    # -- what a person does ------------------------------------------------------------------------
+
+    def run(self, *numbers: int) -> None:
+        """Click into each of these cells, and press Shift-Enter."""
+        self.page.bring_to_front()
+        for number in numbers:
+            self.cell(number).locator(".cm-content").click()
+            self.page.keyboard.press("Shift+Enter")
+
+    def interrupt(self) -> None:
+        """Press the kernel's interrupt."""
+        self._command("i", "i")
+
+    def restart(self) -> None:
+        """Restart the kernel, and say yes to the question whether."""
+        self._command("0", "0")
+        with self.page.expect_response(_is_for("/restart")):
+            self.page.locator(".jp-Dialog .jp-mod-accept").click()
+
+    def save(self) -> NotebookNode:
+        """Save, and read the file."""
+        with self.page.expect_response(_is_for(f"/api/contents/{self.path.name}", "PUT")):
+            self.page.keyboard.press("Control+s")
+        return nbformat.read(self.path, as_version=4)
+
+    def _command(self, *keys: str) -> None:
+        """Keys that are commands outside of an editor."""
+        self.page.keyboard.press("Escape")
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    # -- what a person sees ------------------------------------------------------------------------
+
+    def cell(self, number: int) -> Locator:
+        """The cell as a whole."""
+        return self._cells.nth(number - 1)
+
+    def prompt(self, number: int) -> Locator:
+        """``[3]:`` beside a cell; ``[*]:`` while it runs."""
+        return self.cell(number).locator(".jp-InputPrompt")
+
+    def output(self, number: int) -> Locator:
+        """All that is shown under a cell."""
+        return self.cell(number).locator(".jp-Cell-outputArea")
+
+    def error(self, number: int) -> Locator:
+        """A traceback under a cell."""
+        return self.output(number).locator("[data-mime-type='application/vnd.jupyter.stderr']")
+
+    def stop_button(self, number: int) -> Locator:
+        """What ends the background cell."""
+        return self.output(number).get_by_role("button", name="Stop")
+
+    def picture(self) -> bytes:
+        """The notebook down to its last cell that isn't empty, as PNG."""
+        top, bottom = self._panel.bounding_box(), self._last().bounding_box()
+        assert top is not None
+        assert bottom is not None
+        height = bottom["y"] + bottom["height"] - top["y"]
+        clip = FloatRect(x=top["x"], y=top["y"], width=top["width"], height=height)
+        return self.page.screenshot(clip=clip, animations="disabled", caret="hide")
+
+    def _last(self) -> Locator:
+        """JupyterLab adds an empty cell when the last one is run."""
+        return self._cells.filter(has=self.page.locator(".cm-line", has_text=re.compile("."))).last
+
+    def ready(self) -> None:
+        """Wait until the notebook is there, and its kernel."""
+        # The indicator in the notebook's toolbar is no help: it begins with "idle".
+        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("(ipykernel) | Idle")
+
+
+Picture = Callable[[str, Notebook], None]
+"""The fixture ``picture``: takes one of a notebook, for a file of that name."""
+
+
+class Lab:
+    """JupyterLab in a browser."""
+
+    def __init__(self, server: Server, windows: BrowserContext) -> None:
+        self._server = server
+        self._windows = windows
+
+    @property
+    def root(self) -> Path:
+        """Where the notebooks are; kernels and workers import from there."""
+        return self._server.root
+
+    def open(self, name: str, *cells: str, theme: str = LIGHT) -> Notebook:
+        """Open a notebook of these cells, of which none has been run."""
+        path = self.root / f"{name}.ipynb"
+        nbformat.write(_notebook(cells), path)
+        self._server.set("apputils-extension/themes", theme=theme)
+        page = self._windows.new_page()
+        page.goto(self._server.address(path.name))
+        notebook = Notebook(page, path)
+        notebook.ready()
+        return notebook
+
+    def close(self) -> None:
+        """Close all windows, and end what ran for them."""
+        for page in self._windows.pages:
+            page.close()
+        self._server.end_sessions()
+
+
+def _notebook(cells: tuple[str, ...]) -> NotebookNode:
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata={"kernelspec": kernel}
+    )
+
+
+def _is_for(ending: str, method: str = "POST") -> Callable[[Response], bool]:
+    def matches(response: Response) -> bool:
+        path = response.url.partition("?")[0]
+        return path.endswith(ending) and response.request.method == method
+
+    return matches

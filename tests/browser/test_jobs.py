@@ -1,0 +1,70 @@
+"""The job line under a background cell: what it says, its Stop button, how it ends."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.gates import READS, TRAINS, Gates
+from tests.browser.lab import Lab, Picture
+
+
+def test_stop_works_while_another_cell_is_busy(lab: Lab, gate: Gates, picture: Picture) -> None:
+    training, reading = gate("training"), gate("reading")
+    notebook = lab.open("stops", "%load_ext workbench", TRAINS, READS, "%workbench jobs")
+    notebook.run(1, 2)
+    training.let_on()
+    expect(notebook.output(2)).to_contain_text("epoch 0")
+    notebook.run(3)
+    expect(notebook.prompt(3)).to_have_text("[*]:")
+    expect(notebook.stop_button(2)).to_be_visible()
+    expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · worker \d · running \d+ s"))
+    picture("job-line", notebook)
+    notebook.stop_button(2).click()
+    expect(notebook.output(2)).to_contain_text("cell 2 · stopped after")
+    expect(notebook.stop_button(2)).to_have_count(0)
+    expect(notebook.prompt(3)).to_have_text("[*]:")
+    reading.let_on()
+    expect(notebook.output(3)).to_have_text("read")
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2 +cancelled"))
+
+
+def test_the_line_of_a_cell_that_is_done_is_quiet_and_saved(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
+    training = gate("training")
+    notebook = lab.open("quiet", "%load_ext workbench", TRAINS)
+    notebook.run(1, 2)
+    expect(notebook.stop_button(2)).to_be_visible()
+    for epoch in range(3):
+        training.let_on()
+        expect(notebook.output(2)).to_contain_text(f"epoch {epoch}")
+    expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · done in .* loss"))
+    expect(notebook.stop_button(2)).to_have_count(0)
+    picture("job-line-done", notebook)
+    bundles = [output.data for output in notebook.save().cells[1].outputs if "data" in output]
+    assert [sorted(bundle) for bundle in bundles] == [["text/html", "text/plain"]]
+    notebook.page.reload()
+    notebook.ready()
+    expect(notebook.output(2)).to_contain_text("cell 2 · done in")
+    expect(notebook.output(2)).not_to_contain_text("Error displaying widget")
+
+
+def test_an_interrupt_cancels_what_its_cell_waits_for(lab: Lab, gate: Gates) -> None:
+    training = gate("training")
+    waits = TRAINS.replace("%%remote", "%%remote --wait")
+    notebook = lab.open(
+        "interrupted", "%load_ext workbench", waits, "%workbench jobs", "%%remote --wait\n6 * 7"
+    )
+    notebook.run(1, 2)
+    training.let_on()
+    expect(notebook.output(2)).to_contain_text("epoch 0")
+    notebook.interrupt()
+    expect(notebook.error(2)).to_contain_text("KeyboardInterrupt")
+    expect(notebook.prompt(2)).to_have_text("[2]:")
+    notebook.run(3)
+    expect(notebook.output(3)).to_contain_text(re.compile(r"cell 2 +cancelled"))
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text("42")

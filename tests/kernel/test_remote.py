@@ -1,0 +1,309 @@
+"""%%remote in a real kernel: its options, the line under a cell, interrupts, jobs as people use
+them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(tmp_path)
+    yield gate
+    gate.close()
+
+
+def over(kernel: Kernel, cell: Cell) -> str:
+    """The line that stays."""
+    kernel.until(lambda: re.search("done|failed|stopped", cell.line))
+    return cell.line
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def test_what_comes_back_by_default_and_on_demand(session: Kernel) -> None:
+    body = "import os\ndef f(): return 1\n_private = 2\nx = 3\ny = 4"
+    session.ok(f"%%remote -w\n{body}")
+    assert session.value("(x, y, 'f' in dir(), '_private' in dir())") == "(3, 4, False, False)"
+    session.ok("del x, y")
+    session.ok(f"%%remote -w -o f _private\n{body}")
+    assert session.value("(f(), _private, 'x' in dir())") == "(1, 2, False)"
+    session.ok(f"%%remote -w -o x,f\n{body}")
+    failure = session.run(f"%%remote -w -o z\n{body}").failure
+    assert "--out z: the cell assigns no such name. It assigns os, f, _private, x, y." in failure
+
+
+def test_a_name_only_code_in_a_string_reads(session: Kernel) -> None:
+    session.ok("secret = 42")
+    session.ok("%%remote -w -i secret\nfound = eval('secret')")
+    assert session.value("found") == "42"
+    assert "'nowhere' is not defined" in session.run("%%remote -i nowhere\n1").failure
+
+
+def test_a_name_of_its_own(session: Kernel, gate: Gate) -> None:
+    cell = session.ok(f"%%remote --name training\n{gate.wait}\nmodel = 'trained'")
+    session.until(lambda: session.says(r"training · worker \d+ · running \d+ s$"))
+    job = session.ok("job = %workbench job training\nprint(job.state)")
+    assert job.text() == "running\n"
+    gate.open()
+    assert session.value("job.result()") == "{'model': 'trained'}"
+    assert re.fullmatch(r"training · done in .*s( · peak .*B)? · model", over(session, cell))
+
+
+def test_once_for_each_item(session: Kernel) -> None:
+    session.ok("files = ['a', 'b', 'c']")
+    cell = session.ok("%%remote --map files\nprint('reading', item)\nsize = (index, item * 2)")
+    assert session.value("wb.get(size)") == "[(0, 'aa'), (1, 'bb'), (2, 'cc')]"
+    line = over(session, cell)
+    assert re.fullmatch(r"cell \d+ · done in .*s · 3 of 3( · peak .*)? · size", line)
+    assert sorted(cell.text().splitlines()) == ["[0] reading a", "[1] reading b", "[2] reading c"]
+    session.ok("paths = (name + '.txt' for name in files)")
+    session.ok("%%remote -w --map path=paths\nname = path.upper()")
+    assert session.value("name") == "['A.TXT', 'B.TXT', 'C.TXT']"
+    session.ok("%%remote -w -n 4\nsquare = index ** 2")
+    assert session.value("square") == "[0, 1, 4, 9]"
+    session.ok("%%remote -n 1\nsingle = index")
+    assert session.value("(type(single).__name__, wb.get(single))") == "('list', [0])"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-n 0", "--each 0: it can run for 1 to 100,000 items, not 0."),
+        ("-n 2 --map files", "--each and --map are two ways to say how often"),
+        ("--map nowhere", "'nowhere' is not defined in the notebook."),
+        ("--map 7", "--map 7: 'int' object is not iterable."),
+        ("--map a.b=files", "'a.b' can't be a variable."),
+        ("-n 2 --actor side", "The cells of a namespace run one after the other"),
+        ("--timeout 0", "--timeout 0: it must be above 0"),
+        ("--timeout soon", "argument --timeout: invalid float value: 'soon'. Usage:"),
+    ],
+)
+def test_options_that_cannot_be(session: Kernel, options: str, message: str) -> None:
+    session.ok("files = ['a']")
+    cell = session.run(f"%%remote {options}\nx = 1")
+    assert message in cell.failure
+    assert session.value("'x' in dir()") == "False"
+
+
+def test_some_of_many_fail(session: Kernel) -> None:
+    cell = session.ok("%%remote -n 4\nif index % 2: raise ValueError(index)\nx = index")
+    session.until(lambda: "more of them failed" in cell.text("stderr"))
+    assert "ValueError" in cell.failure
+    assert re.match(r"cell \d+ · failed after .*s · 4 of 4", over(session, cell))
+    assert session.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
+
+
+def test_a_time_limit(session: Kernel) -> None:
+    cell = session.ok("%%remote --timeout 0.2\nimport time\ntime.sleep(60)")
+    session.until(lambda: cell.failure)
+    assert "ran longer than its timeout, 0.2 s" in cell.failure
+    assert "failed" in over(session, cell)
+
+
+def test_it_is_run_again_only_if_that_is_wanted(session: Kernel, tmp_path: Path) -> None:
+    mark = tmp_path / "was here"
+    body = f"import os\nif not os.path.exists({str(mark)!r}):\n    os.mkdir({str(mark)!r})\n"
+    body += "    os._exit(1)\nx = 'second time'"
+    assert "WorkerCrashedError" in session.run(f"%%remote -w\n{body}").failure
+    mark.rmdir()
+    session.ok(f"%%remote -w --retries 1\n{body}")
+    assert session.value("x") == "'second time'"
+
+
+def test_quiet(session: Kernel) -> None:
+    cell = session.ok("%%remote -q\nprint('heard')\nx = 1")
+    session.ok("%get x")
+    session.until(cell.text)
+    assert not cell.lines
+
+
+def test_a_namespace_that_stays(session: Kernel) -> None:
+    session.ok("n = 3")
+    body = "import threading\nlock = threading.Lock()\ntotal = n"
+    first = session.ok(f"%%remote --actor side\n{body}")
+    session.ok("%%remote --actor side\ntotal += 1")
+    session.ok("%%remote -w --actor side -o total, kind\nkind = type(lock).__name__")
+    assert session.value("(total, kind, 'lock' in dir())") == "(4, 'lock', False)"
+    assert re.match(r"cell \d+ · done", over(session, first))
+    session.ok("n = 100")
+    session.ok("%%remote --actor side -w -i n -o n\nn += total")
+    assert session.value("n") == "104"
+    missing = session.run("%%remote -w --actor side\nnever_heard_of")
+    assert "NameError" in missing.failure
+    session.ok("@wb.remote\nclass Other: pass\nother = Other.options(name='taken').remote()")
+    assert "no namespace for cells" in session.run("%%remote --actor taken\n1").failure
+
+
+def test_cells_of_a_namespace_wait_for_each_other(session: Kernel, gate: Gate) -> None:
+    session.ok(f"%%remote --actor side\nseen = []\n{gate.wait}\nseen.append(1)")
+    session.until(lambda: session.says(" · in side · running"))
+    second = session.ok("%%remote --actor side -o seen\nseen.append(2)")
+    assert "queued" in second.line
+    gate.open()
+    assert session.value("wb.get(seen)") == "[1, 2]"
+
+
+def test_an_expression(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.arange(10)\n%put x\nk = 2")
+    session.ok("ref = %remote (x * k).sum()")
+    assert session.value("(type(ref).__name__, int(wb.get(ref)))") == "('ObjectRef', 90)"
+    assert "'nowhere' is not defined" in session.run("%remote nowhere + 1").failure
+    assert "SyntaxError" in session.run("%remote 1 +").failure
+
+
+# -- the line under a cell -------------------------------------------------------------------------
+
+
+def test_the_line_says_what_it_is_doing_and_then_what_came_of_it(
+    session: Kernel, gate: Gate
+) -> None:
+    cell = session.ok(f"%%remote\nprint('there')\n{gate.wait}\na, b = 1, 2")
+    session.until(lambda: "application/vnd.jupyter.widget-view+json" in str(cell.lines[-1:]))
+    session.until(lambda: session.says(rf"cell {cell.number} · worker \d+ · running \d+ s$"))
+    gate.open()
+    assert re.fullmatch(r"cell \d+ · done in .*s( · peak .*B)? · a, b", over(session, cell))
+    last = cell.lines[-1]
+    assert set(last) == {"text/plain", "text/html"}, "no widget is left in what is saved"
+    assert "<script" not in last["text/html"]
+    assert cell.text() == "there\n"
+
+
+def test_a_cell_that_is_waited_for_and_quick_has_no_line(session: Kernel) -> None:
+    session.ok("%%remote -w\n'the pool is there'")
+    cell = session.ok("%%remote -w\nx = 1")
+    session.ok("pass")
+    assert not cell.lines
+
+
+def test_the_line_survives_when_the_cell_clears_its_output(session: Kernel, gate: Gate) -> None:
+    cell = session.ok(
+        "%%remote\nfrom IPython.display import clear_output\nprint('before')\n"
+        f"clear_output(wait=True)\nprint('after')\n{gate.wait}"
+    )
+    session.until(lambda: cell.clears and "after" in cell.text())
+    shown_again = len(cell.lines)
+    gate.open()
+    assert shown_again >= 2
+    assert "done" in over(session, cell)
+
+
+def test_a_failure_has_its_line_and_its_traceback(session: Kernel) -> None:
+    cell = session.ok("%%remote\nx = 1\nraise ValueError('of the cell')")
+    session.until(lambda: cell.failure)
+    assert re.match(r"cell \d+ · failed after", over(session, cell))
+    assert re.search(rf"Cell In\s?\[{cell.number}\], line 3", cell.failure)
+
+
+def test_output_of_several_workers_is_labelled(session: Kernel) -> None:
+    cell = session.ok(
+        "%%remote -w\nimport workbench\n"
+        "@workbench.remote\ndef say(n):\n    print('task', n)\n    return n\n"
+        "print('alone')\nworkbench.get([say.remote(n) for n in range(2)])\nprint('again')"
+    )
+    lines = cell.text().splitlines()
+    assert lines[0] == "alone"
+    assert len([line for line in lines if re.fullmatch(r"\(worker \d+\) task \d", line)]) == 2
+    assert re.fullmatch(r"\(worker \d+\) again", lines[-1])
+
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
+    session: Kernel, gate: Gate
+) -> None:
+    session.ok("kept = wb.put('kept')")
+    other = session.ok(f"%%remote --name other\n{gate.wait}\nx = 'the end'")
+    cell = session.start("%%remote -w\nprint('there')\nimport time\ntime.sleep(3600)")
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "KeyboardInterrupt" in cell.failure
+    states = session.value("[job.state for job in wb.snapshot().jobs][-2:]")
+    assert states == "['running', 'cancelled']"
+    gate.open()
+    assert session.value("wb.get([kept, x])") == "['kept', 'the end']"
+    assert "done" in over(session, other)
+
+
+def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kernel) -> None:
+    session.ok("import time\n@wb.remote\ndef long(n):\n    print('there')\n    time.sleep(3600)")
+    cell = session.start("refs = [long.remote(n) for n in range(5)]\nwb.get(refs)")
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "KeyboardInterrupt" in cell.failure
+    assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
+
+
+DEAF = (
+    "%%remote -w\nimport os, signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, "
+    "[signal.SIGINT])\nprint(os.getpid())\ntime.sleep(3600)"
+)
+
+
+def test_interrupted_again_it_ends_the_worker(session: Kernel) -> None:
+    cell = session.start(DEAF)
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: "interrupt again to end it" in cell.text("stderr"))
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "its worker was ended" in cell.text("stderr")
+    assert session.value(f"__import__('os').path.exists('/proc/{int(cell.text())}')") == "False"
+    session.ok("%%remote -w\nx = 'the pool is whole'")
+
+
+def test_who_does_not_hear_an_interrupt_is_ended_after_a_while(session: Kernel) -> None:
+    cell = session.start(DEAF)
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "its worker was ended" in cell.text("stderr")
+    assert session.value("wb.snapshot().running") == "0"
+
+
+def test_a_job_is_stopped_by_its_name(session: Kernel, gate: Gate) -> None:
+    cell = session.ok(f"%%remote --name endless\nprint('there')\n{gate.wait}")
+    session.until(cell.text)
+    session.ok("job = %workbench job endless\njob.cancel()")
+    assert re.match(r"endless · stopped after", over(session, cell))
+    assert not cell.failure, "who stops something needs no traceback"
+    assert "was cancelled" in session.run("job.result()").failure
+
+
+def test_a_job_is_awaited_and_read(session: Kernel) -> None:
+    session.ok("%%remote --name job\nprint('one')\nprint('two')\nx = 3")
+    session.ok("job = %workbench job job\nvalues = await job")
+    assert session.value("(values, job.output())") == "({'x': 3}, 'one\\ntwo\\n')"
+    missing = session.run("%workbench job nothing")
+    assert "There is no background cell 'nothing'." in missing.failure
+
+
+def test_a_restarted_kernel_goes_on_with_a_cell_that_runs(runtime_dir: str, gate: Gate) -> None:
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "again.ipynb"})
+    try:
+        kernel.ok("%load_ext workbench")
+        cell = kernel.ok(f"%%remote -n 2 --name pair\nprint('before')\n{gate.wait}\nx = index")
+        kernel.until(lambda: cell.text().count("before") == 2)
+        kernel.restart(now=True)
+        kernel.ok("%load_ext workbench")
+        again = kernel.ok("%workbench jobs pair")
+        kernel.until(lambda: again.text().count("before") == 2)
+        assert sorted(again.text().splitlines()) == ["[0] before", "[1] before"]
+        assert "running" in again.lines[0]["text/plain"]
+        gate.open(2)
+        assert kernel.value("__import__('workbench').get(x)") == "[0, 1]"
+        assert re.match(r"pair · done in .*s · 2 of 2.* · x", over(kernel, again))
+        kernel.ok("%workbench stop")
+    finally:
+        kernel.stop()

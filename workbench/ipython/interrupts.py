@@ -1,0 +1,39 @@
+"""The kernel's interrupt, carried on: what the interrupted cell began on the pool is stopped."""
+
+from __future__ import annotations
+
+from workbench.engines.base import Engine
+from workbench.errors import SessionError
+from workbench.ipython.notebook import Notebook
+
+NOTICE = 1.0
+"""Seconds after which a person hears that something doesn't stop."""
+
+GRACE = 4.0
+"""Seconds that it has from then on, until its worker is ended."""
+
+
+def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
+    """After a KeyboardInterrupt in the cell that runs: all of its tasks, and the job it waits for.
+
+    Background cells go on, also those that this one has started. Returns when it is over, so that
+    nothing of it runs on behind a person's back. Interrupted again, it ends the workers.
+    """
+    origin = notebook.router.origin()
+    jobs = [job.id for job in notebook.awaited if job.id]
+    notebook.awaited.clear()
+    try:
+        try:
+            if engine.interrupt(origin, jobs, False, NOTICE):
+                return
+            notebook.router.note(
+                origin, "Waiting for the worker to stop; interrupt again to end it."
+            )
+            if engine.interrupt(origin, jobs, False, GRACE):
+                return
+        except KeyboardInterrupt:
+            pass
+        if engine.interrupt(origin, jobs, True, GRACE):
+            notebook.router.note(origin, "It didn't listen, so its worker was ended.")
+    except SessionError:
+        pass  # it ends with the session

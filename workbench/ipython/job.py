@@ -1,0 +1,223 @@
+"""A background cell as a person holds it: to wait for, read, cancel. Its line: `joblines`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from workbench.core.logs import TEXT, Log
+from workbench.engines.base import Collected, Engine
+from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
+from workbench.ref import ObjectRef
+
+Outputs = dict[str, ObjectRef | list[ObjectRef]]
+
+
+class Job:
+    """One background cell, followed to its end.
+
+    Made by ``%%remote`` and ``%workbench job NAME``. ``await job`` and ``job.result()`` give what
+    it assigned, ``job.output()`` what it printed, ``job.cancel()`` stops it.
+
+    Parameters
+    ----------
+    engine : Engine
+    name : str
+        What people call it: ``cell 7``.
+    size : int
+        How many tasks it is: more than one if it runs once per item.
+    origin : int
+        The cell under which it shows what it shows.
+    actor : str
+        The namespace that it runs in, if it isn't the pool.
+
+    Attributes
+    ----------
+    outputs : dict of str → ObjectRef or list of ObjectRef
+        What it assigns, by name; a list, one for each item, if it runs once per item.
+    over : Event
+        Set when it has ended, and its last line is shown.
+    state : str
+        queued, running, done, failed or cancelled.
+    worker : int
+        The last that was given one of its tasks; 0 if none was.
+    ended : int
+        How many of its tasks are over.
+    peak : int
+        The most memory a worker had while it ran it, in bytes; 0 where nobody can tell.
+    """
+
+    def __init__(
+        self, engine: Engine, name: str, size: int, origin: int, actor: str = ""
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.origin = origin
+        self.actor = actor
+        self.outputs: Outputs = {}
+        self.state = "queued"
+        self.worker = 0
+        self.ended = 0
+        self.peak = 0
+        self.errors: list[BaseException] = []
+        self.stopping = 0  # how often somebody asked for it
+        self.log = Log()
+        self.over = threading.Event()
+        self.on_end: Callable[[Job], None] | None = None
+        self._engine = engine
+        self._dones: list[ObjectRef] = []
+        self._submitted = time.monotonic()
+        self._began: float | None = None
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+        self._finished: Future[None] = Future()
+        self._numbers: dict[int, int] = {}  # task → its place among them
+
+    @property
+    def id(self) -> int:
+        """Its first task's; 0 if nothing was submitted yet."""
+        return self._dones[0].id if self._dones else 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state not in ("queued", "running")
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run, or waited for its turn if it hasn't begun."""
+        if self.is_over:
+            return self._seconds
+        return time.monotonic() - (self._submitted if self._began is None else self._began)
+
+    def holds(self, done: ObjectRef) -> None:
+        """One more task of it was submitted: its first result tells its end."""
+        self._numbers[done.id] = len(self._dones)
+        self._dones.append(done)
+
+    def number_of(self, task: int) -> int | None:
+        """Which of its tasks that is; None if it is none."""
+        return self._numbers.get(task)
+
+    def follow(self) -> None:
+        """All of it was submitted: have its end noticed."""
+        for done in self._dones:
+            self._engine.future(done).add_done_callback(self._task_ended)
+
+    def begins(self, worker: int, since: float = 0.0) -> None:
+        """It runs now, and has for so many seconds. The reading thread."""
+        self.worker = worker
+        if not self.is_over:
+            self.state = "running"
+            self._began = time.monotonic() - since
+
+    def _task_ended(self, future: Future[Any]) -> None:
+        """One task is over. The reading thread."""
+        error = future.exception()
+        with self._lock:
+            self.ended += 1
+            if error is not None:
+                self.errors.append(error)
+            else:
+                self.peak = max(self.peak, getattr(future.result(), "peak", 0))
+            last = self.ended == self.size
+        if last or isinstance(error, SessionError):
+            self._end()
+
+    def _end(self) -> None:
+        if self.is_over:
+            return
+        self._seconds = 0.0 if self._began is None else time.monotonic() - self._began
+        failures = [error for error in self.errors if not _is_cancelled(error)]
+        self.state = "failed" if failures else "cancelled" if self.errors else "done"
+        try:
+            if self.on_end is not None:
+                self.on_end(self)
+        finally:
+            self.over.set()
+            self._finished.set_result(None)
+
+    # -- for a person -----------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for its end; False if that took too long. Raises nothing of the cell's."""
+        return self.over.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> dict[str, Any]:
+        """What the cell assigned, by name; waits for it.
+
+        Raises
+        ------
+        GetTimeoutError
+            If it takes longer than ``timeout`` seconds. The cell goes on.
+        TaskError, TaskCancelledError
+            What it failed with.
+        """
+        if not self.wait(timeout):
+            raise GetTimeoutError(
+                f"{self.name} was not over after {timeout} s. It goes on; ask again later."
+            )
+        if self.errors:
+            raise self.errors[0]
+        return {
+            name: self._engine.get(ref, None, False)
+            if isinstance(ref, list)
+            else self._engine.get([ref], None, False)[0]
+            for name, ref in self.outputs.items()
+        }
+
+    def __await__(self) -> Generator[Any, None, dict[str, Any]]:
+        import asyncio
+
+        yield from asyncio.shield(asyncio.wrap_future(self._finished)).__await__()
+        return self.result(0)
+
+    def cancel(self, *, force: bool = False) -> None:
+        """Stop it; what it has done so far stays. ``force`` ends its worker: for code that doesn't
+        listen."""
+        self.stopping += 1
+        if self._dones and not self.is_over:
+            self._engine.cancel(self._dones[0], force, True)
+
+    def output(self) -> str:
+        """What it has printed so far, or the last megabyte of it."""
+        return "".join(o.data.decode("utf-8", "replace") for o in self.log if o.kind in TEXT)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}: {self.state}>"
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    return isinstance(error, TaskCancelledError) and not isinstance(error, TaskTimeoutError)
+
+
+def collected(engine: Engine, found: Collected, origin: int) -> Job:
+    """The job that somebody has collected; its output comes to ``origin`` from now on."""
+    record, results = found
+    stride = 1 + len(record.binds)
+    job = Job(engine, record.name, max(record.size, 1), origin)
+    job.outputs = outputs_of(record.binds, results, stride, record.size > 1)
+    for done in results[::stride]:
+        if done is not None:
+            job.holds(done)
+    job.size = max(len(job._dones), 1)
+    if record.state == "running":
+        job.begins(record.worker, record.seconds)
+    return job
+
+
+def outputs_of(
+    names: Sequence[str], results: Sequence[ObjectRef | None], stride: int, several: bool
+) -> Outputs:
+    """By name, which of the results of a cell's tasks are for it; without those that are gone."""
+    outputs: Outputs = {}
+    for place, name in enumerate(names, 1):
+        refs = [ref for ref in results[place::stride] if ref is not None]
+        if several:
+            outputs[name] = refs
+        elif refs:
+            outputs[name] = refs[0]
+    return outputs

@@ -1,0 +1,263 @@
+"""The line under a background cell: what it is doing, a Stop button; at its end one quiet line.
+
+The words are made by pure functions. `JobLines` shows them: from the thread that starts a cell, the
+one that reads the socket, the one that ticks, and the buttons' (the kernel's main one, or a
+subshell's).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import threading
+import time
+from typing import Any
+
+from workbench.ipython.job import Job
+from workbench.ipython.output import Bundle, Router
+from workbench.units import human_bytes, human_seconds
+
+TICK = 0.5
+"""Seconds between two looks at the cells that run, and before a cell gets a button: one that is
+over by then gets its quiet line alone."""
+
+PATIENCE = 1.0
+"""Seconds for which a cell that is waited for shows no line."""
+
+MOST_NAMES = 6
+"""Assigned names that the last line lists; the rest are counted."""
+
+_MUTED = "color: var(--jp-ui-font-color2, #757575)"
+_MARKS = {
+    "queued": ("○", _MUTED),
+    "running": ("●", "color: var(--jp-brand-color1, #1976d2)"),
+    "done": ("✓", "color: var(--jp-success-color1, #388e3c)"),
+    "failed": ("✗", "color: var(--jp-error-color1, #d32f2f)"),
+    "cancelled": ("■", "color: var(--jp-warn-color1, #f57c00)"),
+}
+"""By state: a sign, and how it is coloured."""
+
+
+def words(job: Job) -> str:
+    """``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB · model``.
+    """
+    items = f"{job.ended} of {job.size}" if job.size > 1 else ""
+    if job.is_over:
+        time = human_seconds(job.seconds)
+        how = {
+            "done": f"done in {time}",
+            "failed": f"failed after {time}",
+            "cancelled": f"stopped after {time}",
+        }[job.state]
+        peak = f"peak {human_bytes(job.peak)}" if job.peak else ""
+        parts = [job.name, how, items, peak, _assigned(job)]
+    elif job.state == "queued":
+        parts = [job.name, f"queued {clock(job.seconds)}", items]
+    else:
+        worker = f"in {job.actor}" if job.actor else f"worker {job.worker}" if job.size == 1 else ""
+        doing = "stopping" if job.stopping else "running"
+        parts = [job.name, worker, f"{doing} {clock(job.seconds)}", items]
+    return " · ".join(filter(None, parts))
+
+
+def clock(seconds: float) -> str:
+    """Whole seconds, as a line that goes on shows them: ``4 s``, ``2 min 04 s``, ``1 h 07 min``."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole // 60 % 60:02} min"
+
+
+def line_html(job: Job) -> str:
+    """The same with a sign in colour, and a bar if it is several tasks. No scripts, no classes."""
+    sign, colour = _MARKS[job.state]
+    text = html.escape(words(job))
+    bar = ""
+    if job.size > 1 and not job.is_over:
+        done = round(100 * job.ended / job.size)
+        bar = (
+            '<span style="display: inline-block; width: 8em; height: 0.5em; margin: 0 0.5em;'
+            ' border-radius: 0.25em; background: var(--jp-layout-color3, #e0e0e0)">'
+            f'<span style="display: block; width: {done}%; height: 100%; border-radius: 0.25em;'
+            ' background: var(--jp-brand-color1, #1976d2)"></span></span>'
+        )
+    return (
+        f'<div style="margin: 0; {_MUTED}; font-family: var(--jp-ui-font-family, sans-serif);'
+        ' font-size: var(--jp-ui-font-size1, 13px); line-height: 24px">'
+        f'<span style="{colour}; margin-right: 0.5em">{sign}</span>{text}{bar}</div>'
+    )
+
+
+def _assigned(job: Job) -> str:
+    names = list(job.outputs) if job.state == "done" else []
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def bundle(job: Job) -> Bundle:
+    """What stays in the notebook, and what front ends without widgets show."""
+    return {"text/plain": words(job), "text/html": line_html(job)}
+
+
+class Line:
+    """One job's line, from its start to its quiet end.
+
+    Parameters
+    ----------
+    waited : bool
+        The cell waits for the job: no line unless that takes a while.
+    """
+
+    def __init__(self, job: Job, router: Router, waited: bool) -> None:
+        self.job = job
+        self._router = router
+        self._due = time.monotonic() + (PATIENCE if waited else TICK)
+        self._waited = waited
+        self._lock = threading.RLock()  # it ticks, ends and is pressed in different threads
+        self._name = ""  # its display id, once it is there
+        self._said = ""
+        self._ended = False
+        self._widget: Any = None
+        self._text: Any = None
+        self._button: Any = None
+
+    def show(self) -> None:
+        """Put it under its cell; again, if the cell has cleared its output."""
+        with self._lock:
+            if not self._router.is_terminal and (self._name or not self._waited):
+                self._name = self._name or self._router.display_id("job")
+                self._said = words(self.job)
+                self._router.display(self.job.origin, self._name, self._bundle(), True)
+
+    def tick(self) -> None:
+        """Say what has changed."""
+        with self._lock:
+            if self._ended or self._router.is_terminal or time.monotonic() < self._due:
+                return
+            self._waited = False
+            if not self._name:
+                self.show()
+            if self._widget is None and not self._router.headless:
+                self._make_widget()
+                self._router.display(self.job.origin, self._name, self._bundle(), False)
+            elif (said := words(self.job)) != self._said:
+                self._said = said
+                if self._text is not None:
+                    self._text.value = line_html(self.job)
+                else:
+                    self._router.display(self.job.origin, self._name, self._bundle(), False)
+
+    def end(self) -> None:
+        """The quiet line, for good. A cell that was waited for, and quick, has none."""
+        with self._lock:
+            job, self._ended = self.job, True
+            if self._router.is_terminal:
+                if not self._waited:
+                    self._router.note(job.origin, words(job), "stdout")
+            elif self._name:
+                self._router.display(job.origin, self._name, bundle(job), False)
+            self._close_widget()
+
+    # -- the button: needs ipywidgets, which takes a while to import -------------------------------
+
+    def _bundle(self) -> dict[str, Any]:
+        shown: dict[str, Any] = dict(bundle(self.job))
+        if self._widget is not None:
+            shown["application/vnd.jupyter.widget-view+json"] = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self._widget.model_id,
+            }
+        return shown
+
+    def _make_widget(self) -> None:
+        import ipywidgets
+
+        self._text = ipywidgets.HTML(line_html(self.job))
+        self._button = ipywidgets.Button(
+            description="Stop",
+            tooltip=f"Stop {self.job.name}: it is interrupted on its worker",
+            layout={"width": "auto", "height": "24px", "margin": "0 0 0 12px"},
+        )
+        self._button.on_click(self._pressed)
+        self._unbind()
+        self._widget = ipywidgets.HBox(
+            [self._text, self._button], layout={"align_items": "center"}
+        )
+
+    def _pressed(self, button: Any) -> None:
+        """Once: stop it. Again: end its worker. The kernel's main thread, or a subshell's."""
+        self.job.cancel(force=self.job.stopping > 0)
+        with self._lock:
+            if self._ended or self._text is None:
+                return
+            self._text.value = line_html(self.job)
+            if not self.job.actor:  # that would lose all it has
+                button.description = "Kill"
+                button.tooltip = f"End the worker that runs {self.job.name}"
+                self._unbind()
+
+    def _unbind(self) -> None:
+        """Let the front end say where a press is to be handled.
+
+        ipykernel 7.4 answers a comm on the subshell that last published on it, which would be the
+        main one, busy with a cell; so its comm forgets that.
+        """
+        vars(self._button.comm).pop("_reply_subshell_id", None)
+
+    def _close_widget(self) -> None:
+        parts = self._text, self._button, self._widget
+        self._text = self._button = self._widget = None
+        for part in filter(None, parts):
+            with contextlib.suppress(Exception):  # the front end may be gone
+                part.layout.close()
+                part.close()
+
+
+class JobLines:
+    """The lines of one notebook, and the thread that keeps them true while any is open."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._lock = threading.Lock()
+        self._lines: dict[Job, Line] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def begin(self, job: Job, waited: bool = False) -> None:
+        """A line for this job."""
+        line = Line(job, self._router, waited)
+        line.show()
+        self._router.place(job.origin).fixed = line.show
+        with self._lock:
+            self._lines[job] = line
+            self._closed.clear()
+            if self._thread is None and not self._router.is_terminal:
+                self._thread = threading.Thread(
+                    target=self._run, name="workbench-jobs", daemon=True
+                )
+                self._thread.start()
+
+    def end(self, job: Job) -> None:
+        """It is over."""
+        with self._lock:
+            line = self._lines.pop(job, None)
+            if not self._lines:
+                self._closed.set()
+        if line is not None:
+            line.end()
+
+    def _run(self) -> None:
+        """Tick, until nothing is open."""
+        while True:
+            self._closed.wait(TICK)
+            with self._lock:
+                if not self._lines:
+                    self._thread = None
+                    return
+                lines = list(self._lines.values())
+            for line in lines:
+                with contextlib.suppress(Exception):  # a front end that can't: no reason to end
+                    line.tick()
