@@ -5,8 +5,15 @@ Each message is one paragraph: what happened, whose doing it was, and what to do
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
+import sys
 from collections.abc import Sequence
 from typing import Any
+
+Frame = tuple[str, int, str, str]
+"""File name, line number, function, source line."""
 
 
 class WorkbenchError(Exception):
@@ -42,6 +49,10 @@ class CellSyntaxError(WorkbenchError, ValueError):
 
     Not a SyntaxError: IPython shows those its own way, with a traceback that leads nowhere.
     """
+
+
+class UnattendedError(WorkbenchError, RuntimeError):
+    """Code on a worker asked for a person: ``input``, ``getpass``, ``breakpoint``."""
 
 
 class NotDefinedError(WorkbenchError, NameError):
@@ -111,6 +122,8 @@ class TaskError(WorkbenchError):
         is empty where the worker could not know it (a notebook's cell); who shows it looks it up.
     remote_notes : tuple of str
         Notes (``add_note``) and chained causes of the original, as text.
+    missing_name : str
+        What a NameError or ImportError did not find; else ''.
     """
 
     def __init__(
@@ -123,6 +136,7 @@ class TaskError(WorkbenchError):
         # Not super(): next in line may be the original's __init__, which wants its own arguments.
         BaseException.__init__(self, task, cause_text, tuple(frames), tuple(remote_notes))
         self.task = task
+        self.missing_name = ""
         self.cause_text = cause_text
         self.frames = tuple(frames)
         self.remote_notes = tuple(remote_notes)
@@ -132,20 +146,70 @@ class TaskError(WorkbenchError):
 
     def _render_traceback_(self) -> list[str]:
         head = f"{type(self).__name__} in {self.task}" if self.task else type(self).__name__
-        return [head, *self.remote_traceback(), "", self.cause_text, *self.remote_notes]
+        trace, whole = self.remote_traceback(_is_verbose()), self.remote_traceback()
+        notes = [*self.remote_notes, *getattr(self, "__notes__", ())]
+        # IPython has noted the error of a cell by now; a background cell's is only shown.
+        how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
+        hint = [] if len(trace) == len(whole) else ["", how]
+        return [head, *trace, "", self.cause_text, *notes, *hint]
 
-    def remote_traceback(self) -> list[str]:
-        """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
-        import linecache
+    def remote_traceback(self, whole: bool = True) -> list[str]:
+        """The remote traceback as lines of text; source lines are filled in from ``linecache``.
 
+        Unless the ``whole`` is wanted, calls within libraries take one line together; where it
+        was raised is always there.
+        """
         lines = ["Traceback on the worker (most recent call last):"] if self.frames else []
-        for filename, lineno, function, source in self.frames:
-            source = source or linecache.getline(filename, lineno).strip()
-            place = cell_label(filename) or f'File "{filename}"'
-            lines.append(f"  {place}, line {lineno}, in {function}")
-            if source:
-                lines.append(f"    {source}")
-        return lines
+        outer, innermost = self.frames[:-1], self.frames[-1:]
+        for library, group in itertools.groupby(outer, lambda frame: bool(_library(frame[0]))):
+            frames = list(group)
+            if whole or not library or len(frames) == 1:
+                lines += [line for frame in frames for line in _frame_lines(frame)]
+            else:
+                names = dict.fromkeys(_library(frame[0]) for frame in frames)
+                lines.append(f"  … {len(frames)} frames in {', '.join(names)}")
+        return [*lines, *(line for frame in innermost for line in _frame_lines(frame))]
+
+
+_LAST = "`%tb Verbose` shows the frames left out; after `%xmode Verbose`, every error has them."
+_EVERY = "After `%xmode Verbose`, errors show the frames left out."
+
+_LIBRARIES = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.\w+)?(?:/|$)")
+
+_GENERATED = ("<frozen ", "<decorator-gen", "<__array_function__")
+"""How the names of files begin that nobody has written."""
+
+
+def _library(filename: str) -> str:
+    """The package that a file of somebody else's belongs to; '' for a person's own."""
+    found = _LIBRARIES.match(filename)
+    if found is not None:
+        return found[1]
+    standard = os.path.dirname(os.__file__) + os.sep
+    if filename.startswith(standard):
+        return filename.removeprefix(standard).partition(os.sep)[0].removesuffix(".py")
+    return "Python" if filename.startswith(_GENERATED) else ""
+
+
+def _frame_lines(frame: Frame) -> list[str]:
+    import linecache
+
+    filename, lineno, function, source = frame
+    source = source or linecache.getline(filename, lineno).strip()
+    place = cell_label(filename) or f'File "{filename}"'
+    head = f"  {place}, line {lineno}, in {function}"
+    return [head, f"    {source}"] if source else [head]
+
+
+def _shell() -> Any:
+    """The running IPython shell, or None."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def _is_verbose() -> bool:
+    """Whether IPython was asked for all there is, by `%xmode` or for one error by `%tb`."""
+    return getattr(getattr(_shell(), "InteractiveTB", None), "mode", "") == "Verbose"
 
 
 def cell_label(filename: str) -> str | None:
@@ -153,10 +217,7 @@ def cell_label(filename: str) -> str | None:
 
     IPython keeps the numbers in the compiler of the running shell; outside one there is none.
     """
-    import sys
-
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = _shell()
     if shell is None:
         return None
     found = shell.compile.format_code_name(filename)
@@ -180,7 +241,8 @@ def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
 def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
     cause = type(self)._cause  # type: ignore[attr-defined]
     fields = self.task, self.cause_text, self.frames, self.remote_notes
-    return task_error, (cause, *fields), {"__notes__": getattr(self, "__notes__", [])}
+    state = {"__notes__": getattr(self, "__notes__", []), "missing_name": self.missing_name}
+    return task_error, (cause, *fields), state
 
 
 _STOPS = (StopIteration, StopAsyncIteration)

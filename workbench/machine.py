@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,6 +140,28 @@ class MemoryGauge:
         """Bytes of memory that a process has to itself; 0 if it is gone."""
         fields = _text(self._root / "proc" / str(pid) / "statm").split()
         return (int(fields[1]) - int(fields[2])) * _PAGE if fields else 0
+
+
+# -- this process ----------------------------------------------------------------------------------
+
+
+def reset_peak_memory() -> bool:
+    """Begin anew with `peak_memory`; False where the system can't."""
+    try:
+        file = os.open("/proc/self/clear_refs", os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        return os.write(file, b"5") > 0
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def peak_memory() -> int:
+    """The most memory this process has had, in bytes, since its start or the last reset."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 # -- processes, sockets, file systems -------------------------------------------------------------

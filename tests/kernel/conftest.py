@@ -29,6 +29,7 @@ class Cell:
         self.error: str | None = None  # of the reply: the cell itself failed
         self.clears: list[bool] = []
         self.lines: list[dict[str, Any]] = []  # what the job's line was, one after the other
+        self.comms: list[tuple[str, dict[str, Any], list[bytes]]] = []  # what widgets said
 
     @property
     def line(self) -> str:
@@ -48,6 +49,16 @@ class Cell:
             for kind, content in self.outputs
             if kind in ("execute_result", "display_data") and mime in content["data"]
         ]
+
+    def opened(self) -> dict[str, dict[str, Any]]:
+        """The widgets made under it: their states then, by id."""
+        opens = [content for kind, content, _ in self.comms if kind == "comm_open"]
+        return {content["comm_id"]: content["data"]["state"] for content in opens}
+
+    def said(self, key: str) -> list[Any]:
+        """All values of one key in the states that its widgets told, in order."""
+        states = [c["data"].get("state", {}) for _, c, _ in self.comms]
+        return [state[key] for state in states if key in state]
 
     @property
     def failure(self) -> str:
@@ -84,6 +95,13 @@ class Kernel:
         """Send a cell; as a person at a front end does, unless ``headless``."""
         cell = Cell(self.client.execute(code, allow_stdin=not headless))
         self._cells[cell.id] = cell
+        return cell
+
+    def send(self, kind: str, content: dict[str, Any]) -> Cell:
+        """Send something else on the shell channel; what comes of it is collected like a cell's."""
+        message = self.client.session.msg(kind, content)
+        cell = self._cells[message["header"]["msg_id"]] = Cell(message["header"]["msg_id"])
+        self.client.shell_channel.send(message)
         return cell
 
     def run(self, code: str, headless: bool = False) -> Cell:
@@ -131,6 +149,9 @@ class Kernel:
             cell.clears.append(content["wait"])
         elif content.get("transient", {}).get("display_id", "").startswith("workbench-job-"):
             cell.lines.append(content["data"])
+        elif kind.startswith("comm_"):
+            buffers = [bytes(each) for each in message.get("buffers", ())]
+            cell.comms.append((kind, content, buffers))
         elif kind in ("stream", "display_data", "update_display_data", "execute_result", "error"):
             cell.outputs.append((kind, content))
 

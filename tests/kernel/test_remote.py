@@ -103,7 +103,7 @@ def test_some_of_many_fail(session: Kernel) -> None:
 
 
 def test_a_time_limit(session: Kernel) -> None:
-    cell = session.ok("%%remote --timeout 0.2\nimport time\ntime.sleep(60)")
+    cell = session.ok("%%remote --timeout 0.2\nimport threading\nthreading.Event().wait(60)")
     session.until(lambda: cell.failure)
     assert "ran longer than its timeout, 0.2 s" in cell.failure
     assert "failed" in over(session, cell)
@@ -223,7 +223,7 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
 ) -> None:
     session.ok("kept = wb.put('kept')")
     other = session.ok(f"%%remote --name other\n{gate.wait}\nx = 'the end'")
-    cell = session.start("%%remote -w\nprint('there')\nimport time\ntime.sleep(3600)")
+    cell = session.start("%%remote -w\nprint('there')\nimport threading\nthreading.Event().wait(3600)")
     session.until(cell.text)
     session.interrupt()
     session.until(lambda: cell.idle)
@@ -236,7 +236,7 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
 
 
 def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kernel) -> None:
-    session.ok("import time\n@wb.remote\ndef long(n):\n    print('there')\n    time.sleep(3600)")
+    session.ok("import threading\n@wb.remote\ndef long(n):\n    print('there')\n    threading.Event().wait(3600)")
     cell = session.start("refs = [long.remote(n) for n in range(5)]\nwb.get(refs)")
     session.until(cell.text)
     session.interrupt()
@@ -246,8 +246,8 @@ def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kerne
 
 
 DEAF = (
-    "%%remote -w\nimport os, signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, "
-    "[signal.SIGINT])\nprint(os.getpid())\ntime.sleep(3600)"
+    "%%remote -w\nimport os, signal, threading\nsignal.pthread_sigmask(signal.SIG_BLOCK, "
+    "[signal.SIGINT])\nprint(os.getpid())\nthreading.Event().wait(3600)"
 )
 
 

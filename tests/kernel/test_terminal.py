@@ -18,6 +18,9 @@ for cell in (
     "%get x --as z\\nprint('got', y, z)",
     "%%remote -w\\n1 / 0",
     "%put nothing_here",
+    "%%remote -w\\n%time print('timed', len(x))\\nimport ipywidgets\\nipywidgets.HTML('a widget')",
+    "%%remote -w\\ntry:\\n    from tqdm.auto import tqdm\\nexcept ImportError:\\n    tqdm = list\\n"
+    "for _ in tqdm([1]): pass",
     "%unload_ext workbench",
     "%put x",
 ):
@@ -42,7 +45,10 @@ def test_the_magics_work_in_a_terminal(runtime_dir: str, tmp_path: Path) -> None
         "got 10 [0, 1, 2, 3, 4]",
         "line 2, in <module>\n    1 / 0",
         "ZeroDivisionError: division by zero",
+        "timed 5\nCPU times: ",
+        "HTML(value='a widget')",
         "NotDefinedError: 'nothing_here'",
         "magic function `%put` not found",
     ):
         assert text in done.stdout + done.stderr
+    assert "FloatProgress" not in done.stdout  # in a terminal, bars are text

@@ -41,8 +41,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
-        | {"server.settings", "actors", "functions", "readonly"},
-        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets"},
+        | {"server.settings", "actors", "functions", "machine", "readonly"},
+        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
     ),
     "engines": (
         NEUTRAL
@@ -53,8 +53,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"worker.cells", "listing", "readonly", "reasons", "serialization"},
-        {"IPython", "ipywidgets"},
+        | {"worker.cells", "worker.surroundings", "listing", "readonly", "reasons"}
+        | {"serialization"},
+        {"IPython", "comm", "ipywidgets"},
     ),
     "cli": (
         NEUTRAL

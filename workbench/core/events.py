@@ -251,7 +251,7 @@ class Done(Event, tag=16):
 
 
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr, display, update or clear; see
+    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear or comm; see
     `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
 
     task: int

@@ -26,8 +26,10 @@ OutputSink = Callable[[Output], None]
 
 ``kind`` is ``stdout`` or ``stderr`` (data: UTF-8 text), or ``display``, ``update`` or ``clear``
 (data: JSON, the content of Jupyter's ``display_data``, ``update_display_data`` or
-``clear_output`` message). ``origin`` is the number that the task was submitted with, ``worker``
-the one it runs on, 0 if that isn't known any more.
+``clear_output`` message), or ``comm``: what a widget says (data: JSON, an object of ``msg_type``:
+``comm_open``, ``comm_msg`` or ``comm_close``, with that message's ``content`` and ``metadata``,
+and its ``buffers`` in base64). ``origin`` is the number that the task was submitted with,
+``worker`` the one it runs on, 0 if that isn't known any more.
 """
 
 

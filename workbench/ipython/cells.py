@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.errors import CellSyntaxError
+from workbench.ipython.syntax import Call, as_call, calls, check, meaning, parsed, python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -28,12 +29,18 @@ class CellNames:
         variables, ``as`` names and ``_private`` ones.
     bound : tuple of str
         All names that the cell gives a value, of whatever kind: what it can be asked for.
+    code : str
+        The cell as Python, if IPython's syntax is in it; else ''.
+    timed : bool
+        It begins with ``%%time``, which ``code`` is without.
     """
 
     required: tuple[str, ...]
     optional: tuple[str, ...]
     assigned: tuple[str, ...]
     bound: tuple[str, ...] = ()
+    code: str = ""
+    timed: bool = False
 
 
 def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
@@ -49,13 +56,19 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
     Raises
     ------
     CellSyntaxError
-        If it isn't Python; the message shows the place.
+        If it is neither Python nor IPython's syntax, or asks for what a worker hasn't; the
+        message shows the place.
     """
+    read = python(source)
     try:
-        tree = ast.parse(source, filename)
-        compile(tree, filename, "exec")  # what the parser lets pass: `return` outside a function
+        tree = read.tree or ast.parse(read.text, filename)
+        # What the parser lets pass: `return` outside a function.
+        compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes
-        raise CellSyntaxError(_explain(error, first_line)) from None
+        raise CellSyntaxError(_explain(error, first_line, source)) from None
+    is_plain = read.tree is not None
+    if not is_plain:
+        check(tree, source, first_line)
     scan = _Scan()
     scan.visit(tree)
     required = tuple(scan.required)
@@ -64,6 +77,8 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
         tuple(name for name in scan.optional if name not in scan.required),
         tuple(name for name in scan.assigned if not name.startswith("_")),
         tuple(scan.bound),
+        "" if is_plain else read.text,
+        read.timed,
     )
 
 
@@ -118,6 +133,28 @@ class _Scan(ast.NodeVisitor):
             self._bound.discard(node.id)
             if not self._depth:
                 self.assigned.pop(node.id, None)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        call = as_call(node)
+        if call is None:
+            self.generic_visit(node)
+        else:
+            self._run(call)
+
+    def _run(self, call: Call) -> None:
+        """IPython's syntax: the code and the names in its text."""
+        means = meaning(call)
+        for text in means.mentions:
+            for name in _global_names(parsed(text)):
+                self._read(name, certain=False)
+        bound, assigned = self._bound.copy(), self.assigned.copy()
+        for statement in parsed(means.code).body:
+            self.visit(statement)
+        if not means.keeps:
+            self._bound, self.assigned = bound, assigned
+        for name in means.sets:
+            self._set(name, returned=True)
+        self._anything |= means.sets_any
 
     # -- assignments --------------------------------------------------------------------------
 
@@ -258,6 +295,10 @@ class _Scan(ast.NodeVisitor):
     def _perhaps_read(self, node: ast.AST) -> None:
         for name in _global_names(node):
             self._read(name, certain=False)
+        for call in calls(node):
+            means = meaning(call)
+            for text in (means.code, *means.mentions):
+                self._perhaps_read(parsed(text))
 
     def visit_ListComp(self, node: Comprehension) -> None:
         first, *others = node.generators
@@ -305,20 +346,18 @@ def _global_names(node: ast.AST) -> list[str]:
 
 
 def _is_module_read(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
-    if not symbol.is_referenced():
+    if not symbol.is_referenced() or symbol.get_name() == "get_ipython":
         return False
     return symbol.is_global() or table.get_type() == "module"
 
 
-def _explain(error: SyntaxError | ValueError, first_line: int) -> str:
+def _explain(error: SyntaxError | ValueError, first_line: int, source: str) -> str:
     if not isinstance(error, SyntaxError):
         return f"The cell is not valid Python: {error}. Nothing was sent."
-    lines: Sequence[str] = (error.text or "").rstrip("\n").splitlines()[:1]
-    place = f"line {(error.lineno or 1) + first_line - 1}"
+    number = error.lineno or 1
+    lines: Sequence[str] = source.splitlines()[number - 1 : number]
+    place = f"line {number + first_line - 1}"
     shown = "".join(f"\n    {line}" for line in lines)
-    if lines and error.offset:
+    if lines and error.offset and lines[0] == (error.text or "").rstrip("\n"):
         shown += "\n    " + " " * (error.offset - 1) + "^"
-    hint = ""
-    if lines and lines[0].lstrip().startswith(("%", "!")):
-        hint = " Magics and shell commands run in the notebook: take them out of the cell."
-    return f"{error.msg}, in {place} of the cell. Nothing was sent.{hint}{shown}"
+    return f"{error.msg}, in {place} of the cell. Nothing was sent.{shown}"

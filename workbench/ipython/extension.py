@@ -6,7 +6,8 @@ from typing import Any
 
 from workbench import api, current, readonly
 from workbench.engines.base import Engine
-from workbench.errors import WorkbenchError
+from workbench.errors import TaskError, WorkbenchError
+from workbench.ipython.absent import explain
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.keeping import KeepingMagics
 from workbench.ipython.notebook import Notebook
@@ -14,6 +15,7 @@ from workbench.ipython.remote import RemoteMagics
 from workbench.ipython.sessions import SessionMagics
 from workbench.ipython.status import started_line
 from workbench.ipython.storing import BarePut, StoringMagics
+from workbench.worker.surroundings import Baseline
 
 
 class Extension:
@@ -42,7 +44,7 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
-        self._shell.set_custom_exc(readonly.KINDS, self._show_error)
+        self._shell.set_custom_exc((*readonly.KINDS, TaskError), self._show_error)
         current.watch(self._meet)
 
     def detach(self) -> None:
@@ -61,6 +63,7 @@ class Extension:
 
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
+        self._notebook.baseline = Baseline(shared=not engine.joined)
         engine.output = self._router.sink
         engine.began = self._notebook.began
         engine.origin = self._router.origin
@@ -70,8 +73,9 @@ class Extension:
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
-        """A cell's error of a kind that a write to a stored array may be."""
+        """A cell's error: a task's, or of a kind that a write to a stored array may be."""
         readonly.explain(error)
+        explain(error, self._notebook.variables)
         others, show = self._before
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)

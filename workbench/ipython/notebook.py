@@ -12,11 +12,13 @@ from typing import Any
 from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
+from workbench.ipython.absent import explain
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.output import Router
 from workbench.ipython.screens import Screen
+from workbench.worker.surroundings import Baseline
 
 MOST_JOBS = 200
 """Background cells remembered here."""
@@ -39,6 +41,8 @@ class Notebook:
         Background cells that this notebook started or collected: the last of them, by id.
     awaited : list of Job
         Those that the running cell waits for.
+    baseline : Baseline
+        Where the workers are: directory, import path, environment.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -48,6 +52,7 @@ class Notebook:
         self.lines = JobLines(self.router)
         self.jobs: dict[int, Job] = {}
         self.awaited: list[Job] = []
+        self.baseline = Baseline()
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
 
     @property
@@ -113,6 +118,7 @@ class Notebook:
         self.lines.end(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
+            explain(errors[0], self.variables)
             self.router.failed(job.origin, errors[0])
             if len(errors) > 1:
                 self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")

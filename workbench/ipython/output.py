@@ -19,6 +19,7 @@ from typing import Any
 from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
 from workbench.ipython.screens import Bar, Screen
+from workbench.ipython.widgets import Widgets
 
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
@@ -79,6 +80,7 @@ class Router:
         self._places: OrderedDict[int, Place] = OrderedDict()
         self._latest = 0
         self._displays = itertools.count(1)
+        self._widgets = Widgets(self._answer)
         self.enter_cell()
 
     def enter_cell(self, info: Any = None) -> None:
@@ -148,6 +150,8 @@ class Router:
         elif self._kernel is None:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
+        elif kind == "comm":
+            self._send(place.header, *self._widgets.message(output.data))
         elif kind in _MESSAGES:
             if kind == "display":
                 for part in place.screen.heading(place.label(output)):
@@ -207,14 +211,29 @@ class Router:
         """A fresh one; the kernel's own is in it, for a notebook outlives its kernels."""
         return f"workbench-{what}-{self._kernel.ident}-{next(self._displays)}"
 
-    def _publish(self, place: Place, kind: str, content: dict[str, Any]) -> None:
-        """Send a message with the cell's header: front ends put it where that cell's output is.
+    def _answer(self, kind: str, content: dict[str, Any]) -> None:
+        """Answer the front end's message that the kernel is handling."""
+        self._send(self._shell.get_parent(), kind, content)
 
-        `Session.send` hands over to the kernel's IOPub thread, so any thread may call this.
-        """
+    def _publish(self, place: Place, kind: str, content: dict[str, Any]) -> None:
+        """Send a message with the cell's header: front ends put it where that cell's output is."""
+        self._send(place.header, kind, content)
+
+    def _send(
+        self,
+        header: Any,
+        kind: str,
+        content: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        buffers: list[bytes] | None = None,
+    ) -> None:
+        """`Session.send` hands over to the kernel's IOPub thread, so any thread may call this."""
         kernel = self._kernel
         topic = f"kernel.{kernel.ident}.{kind}".encode()
-        kernel.session.send(kernel.iopub_socket, kind, content, parent=place.header, ident=topic)
+        kernel.session.send(
+            kernel.iopub_socket, kind, content, parent=header, ident=topic,
+            metadata=metadata, buffers=buffers,
+        )  # fmt: skip
 
 
 def _worker_label(output: Output) -> str:

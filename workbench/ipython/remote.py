@@ -13,8 +13,8 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
-from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported
-from workbench.errors import MagicError
+from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported, TaskOptions
+from workbench.errors import MagicError, cell_label
 from workbench.ipython.arguments import parse
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
@@ -102,7 +102,10 @@ class RemoteMagics(Magics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor) if request.actor else None
-        captured = self._capture(engine, request, handle, _names_in(args.given))
+        known = self._known(request, handle)
+        captured = self._captured(
+            engine, request.names, request.cell.given, known, handle is not None
+        )
         if args.dry_run:
             return None
         self._run(engine, request, handle, captured, args.wait, args.quiet)
@@ -187,8 +190,6 @@ class RemoteMagics(Magics):
     # -- reading the line and the cell ----------------------------------------------------------
 
     def _read(self, args: Any, line: str, cell: str) -> Request:
-        from workbench.worker.cells import Cell
-
         whole = f"%%remote {line}".rstrip() + "\n" + cell
         number = self._notebook.cell_number()
         # The compiler's own bookkeeping, so that tracebacks know the cell's number and lines.
@@ -210,9 +211,25 @@ class RemoteMagics(Magics):
             job=args.name or f"cell {number}",
             binds=outputs,
         )
-        return Request(
-            Cell(cell, filename, BODY, outputs), names, outputs, items, item, options,
-            args.actor or "",
+        sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
+        return Request(sent, names, outputs, items, item, options, args.actor or "")
+
+    def _cell(
+        self,
+        source: str,
+        filename: str,
+        first_line: int,
+        names: CellNames,
+        outputs: tuple[str, ...],
+        given: tuple[str, ...] = (),
+    ) -> Cell:
+        """What a worker has to know of it."""
+        from workbench.worker.cells import Cell
+
+        return Cell(
+            source, filename, first_line, outputs, given, names.code, names.timed,
+            label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
+            around=self._notebook.baseline.difference(),
         )  # fmt: skip
 
     def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
@@ -261,11 +278,24 @@ class RemoteMagics(Magics):
 
     # -- what travels along -----------------------------------------------------------------------
 
-    def _capture(
-        self, engine: Engine, request: Request, handle: ActorHandle | None, given: tuple[str, ...]
+    def _known(self, request: Request, handle: ActorHandle | None) -> frozenset[str]:
+        """Names that are there without being sent."""
+        if handle is None:
+            return frozenset(("index", request.item) if request.items is not None else ())
+        kept = self._kept.setdefault(handle._ref.id, set())
+        known = frozenset(kept - set(request.cell.given))
+        kept |= set(request.names.bound)
+        return known
+
+    def _captured(
+        self,
+        engine: Engine,
+        names: CellNames,
+        given: tuple[str, ...] = (),
+        known: frozenset[str] = frozenset(),
+        may_lack: bool = False,
     ) -> dict[str, Any]:
         """Values, or refs in their place, for the names a cell reads."""
-        names = request.names
         hidden = self.shell.user_ns_hidden  # IPython's own: In, Out, exit, get_ipython, ...
         variables = {
             name: value
@@ -274,12 +304,8 @@ class RemoteMagics(Magics):
         }
         captured: dict[str, Any] = {}
         absent = []
-        there = {"index", request.item} if request.items is not None else set()
-        if handle is not None:
-            there = self._kept.setdefault(handle._ref.id, set()) - set(given)
-            self._kept[handle._ref.id] |= set(names.bound)
         for name in dict.fromkeys((*given, *names.required, *names.optional)):
-            if name in there:
+            if name in known:
                 continue
             if name in variables:
                 value = variables[name]
@@ -288,18 +314,30 @@ class RemoteMagics(Magics):
                 ref = engine.find(name)
                 if ref is not None:
                     captured[name] = ref
-                elif name in given or (name in names.required and handle is None):
+                elif name in given or (name in names.required and not may_lack):
                     absent.append(name)
         if absent:
-            known = [*variables, *engine.names(), *dir(builtins)]
-            raise missing(absent, "the notebook or the store", known)
+            there = [*variables, *engine.names(), *dir(builtins)]
+            raise missing(absent, "the notebook or the store", there)
         return captured
 
     # -- %remote ----------------------------------------------------------------------------------
 
     def _evaluate(self, expression: str) -> ObjectRef:
         """A ref to what the expression gives on a worker."""
-        raise MagicError(f"{expression}")
+        if not expression.strip():
+            raise MagicError("%remote needs an expression: `ref = %remote f(x)`.")
+        number = self._notebook.cell_number()
+        filename = self.shell.compile.cache(expression, number, expression)
+        names = analyse(expression, filename)
+        if names.bound:
+            raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
+        engine = api.engine()
+        cell = self._cell(expression, filename, 1, names, ())
+        captured = self._captured(engine, names)
+        options = TaskOptions(max_retries=0, name=expression.strip())
+        ref: Any = engine.submit(self._function("evaluate"), (cell,), captured, options)
+        return ref  # type: ignore[no-any-return]
 
 
 def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:

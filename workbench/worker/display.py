@@ -1,77 +1,50 @@
-"""Rich display in a worker: IPython's own formatters, sent as Output instead of published."""
+"""Rich display in a worker: what is shown in a cell, sent as Output instead of published."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench import current
 
+if TYPE_CHECKING:
+    from workbench.worker.cells import Cell
+
 
 @contextlib.contextmanager
-def cell_display(namespace: dict[str, Any]) -> Iterator[Callable[[Any], None]]:
-    """Around a cell: ``display`` is defined in it, and figures it leaves open are shown.
+def cell_display(
+    cell: Cell, namespace: dict[str, Any], stays: bool = False
+) -> Iterator[Callable[[Any], None]]:
+    """Around a cell: magics see its names, and figures it leaves open are shown.
 
-    Yields what shows the last expression's value.
+    Yields what shows the last expression's value. What a cell has shown isn't kept here, unless
+    its namespace ``stays``: then its widgets do too.
     """
+    from workbench.worker.comms import forget
+    from workbench.worker.shell import worker_shell
+
     shell = worker_shell()
-    namespace.setdefault("display", shell.workbench_display)
-    namespace.setdefault("get_ipython", lambda: shell)
+    shell.enter(namespace, cell.in_notebook)
+    plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
     try:
-        yield shell.workbench_display
+        yield shell.show
     finally:
-        _show_figures(shell.workbench_display)
-
-
-@cache
-def worker_shell() -> Any:
-    """This process's IPython shell, made at the first cell (some 70 ms).
-
-    A real one, because ``IPython.display`` and everybody's ``_repr_*_`` hooks look for it. It
-    keeps no history and runs no cells; only its formatters and its publisher are used.
-    """
-    import os
-
-    from IPython.core.displaypub import DisplayPublisher
-    from IPython.core.interactiveshell import InteractiveShell
-    from IPython.display import display
-    from traitlets.config import Config
-
-    os.environ.setdefault("MPLBACKEND", "agg")
-
-    class Publisher(DisplayPublisher):
-        def publish(self, data: Any, metadata: Any = None, *args: Any, **kwargs: Any) -> None:
-            send_display(data, metadata or {}, kwargs.get("transient") or {}, kwargs.get("update"))
-
-        def clear_output(self, wait: bool = False) -> None:
-            send("clear", {"wait": bool(wait)})
-
-    class WorkerShell(InteractiveShell):
-        display_pub_class = Publisher
-        workbench_display = staticmethod(display)
-
-        def init_virtualenv(self) -> None:
-            """``sys.path`` is the notebook's already; and a warning would land in its cell."""
-
-    config = Config()
-    config.HistoryManager.enabled = False
-    streams = sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
-    shell: Any = WorkerShell.instance(config=config)
-    sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = streams
-    formatters = shell.display_formatter.formatters
-    formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", _figure_text)
-    formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _figure_png)
-    return shell
+        try:
+            _show_figures(shell.show)
+        finally:
+            warnings.formatwarning = plain
+            shell.leave()
+            if not stays:
+                forget()
 
 
 def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
     """Send a MIME bundle to whoever submitted the running task."""
-    import base64
-
     plain = {
         mime: base64.b64encode(part).decode("ascii") if isinstance(part, bytes) else part
         for mime, part in data.items()
@@ -87,13 +60,15 @@ def send(kind: str, content: Any) -> None:
         engine.show(kind, json.dumps(content, default=str).encode())
 
 
-def _figure_text(figure: Any, printer: Any, cycle: bool) -> None:
+def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
+    """A matplotlib figure in a line."""
     width, height = figure.get_size_inches() * figure.dpi
     axes = len(figure.axes)
     printer.text(f"<Figure size {width:.0f}x{height:.0f} with {axes} Axes>")
 
 
-def _figure_png(figure: Any) -> bytes:
+def figure_png(figure: Any) -> bytes:
+    """A matplotlib figure as a picture."""
     import io
 
     file = io.BytesIO()
@@ -108,3 +83,16 @@ def _show_figures(show: Callable[[Any], None]) -> None:
         for number in pyplot.get_fignums():
             show(pyplot.figure(number))
         pyplot.close("all")
+
+
+def _warner(cell: Cell) -> Callable[..., str]:
+    """Python's own text of a warning, but that a cell goes by the name a person knows."""
+    plain = warnings.formatwarning
+
+    def text(message: Any, category: Any, filename: str, *rest: Any, **options: Any) -> str:
+        said = plain(message, category, filename, *rest, **options)
+        if cell.label and filename == cell.filename:
+            return said.replace(filename, cell.label, 1)
+        return said
+
+    return text

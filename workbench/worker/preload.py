@@ -6,5 +6,6 @@ import numpy
 import workbench.functions
 import workbench.worker.cells
 import workbench.worker.executor
+import workbench.worker.unattended
 
 __all__ = ["cloudpickle", "numpy", "workbench"]

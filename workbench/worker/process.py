@@ -40,6 +40,7 @@ def run_worker(
     from workbench.client.client import Client
     from workbench.worker.capture import Capture
     from workbench.worker.executor import Executor
+    from workbench.worker.unattended import install
 
     die_with_parent(nursery)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -54,6 +55,7 @@ def run_worker(
     executor = Executor(client, begins, settings.reload)
     sys.stdout = Capture("stdout", client)
     sys.stderr = Capture("stderr", client)
+    install()
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
     signal.signal(signal.SIGINT, executor.interrupted)
     client.join()

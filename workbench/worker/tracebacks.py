@@ -39,6 +39,8 @@ def describe_error(error: BaseException, task: str) -> TaskError:
         text = _said(error)
         notes += _chain(error)
     described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
+    if isinstance(error, NameError | ImportError):
+        described.missing_name = error.name or ""  # its reader may know where it comes from
     try:
         pickle.loads(dumps(described))
     except Exception:  # the type can't travel: its text can

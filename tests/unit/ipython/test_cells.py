@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 from workbench.errors import CellSyntaxError
 from workbench.ipython.cells import analyse
+from workbench.ipython.keeping import KeepingMagics
+from workbench.ipython.remote import RemoteMagics
+from workbench.ipython.sessions import SessionMagics
+from workbench.ipython.storing import StoringMagics
 
 # source, names it needs, names it perhaps reads, names it gives back (builtins left out)
 CELLS = [
@@ -67,6 +71,26 @@ CELLS = [
     ("[last := x for x in xs]\nlast", "xs", "", "last"),
     ("list(f(i) for i in n)", "f n", "", ""),
     ("print(f'{x!r:>{w}}')", "x w", "", ""),
+    # await
+    ("r = await f(x)", "f x", "", "r"),
+    ("async with a as b:\n    c = [i async for i in b]", "a", "", "c"),
+    ("async for i in it:\n    n = i", "it", "", "n"),
+    # IPython's syntax: the code and the names in its text
+    ("%time y = f(x)\nz = y", "f x", "", "y z"),
+    ("%%time\ny = x\n%time y + k", "x k", "", "y"),
+    ("best = %timeit -n 10 -r3 -o g(a)", "g a", "", "best"),
+    ("%%timeit s = k\nb = s + a", "k a", "", ""),
+    ("%prun -s cumulative y = f(x)", "f x", "", "y"),
+    ("%%capture out\ny = x", "x", "", "y out"),
+    ("%%capture\n!ls {x}\n%time y = z", "z", "x", "y"),
+    ("!ls $a {b.c(d)} $$HOME {{e}} {no python}", "", "a b d", ""),
+    ("files = !ls {d}", "", "d", "files"),
+    ("%%bash --out o --err e\necho $x {y}", "", "", "o e"),
+    ("%pip install {package}", "", "package", ""),
+    ("a.b?\nc??", "", "a c", ""),
+    ("def f():\n    !ls {q}\n    %time w", "", "q w", ""),
+    ("%run script.py\nx", "", "x", ""),
+    ("s = '''\n!ls {no}\n%cd\n'''\n!ls", "", "", "s"),
 ]  # fmt: skip
 
 
@@ -124,8 +148,11 @@ def test_a_cell_runs_exactly_if_what_it_requires_is_there(
         ("x = = 3", 4, "invalid syntax"),
         ("ok = 1\nreturn 3", 5, "outside function"),
         ("if x:\nprint(1)", 5, "indented block"),
-        ("\n\n%timeit f()", 6, "Magics and shell commands run in the notebook"),
-        ("!ls", 4, "Magics and shell commands run in the notebook"),
+        ("\n\n%cd /", 6, "`%cd` would change the worker"),
+        ("!ls \\\n  -l\nx = = 1", 6, "invalid syntax"),
+        ("%%capture\n\n%get x", 6, "`%get` talks to the session"),
+        ("%time %load_ext x", 4, "`%load_ext` would change the worker"),
+        ("!ls\nyield 3", 5, "outside function"),
     ],
 )
 def test_what_is_not_python_is_refused_with_its_place(source: str, line: int, says: str) -> None:
@@ -133,6 +160,47 @@ def test_what_is_not_python_is_refused_with_its_place(source: str, line: int, sa
         analyse(source, first_line=4)
     assert f"line {line} of the cell" in str(caught.value)
     assert "Nothing was sent" in str(caught.value)
+
+
+CODE = """
+%%time
+!echo a \\
+  b
+x = !ls \\
+  -l
+for i in x:
+    %time i
+here = 1
+"""
+
+
+def test_ipythons_syntax_becomes_python_line_for_line() -> None:
+    found = analyse(CODE)
+    lines = found.code.splitlines()
+    assert found.timed
+    assert len(lines) == len(CODE.splitlines())
+    assert [n for n, line in enumerate(lines) if line.strip()] == [2, 4, 6, 7, 8]
+    assert lines[8] == "here = 1"
+    compile(found.code, "<cell>", "exec")
+
+
+def test_what_is_python_stays_as_it_is() -> None:
+    found = analyse("x = '''\n%time\n'''\n\n")
+    assert (found.code, found.timed) == ("", False)
+
+
+def test_all_our_magics_are_refused() -> None:
+    """Each says itself what to do instead."""
+    ours = {
+        name
+        for kind in (KeepingMagics, RemoteMagics, SessionMagics, StoringMagics)
+        for names in kind.magics.values()
+        for name in names
+    }
+    assert {"put", "remote", "workbench"} <= ours
+    for name in ours:
+        with pytest.raises(CellSyntaxError, match=f"`%{name}` "):
+            analyse(f"%{name} x")
 
 
 def test_null_bytes_are_refused() -> None:

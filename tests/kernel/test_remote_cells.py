@@ -1,0 +1,423 @@
+"""What people write in remote cells, in a real kernel: magics, await, widgets, errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+# -- IPython's syntax -----------------------------------------------------------------------------
+
+
+def test_time_magics(session: Kernel) -> None:
+    cell = session.ok("x = 20\n%load_ext workbench")
+    cell = session.run("%%remote -w\n%%time\n\ny = x + 1\ny * 2")
+    assert cell.error is None, cell.failure
+    assert re.search(r"^CPU times: user .+\nWall time: ", cell.text(), re.M)
+    assert cell.results() == ["42"]
+    assert session.value("y") == "21"
+    cell = session.ok("%%remote -w\n%time z = x + 2\n%time z * 2")
+    assert cell.text().count("Wall time: ") == 2
+    assert cell.results() == ["44"]
+    assert session.value("z") == "22"
+    cell = session.ok("%%remote -w\nbest = %timeit -q -o -n 1 -r 2 sum(range(x))\n")
+    assert session.value("best.loops") == "1"
+    cell = session.ok("%%remote -w\n%%timeit -n 1 -r 2 k = x\ninner = k + 1")
+    assert "per loop" in cell.text()
+    assert session.value("'inner' in globals()") == "False"
+
+
+def test_a_cells_annotations_are_its_own(session: Kernel) -> None:
+    session.ok("%%remote -w\ndef f(a: int): pass\nkind = f.__annotations__['a'] is int")
+    assert session.value("kind") == "True"
+
+
+def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").touch()
+    session.ok(f"where = {str(tmp_path)!r}")
+    cell = session.ok(
+        "%%remote -w\nfiles = !ls {where}\n!echo it is $where and \\\n  more\n"
+        "for n in range(2):\n    !echo n={n + 1}\nline = 6"
+    )
+    assert session.value("list(files)") == "['one.txt']"
+    assert cell.text().splitlines() == [f"it is {tmp_path} and more", "n=1", "n=2"]
+    cell = session.ok("%%remote -w\n%%bash --out said\necho from bash")
+    assert session.value("said") == r"'from bash\n'"
+    cell = session.ok("%%remote -w\n%pip --version")
+    assert cell.text().startswith("pip ")
+
+
+def test_help_is_text_under_the_cell(session: Kernel) -> None:
+    session.ok("def twice(a):\n    'Two of it.'\n    return 2 * a")
+    cell = session.ok("%%remote -w\ntwice?")
+    assert "Two of it." in cell.text()
+    cell = session.ok("%%remote -w\nimport textwrap\ntextwrap??")  # more than a screen of it
+    text = re.sub(r"\x1b\[[\d;]*m", "", cell.text())
+    assert "class TextWrapper" in text
+    assert "def dedent" in text
+
+
+def test_capture_and_matplotlib(session: Kernel) -> None:
+    cell = session.ok("%%remote -w\n%%capture caught\nprint('hush')\nkept = 3")
+    assert cell.text() == ""
+    assert session.value("(kept, caught.stdout)") == r"(3, 'hush\n')"
+    cell = session.ok(
+        "%%remote -w\n%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);"
+    )
+    session.until(lambda: cell.results("image/png"))
+    assert len(cell.results("image/png")) == 1
+
+
+REFUSED = [
+    ("%cd /", 2, "run it in the notebook"),
+    ("x = 1\n%get y", 3, "read the name"),
+    ("%put x", 2, "assign the name"),
+    ("%load_ext autoreload", 2, "import the package"),
+    ("%autoreload 2", 2, "edited modules"),
+    ("%debug", 2, "needs a person"),
+    ("%reset -f", 2, "starts with the names it reads"),
+    ("%%capture\n%pdb on", 3, "needs a person"),
+    ("def f():\n    %workbench", 3, "take it out of the cell"),
+    ("x = 1\n%%time\nx", 3, "above the whole body"),
+    ("%matplotlib qt", 2, "has no screen"),
+]
+
+
+@pytest.mark.parametrize(("body", "line", "says"), REFUSED)
+def test_what_cannot_be_there_is_refused_before_it_is_sent(
+    session: Kernel, body: str, line: int, says: str
+) -> None:
+    cell = session.run(f"%%remote\n{body}")
+    assert cell.error == "CellSyntaxError", cell.failure
+    assert says in cell.failure
+    text = body.splitlines()[line - 2].strip()
+    assert f"in line {line} of the cell. Nothing was sent.\n    {text}" in cell.failure
+
+
+def test_an_unknown_magic_fails_on_the_worker_as_in_a_kernel(session: Kernel) -> None:
+    cell = session.run("%%remote -w\n%no_such_magic 3")
+    assert "UsageError: Line magic function `%no_such_magic` not found." in cell.failure
+
+
+def test_line_numbers_hold_below_magics(session: Kernel) -> None:
+    cell = session.run("%%remote -w\n\n%%time\n!echo a \\\n  b\n%time x = 1\n1 / 0")
+    assert f"Cell In[{cell.number}], line 7, in <module>\n    1 / 0" in cell.failure
+    assert "Wall time" in cell.text()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "input('name? ')",
+        "breakpoint()",
+        "import pdb; pdb.set_trace()",
+        "import getpass; getpass.getpass()",
+    ],
+)
+def test_what_needs_a_person_says_so(session: Kernel, ask: str) -> None:
+    cell = session.run(f"%%remote -w\n{ask}\npass")
+    assert re.search(r"UnattendedError: \w+\(\) needs a person", cell.failure)
+    assert f"Cell In[{cell.number}], line {3 if 'pdb' in ask else 2}" in cell.failure
+
+
+# -- await ----------------------------------------------------------------------------------------
+
+
+def test_top_level_await(session: Kernel) -> None:
+    cell = session.ok(
+        "%%remote -w\nfrom asyncio import sleep as pause\n"
+        "from contextlib import asynccontextmanager\n"
+        "async def items():\n    for n in range(3):\n        await pause(0)\n"
+        "        yield n\n"
+        "@asynccontextmanager\nasync def opened():\n    yield 'open'\n"
+        "async with opened() as state:\n    seen = [n async for n in items()]\n"
+        "total = 0\nasync for n in items():\n    total += n\n"
+        "where = state\nawait pause(0, 'done')"
+    )
+    assert cell.results() == ["'done'"]
+    assert session.value("(seen, total, where)") == "([0, 1, 2], 3, 'open')"
+    cell = session.run("%%remote -w\nimport asyncio as a\n\nawait a.wait_for(a.Event().wait(), 0)")
+    assert "TimeoutError" in cell.failure
+    assert f"Cell In[{cell.number}], line 4" in cell.failure
+
+
+# -- a namespace that stays -----------------------------------------------------------------------
+
+ACTOR = """
+import workbench as wb
+from workbench.worker.cells import Cell, Namespace
+side = wb.remote(Namespace).remote()
+def run(source, *outputs, given=(), **names):
+    done = side.run.options(num_returns=1 + len(outputs)).remote(
+        Cell(source, '<side>', 1, outputs, given), **names)
+    return wb.get(done)
+"""
+
+
+def test_a_namespace_stays_from_cell_to_cell(session: Kernel) -> None:
+    session.ok(ACTOR)
+    assert session.value("run('model = [n]\\nf = lambda: k', 'model', n=1, k=2)[1]") == "[1]"
+    # what it has made stays; what came from outside is as it is there now
+    assert session.value("run('m = model, n, f()', 'm', model='other', n=5, k=6)[1]") == (
+        "([1], 5, 6)"
+    )
+    assert session.value("run('m = model', 'm', model='other', given=('model',))[1]") == "'other'"
+    # an equal value is an assignment too; a branch that doesn't run is none
+    session.ok("run('flag = True\\nif late is None: late = 0', flag=True, late=1)")
+    assert session.value("run('m = flag, late', 'm', flag=False, late=2)[1]") == "(True, 2)"
+    # what a failing cell had done until then stays
+    assert "ZeroDivisionError" in session.run("run('before = 7\\n1 / 0')").failure
+    assert session.value("run('m = before', 'm', before=0)[1]") == "7"
+
+
+def test_a_namespace_has_one_event_loop(session: Kernel) -> None:
+    session.ok(ACTOR)
+    session.ok(
+        "run('import asyncio\\nqueue = asyncio.Queue()\\n"
+        "async def feed():\\n    for n in range(3): await queue.put(n)\\n"
+        "loop = asyncio.get_running_loop()\\ntask = asyncio.create_task(feed())')"
+    )
+    body = "await task\\nn = await queue.get()\\nsame = loop is asyncio.get_running_loop()"
+    assert session.value(f"run('{body}', 'n', 'same')[1:]") == "[0, True]"
+
+
+def test_a_cancelled_await_is_over_in_a_namespace(session: Kernel) -> None:
+    session.ok(ACTOR)
+    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
+    source = (
+        "import asyncio\nends = []\nasync def forever():\n"
+        "    try:\n        open(gate, 'w').write('waiting')\n"
+        "        await asyncio.Event().wait()\n    finally:\n        ends.append(1)\n"
+        "await forever()"
+    )
+    session.ok(f"waits = side.run.remote(Cell({source!r}, '<side>', 1, ()), gate=gate)")
+    session.ok("with open(gate) as f: f.read()\nos.unlink(gate)\nwb.cancel(waits)")
+    assert "TaskCancelledError" in session.run("wb.get(waits)").failure
+    body = "n = len(asyncio.all_tasks(asyncio.get_running_loop()))"  # the one that asks
+    assert session.value(f"run('{body}', 'n', 'ends')[1:]") == "[1, [1]]"
+
+
+def test_a_cells_run_is_told(session: Kernel) -> None:
+    session.ok(ACTOR)
+    session.ok("small = run('x = 1')\nbig = run('x = b\"1\" * 100_000_000; del x')")
+    session.ok("again = run('x = 1')")
+    assert session.value("(type(small).__name__, small.seconds > 0)") == "('Ran', True)"
+    if session.value("small.peak") == "0":
+        pytest.skip("the system doesn't tell how much memory a process had")
+    assert session.value("big.peak - small.peak > 90_000_000") == "True"
+    assert session.value("again.peak < big.peak - 90_000_000") == "True"
+
+
+# -- nothing of a cell stays ----------------------------------------------------------------------
+
+
+
+HOLD = """\
+import builtins, weakref
+class Big:
+    pass
+_big = Big()
+builtins.watch = weakref.ref(_big)
+"""
+
+GONE = """
+@wb.remote
+def gone():
+    import builtins, gc
+    gc.collect()
+    return builtins.watch() is None
+"""
+
+
+@pytest.fixture
+def lone(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel whose session has one worker."""
+    kernel.ok("%load_ext workbench\n%workbench stop\n%workbench start --workers 1")
+    kernel.ok("import workbench as wb\n" + GONE)
+    yield kernel
+    kernel.ok("%workbench stop\n%reset -f")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HOLD + "_big",
+        HOLD + "%time _big",
+        HOLD + "%time _kept = _big",
+        "%%time\n" + HOLD + "_big",
+        HOLD + "%timeit -n 1 -r 1 repr(_big)",
+        HOLD + "_big?",
+        "%%capture\n" + HOLD + "print(_big)\n_big",
+        HOLD + "!echo '{_big}'",
+        HOLD + "%time 1 / (_big is None)",
+        HOLD + "1 / (_big is None)",
+        HOLD + "import ipywidgets\n_w = ipywidgets.HTML('x'); _w.big = _big\ndisplay(_w)",
+        HOLD + "async def f(x):\n    return x\nawait f(_big) and 0",
+        HOLD + "async def f(x):\n    raise ValueError(x)\nawait f(_big)",
+    ],
+)
+def test_a_worker_lets_go_of_a_cells_values(lone: Kernel, body: str) -> None:
+    lone.run("%%remote -w\n" + body + "\n")
+    assert lone.value("wb.get(gone.remote())") == "True"
+
+
+def test_widgets_stay_in_the_front_end_when_their_cell_is_over(lone: Kernel) -> None:
+    first = lone.ok("%%remote -w\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
+    second = lone.ok("%%remote -w\nimport gc\ngc.collect()\nprint('collected')")
+    lone.until(second.text)
+    assert first.opened()
+    assert not [kind for kind, *_ in first.comms + second.comms if kind == "comm_close"]
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+FRAMES = """%%remote -w
+import pandas as pd
+def half(row):
+    return row.a / (row.a - 1)
+
+pd.DataFrame({'a': [1, 2]}).apply(lambda row: {}[half(row)], axis=1)
+"""
+
+
+def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> None:
+    session.ok("import pandas")
+    cell = session.run("%%remote -w\nimport textwrap, re\n\nre.sub('a', lambda m: 1 / 0, 'a')")
+    assert "frames in" not in cell.failure  # one alone is no more than the line about it
+    cell = session.run(FRAMES)
+    short = cell.failure
+    assert re.search(r"^  … \d+ frames in pandas$", short, re.M)
+    assert "site-packages" not in short
+    assert f"Cell In[{cell.number}], line 6, in <module>" in short
+    assert "`%tb Verbose`" in short
+    whole = session.run("%tb Verbose").failure or session.run("%tb Verbose").text()
+    assert "frames in pandas" not in whole
+    assert whole.count("site-packages/pandas") >= 4
+    cell = session.run(FRAMES.replace(" -w", ""))
+    session.until(lambda: cell.failure)
+    assert "`%tb" not in cell.failure  # it isn't the last error: no cell has raised it
+    assert "After `%xmode Verbose`" in cell.failure
+    cell = session.run("%xmode Verbose\n" + "raise __import__('sys').last_value")
+    assert "frames in pandas" not in cell.failure
+    session.ok("%xmode Context")
+    assert session.value("str(__import__('sys').last_value).count('site-packages/pandas') > 3")
+
+
+def test_the_innermost_frame_stays(session: Kernel) -> None:
+    cell = session.run("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
+    assert re.search(r"^  … \d+ frames in pandas\n  File .*/pandas/.*\n    \S", cell.failure, re.M)
+
+
+@pytest.mark.parametrize("option", ["", " -w"])
+def test_a_missing_name_says_where_it_would_have_come_from(session: Kernel, option: str) -> None:
+    session.ok("seen = 1\n%put --name stored 2")
+
+    def fails(body: str) -> str:
+        cell = session.run(f"%%remote{option}\n{body}")
+        session.until(lambda: cell.failure)
+        return cell.failure
+
+    assert "Name it: `%%remote -i seen`" in fails("exec('y = seen + 1')")
+    assert "The store has an object 'stored'" in fails("eval('stored')")
+    assert "Did you mean 'seen'?" in fails("eval('seeen')")
+    assert "Neither the notebook nor the store" in fails("eval('qqqqqq')")
+
+
+def test_a_module_that_the_notebook_finds(session: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "only_in_the_notebook.py").touch()
+    session.ok("@wb.remote\ndef load(): import only_in_the_notebook")
+    session.ok(f"import sys\nsys.path.append({str(tmp_path)!r})")
+    cell = session.run("wb.get(load.remote())")
+    assert f"The notebook finds 'only_in_the_notebook' at {tmp_path}" in cell.failure
+    session.ok("sys.path.pop()")
+
+
+# -- where it runs --------------------------------------------------------------------------------
+
+
+def test_nothing_travels_while_nothing_has_changed(kernel: Kernel) -> None:
+    kernel.ok("%load_ext workbench\n%workbench stop\n%unload_ext workbench")
+    kernel.ok("%load_ext workbench")
+    difference = "get_ipython().workbench._notebook.baseline.difference()"
+    assert kernel.value(difference) == "None"
+    kernel.ok("%workbench stop")
+
+
+def test_a_remote_cell_is_where_the_notebook_is(session: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "in_the_new_place.py").write_text("value = 5")
+    session.ok("%workbench stop\n%workbench start --workers 1")
+    session.ok("import os, sys\nhome = os.getcwd()")
+    session.ok(f"place = {str(tmp_path)!r}\nos.chdir(place)\nsys.path.insert(0, place)")
+    session.ok("os.environ['FLAVOUR'] = 'mint'\nhad = os.environ.pop('HOME')")
+    look = (
+        "%%remote -w\nimport os, in_the_new_place\n"
+        "there = os.getcwd(), os.environ.get('FLAVOUR'), 'HOME' in os.environ, "
+        "in_the_new_place.value\nos.chdir('/')"
+    )
+    session.ok(look)
+    assert session.value("there") == f"({str(tmp_path)!r}, 'mint', False, 5)"
+    session.ok("os.chdir(home)\nsys.path.pop(0)")
+    session.ok("del os.environ['FLAVOUR']\nos.environ['HOME'] = had")
+    session.ok(look)
+    assert session.value("there == (home, None, True, 5)") == "True"
+
+
+# -- what it shows --------------------------------------------------------------------------------
+
+
+def test_warnings_logging_and_html(session: Kernel) -> None:
+    cell = session.ok(
+        "%%remote -w\nimport logging, warnings\nfrom IPython.display import HTML\n"
+        "warnings.warn('careful')\nlogging.getLogger('mine').warning('noted')\nHTML('<b>x</b>')"
+    )
+    session.until(lambda: "noted" in cell.text("stderr"))
+    label = re.escape(f"Cell In[{cell.number}]")
+    said = rf"^{label}:4: UserWarning: careful\n  warnings.warn\('careful'\)"
+    assert re.search(said, cell.text("stderr"))
+    assert cell.results("text/html") == ["<b>x</b>"]
+
+
+WIDGETS = ("comm_open", "comm_msg", "comm_close")
+
+
+def test_widgets_appear_live_under_the_cell(session: Kernel) -> None:
+    session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
+    cell = session.ok(
+        "%%remote\nimport ipywidgets\nbar = ipywidgets.FloatProgress(max=2)\ndisplay(bar)\n"
+        "bar.value = 1\nopen(gate).read()\nbar.value = 2\n_end = ipywidgets.HTML('<b>end</b>')\n"
+        "print('over')"
+    )
+    view = "application/vnd.jupyter.widget-view+json"
+    session.until(lambda: cell.results(view) and cell.said("value") == [0.0, 1.0])
+    model = cell.results(view)[0]["model_id"]
+    assert cell.opened()[model]["_model_name"] == "FloatProgressModel"
+    later = session.ok("with open(gate, 'w') as f: f.write('go')\nos.unlink(gate)")
+    session.until(lambda: "over" in cell.text())
+    assert cell.said("value") == [0.0, 1.0, 2.0, "<b>end</b>"]
+    assert not later.comms
+    # the front end asks for its state again, and a person moves it: the kernel knows it
+    content = {"comm_id": model, "data": {"method": "request_state"}}
+    asked = session.send("comm_msg", content)
+    session.until(lambda: asked.idle)
+    assert asked.said("value") == [2.0]
+    assert not [c for kind, c in asked.outputs if kind == "stream"]
+
+
+def test_tqdm_picks_the_bar_of_a_notebook(session: Kernel) -> None:
+    pytest.importorskip("tqdm")
+    cell = session.ok(
+        "%%remote -w\nfrom tqdm.auto import tqdm\nfor _ in tqdm(range(3), desc='three'):\n    pass"
+    )
+    session.until(lambda: any(v == 3.0 for v in cell.said("value")))
+    assert "FloatProgressModel" in {s["_model_name"] for s in cell.opened().values()}
+    assert cell.text("stderr") == ""
+
+
+def test_a_widgets_buffers_arrive(session: Kernel) -> None:
+    cell = session.ok("%%remote -w\nimport ipywidgets\nipywidgets.Image(value=b'\\x00\\xff')")
+    session.until(lambda: any(buffers for *_, buffers in cell.comms))
+    assert [b for *_, buffers in cell.comms for b in buffers] == [b"\x00\xff"]

@@ -1,0 +1,68 @@
+"""A name or module that a worker missed: a note on where it would have come from.
+
+Asks the notebook alone: it runs in the thread that reads the socket, too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import TaskError
+
+
+def explain(error: BaseException, variables: Mapping[str, Any]) -> None:
+    """Say where it would have come from, if the notebook knows, in a note on the error.
+
+    Parameters
+    ----------
+    error : BaseException
+        Only a task's is looked at; once is enough.
+    variables : mapping
+        The notebook's.
+    """
+    if not isinstance(error, TaskError) or not error.missing_name:
+        return
+    if isinstance(error, ModuleNotFoundError):
+        note = _module(error.missing_name)
+    elif isinstance(error, NameError):
+        note = _name(error, error.missing_name, variables)
+    else:
+        return
+    if note and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
+    in_cell = any(function == "<module>" for _, _, function, _ in error.frames)
+    if name in variables and in_cell:
+        return (
+            f"The notebook has a variable {name!r}, but the cell isn't seen to read it: code in a "
+            f"string is not looked at. Name it: `%%remote -i {name}`."
+        )
+    if name in variables:
+        return f"The notebook has a variable {name!r}: give it to the function as an argument."
+    if any(repr(name) in note for note in error.remote_notes):  # the worker found it in the store
+        return ""
+    known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"Neither the notebook nor the store has anything of the name {name!r}.{hint}"
+
+
+def _module(name: str) -> str:
+    """Only for a top one: to find a module in a package, the package would be imported."""
+    try:
+        found = importlib.util.find_spec(name) if "." not in name else None
+    except (ImportError, ValueError):
+        return ""
+    if found is None:
+        return ""
+    where = found.origin or next(iter(found.submodule_search_locations or ()), "")
+    return (
+        f"The notebook finds {name!r} at {where}. Was `sys.path` changed there? Remote cells get "
+        "its changes, other tasks the `sys.path` with which the session began."
+    )

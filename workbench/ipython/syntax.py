@@ -1,0 +1,276 @@
+"""IPython's syntax in a cell: its text → Python, line for line; what a remote cell can't have.
+
+Runs nothing. Which names the Python reads, `cells` finds.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from workbench.errors import CellSyntaxError
+
+_NOTEBOOK = "belongs to the notebook: run it in a cell of its own"
+_FOLLOWS = "would change the worker for later tasks"
+_PERSON = "needs a person, and a worker has none"
+_OURS = "talks to the session from the notebook"
+
+REFUSED = {
+    **dict.fromkeys(
+        ("cd", "pushd", "popd"),
+        f"{_FOLLOWS}: run it in the notebook, its remote cells follow there",
+    ),
+    **dict.fromkeys(
+        ("autoreload", "aimport"),
+        f"{_FOLLOWS}: run it in the notebook, the workers load edited modules again then",
+    ),
+    **dict.fromkeys(
+        ("load_ext", "unload_ext", "reload_ext"),
+        f"{_FOLLOWS}: a remote cell has IPython's own magics; import the package instead",
+    ),
+    **dict.fromkeys(
+        ("reset", "reset_selective", "xdel"),
+        "has nothing to do here: a remote cell starts with the names it reads and nothing else",
+    ),
+    **dict.fromkeys(
+        ("debug", "pdb"),
+        f"{_PERSON}: run the cell in the notebook to debug it",
+    ),
+    **dict.fromkeys(("edit", "load", "loadpy", "recall", "rep", "rerun", "macro"), _PERSON),
+    **dict.fromkeys(
+        ("history", "hist", "save", "store", "notebook", "tb", "xmode", "colors", "config"),
+        _NOTEBOOK,
+    ),
+    **dict.fromkeys(
+        ("logstart", "logon", "logoff", "logstate", "logstop", "alias", "unalias", "rehashx"),
+        _NOTEBOOK,
+    ),
+    **dict.fromkeys(("automagic", "autocall", "autoawait", "gui", "bookmark"), _NOTEBOOK),
+    "remote": "is a remote cell already: its tasks can call `workbench.remote` functions",
+    "put": f"{_OURS}: here, assign the name, or call `workbench.put`",
+    "get": f"{_OURS}: here, read the name, and the object comes along",
+    **dict.fromkeys(
+        ("workbench", "objects", "why", "free", "pin", "unpin", "spill", "inspect", "cost"),
+        f"{_OURS}: take it out of the cell",
+    ),
+}
+"""Why not, by name: ours, and those of IPython's that would change the worker for everybody, or
+that need a person or the notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """A cell as Python.
+
+    Attributes
+    ----------
+    text : str
+        Has a line for each of the cell's, so that the numbers are the same.
+    timed : bool
+        It began with ``%%time``, which is left out: the rest runs as it is, and is timed.
+    tree : ast.Module, optional
+        Of the text, if it was Python as it stood.
+    """
+
+    text: str
+    timed: bool = False
+    tree: ast.Module | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What IPython's syntax stands for: a call of a method of its shell.
+
+    Attributes
+    ----------
+    method : str
+        ``run_line_magic``, ``run_cell_magic``, ``system`` or ``getoutput``.
+    arguments : tuple of str
+        Texts, as they stand in the cell.
+    line : int
+        Where, counted from 1.
+    """
+
+    method: str
+    arguments: tuple[str, ...]
+    line: int
+
+
+_METHODS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1}
+
+
+class _LineForLine(TransformerManager):
+    """IPython's own, but that a command of several lines leaves blank ones in their place."""
+
+    def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:
+        changed, new = super().do_one_token_transform(lines)
+        gone = len(lines) - len(new)
+        if gone > 0:
+            pairs = zip(lines, new, strict=False)
+            at = next((i for i, (a, b) in enumerate(pairs) if a != b), len(new) - 1)
+            new = [*new[: at + 1], *["\n"] * gone, *new[at + 1 :]]
+        return changed, new
+
+
+def python(source: str) -> Python:
+    """What IPython makes of a cell.
+
+    What is Python already stays as it is: no magic is.
+    """
+    try:
+        return Python(source, tree=ast.parse(source))
+    except (SyntaxError, ValueError):
+        pass
+    body = re.sub(r"\A(?:[ \t]*\n)*", "", source)  # IPython would take the blank lines away
+    above = source.count("\n") - body.count("\n")
+    timed = re.match(r"%%time[ \t]*(?:\n|$)", body)
+    if timed:
+        inner = python("\n" * (above + 1) + body[timed.end() :])
+        return Python(inner.text, timed=True)
+    try:
+        return Python("\n" * above + _LineForLine().transform_cell(body))
+    except SyntaxError:
+        return Python(source)
+
+
+def calls(node: ast.AST) -> Iterator[Call]:
+    """All that IPython's syntax stands for, in a tree."""
+    for each in ast.walk(node):
+        call = as_call(each)
+        if call is not None:
+            yield call
+
+
+def as_call(node: ast.AST) -> Call | None:
+    """The node, if it is ``get_ipython().method("text", ...)``."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=method
+            ),
+            args=args,
+        ) if _METHODS.get(method) == len(args):
+            texts = [each.value for each in args if isinstance(each, ast.Constant)]
+            words = [text for text in texts if isinstance(text, str)]
+            return Call(method, tuple(words), node.lineno) if len(words) == len(args) else None
+    return None
+
+
+def check(tree: ast.AST, source: str, first_line: int) -> None:
+    """Refuse what a remote cell can't have.
+
+    Parameters
+    ----------
+    tree : ast.AST
+        What `python` made of ``source``.
+    source : str
+        The cell's body, which begins on the cell's ``first_line``.
+
+    Raises
+    ------
+    CellSyntaxError
+        Which says what, where, and what to do instead.
+    """
+    lines = source.splitlines()
+    for call in calls(tree):
+        why = refusal(call)
+        if why:
+            place = f"line {call.line + first_line - 1} of the cell"
+            shown = lines[call.line - 1].strip()
+            raise CellSyntaxError(f"{why}. It is in {place}. Nothing was sent.\n    {shown}")
+        if call.method.startswith("run_"):  # its own code begins on its line
+            below = "\n".join(lines[call.line - 1 :])
+            check(parsed(meaning(call).code), below, first_line + call.line - 1)
+
+
+def parsed(code: str) -> ast.Module:
+    """The tree of what a magic runs; an empty one if it isn't Python: the magic will say so."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def refusal(call: Call) -> str:
+    """Why a remote cell can't have it, in a sentence; '' if it can."""
+    if not call.method.startswith("run_"):
+        return ""
+    name = call.arguments[0]
+    sign = "%%" if call.method == "run_cell_magic" else "%"
+    if name in REFUSED:
+        return f"`{sign}{name}` {REFUSED[name]}"
+    if name.startswith("%"):
+        return f"`%{name}` stands above the whole body, in the first line below `%%remote`"
+    if call.method == "run_cell_magic" and name == "time":
+        return "`%%time` stands alone on its line, above the body"
+    if name == "matplotlib" and call.arguments[1].split()[:1] not in _STILL:
+        return "`%matplotlib` can be `inline` alone here: a worker has no screen"
+    return ""
+
+
+_STILL: list[list[str]] = [[], ["inline"], ["agg"], ["--list"], ["-l"]]
+
+# -- the code and the names in a magic's text -----------------------------------------------------
+
+_OPTIONS = re.compile(
+    r"\s*(?:-(?:[nrp]\s*\d+|[lsTD]\s*\S+|[a-zA-Z]+|-[a-z-]+)(?:\s+|$))*"
+)
+"""Options of `%timeit`, `%time` and `%prun`, which stand before the code."""
+
+_INLINE = ("time", "prun", "capture")
+_SCOPED = ("timeit",)
+_HELP = ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a call does with names.
+
+    Attributes
+    ----------
+    code : str
+        Python that it runs at once.
+    keeps : bool
+        Whether what the code assigns are the cell's variables then.
+    mentions : tuple of str
+        Expressions that it perhaps reads.
+    sets : tuple of str
+        Names it gives a value.
+    sets_any : bool
+        It may set any name.
+    """
+
+    code: str = ""
+    keeps: bool = True
+    mentions: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    sets_any: bool = False
+
+
+def meaning(call: Call) -> Meaning:
+    """What a call does with names, as far as its text shows."""
+    if not call.method.startswith("run_"):
+        return Meaning(mentions=_expanded(call.arguments[0]))
+    name, line, *body = call.arguments
+    if name in _HELP:
+        return Meaning(mentions=(line.strip("?% "),))
+    if name in _SCOPED or name in _INLINE:
+        code = _OPTIONS.sub("", line, count=1)
+        sets: tuple[str, ...] = ()
+        if name == "capture":
+            sets, code = tuple(w for w in line.split() if w.isidentifier()), ""
+        text = "\n".join([code, *body]) if body else code
+        return Meaning(python(text).text, name not in _SCOPED, sets=sets)
+    named = re.findall(r"--(?:out|err)[ =]+([^\W\d]\w*)", line) if body else []
+    return Meaning(mentions=_expanded(line), sets=tuple(named), sets_any=name == "run")
+
+
+def _expanded(text: str) -> tuple[str, ...]:
+    """The expressions that IPython puts the values of into a command: ``{x + 1}`` and ``$x``."""
+    braces = re.findall(r"(?<!\{)\{([^{}]+)\}(?!\})", text)
+    dollars = re.findall(r"(?<!\$)\$([^\W\d]\w*)", text)
+    return (*(each.split("!")[0].split(":")[0] for each in braces), *dollars)

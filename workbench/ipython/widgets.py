@@ -1,0 +1,81 @@
+"""Widgets made on workers, as the kernel knows them: messages out, and a stand-in for each.
+
+Front ends talk to a widget through the kernel. The stand-in tells them its state when a page is
+loaded again; what a person does to the widget goes no further.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+MOST_WIDGETS = 2_000
+"""Stand-ins kept; each has the widget's state. The oldest go first."""
+
+Message = tuple[str, dict[str, Any], dict[str, Any], list[bytes]]
+"""Type, content, metadata and buffers."""
+
+
+class Widgets:
+    """See the module. `message` runs in whichever thread reads the socket.
+
+    Parameters
+    ----------
+    publish : callable
+        Sends a message to the front ends.
+    """
+
+    def __init__(self, publish: Callable[..., None]) -> None:
+        self._publish = publish
+        self._there: OrderedDict[str, Any] = OrderedDict()
+
+    def message(self, data: bytes) -> Message:
+        """What a widget said, to be published; and take note of it."""
+        said = json.loads(data)
+        kind, content = said["msg_type"], said["content"]
+        buffers = [base64.b64decode(each) for each in said["buffers"]]
+        id, state = content["comm_id"], content["data"].get("state")
+        if kind == "comm_open":
+            self._add(id, content)
+        elif kind == "comm_close":
+            self._remove(id)
+        if state and not buffers and id in self._there:  # binary parts aren't kept
+            self._there[id].state.update(state)
+        return kind, content, said["metadata"], buffers
+
+    def _add(self, id: str, content: dict[str, Any]) -> None:
+        import comm
+
+        self._there[id] = stand_in(self._publish, id, content["target_name"])
+        comm.get_comm_manager().register_comm(self._there[id])
+        if len(self._there) > MOST_WIDGETS:
+            self._remove(next(iter(self._there)))
+
+    def _remove(self, id: str) -> None:
+        import comm
+
+        if self._there.pop(id, None) is not None:
+            comm.get_comm_manager().comms.pop(id, None)
+
+
+def stand_in(publish: Callable[..., None], id: str, target: str) -> Any:
+    """A comm that answers who asks for the widget's state, and ignores all else."""
+    from comm.base_comm import BaseComm
+
+    class StandIn(BaseComm):
+        state: dict[str, Any]
+
+        def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
+            if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
+                publish(msg_type, {"comm_id": self.comm_id, "data": data})
+
+        def handle_msg(self, msg: dict[str, Any]) -> None:
+            if msg["content"]["data"].get("method") == "request_state":
+                self.send({"method": "update", "state": self.state, "buffer_paths": []})
+
+    made = StandIn(target_name=target, comm_id=id, primary=False)
+    made.state = {}
+    return made

@@ -1,0 +1,109 @@
+"""Where code runs: directory, import path, environment. As the notebook has it, on a worker.
+
+A worker has those of the notebook that started the session. What has changed there since then
+travels with each cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is different in the notebook now.
+
+    Attributes
+    ----------
+    directory : str
+        The current one; '' if it is the same.
+    path : tuple of str
+        All of ``sys.path``; empty if it is the same.
+    environ : tuple of (name, value)
+        Variables that have changed; None for those that are gone.
+    """
+
+    directory: str = ""
+    path: tuple[str, ...] = ()
+    environ: tuple[tuple[str, str | None], ...] = ()
+
+
+class Baseline:
+    """What the workers have: where this process is now.
+
+    Parameters
+    ----------
+    shared : bool
+        Whether this process started the session. If another did, the workers may be elsewhere.
+    """
+
+    def __init__(self, shared: bool = True) -> None:
+        self._directory = _directory() if shared else ""
+        self._path = _path() if shared else ()
+        self._environ: Mapping[str, str] = dict(os.environ)
+
+    def difference(self) -> Surroundings | None:
+        """What has changed since; None if nothing has."""
+        directory, path, environ = _directory(), _path(), dict(os.environ)
+        if (directory, path, environ) == (self._directory, self._path, self._environ):
+            return None
+        changed = {n: v for n, v in environ.items() if self._environ.get(n) != v}
+        gone = dict.fromkeys(self._environ.keys() - environ.keys())
+        return Surroundings(
+            directory if directory != self._directory else "",
+            path if path != self._path else (),
+            tuple({**changed, **gone}.items()),
+        )
+
+
+@contextlib.contextmanager
+def within(around: Surroundings | None) -> Iterator[None]:
+    """For as long as a cell runs; what it changes of its directory ends with it too.
+
+    Entries of ``sys.path`` stay: what was imported through them does, as well.
+    """
+    before = _directory()
+    environ: tuple[tuple[str, str | None], ...] = ()
+    try:
+        if around is not None:
+            environ = tuple((name, os.environ.get(name)) for name, _ in around.environ)
+            move(around)
+        yield
+    finally:
+        _set(environ)
+        if before and _directory() != before:
+            os.chdir(before)
+
+
+def move(around: Surroundings) -> None:
+    """Take them on, for good."""
+    _set(around.environ)
+    new = [entry for entry in around.path if entry not in sys.path]
+    known = next((n for n, entry in enumerate(around.path) if entry in sys.path), 0)
+    sys.path[:0] = new[:known]  # those that the notebook has before all others
+    sys.path += new[known:]
+    if around.directory:
+        os.chdir(around.directory)
+
+
+def _set(environ: tuple[tuple[str, str | None], ...]) -> None:
+    for name, value in environ:
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # removed under us
+        return ""
+
+
+def _path() -> tuple[str, ...]:
+    return tuple(str(entry) or _directory() for entry in sys.path)
