@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from workbench.config import Config
     from workbench.functions import remote
+    from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
     from workbench.ref import ObjectRef
     from workbench.streams import ObjectRefGenerator
 
@@ -43,6 +44,7 @@ _HOME = {
     "ObjectRef": "workbench.ref",
     "ObjectRefGenerator": "workbench.streams",
     "remote": "workbench.functions",
+    **dict.fromkeys(["as_completed", "gather", "map"], "workbench.gathering"),
     **dict.fromkeys(
         [
             "cancel", "deregister_serializer", "exit_actor", "explain_cost", "free", "get",
@@ -58,17 +60,20 @@ __all__ = [
     "Config",
     "ObjectRef",
     "ObjectRefGenerator",
+    "as_completed",
     "cancel",
     "deregister_serializer",
     "exit_actor",
     "explain_cost",
     "free",
+    "gather",
     "get",
     "get_actor",
     "init",
     "inspect_serializability",
     "is_initialized",
     "kill",
+    "map",
     "objects",
     "pin",
     "put",

@@ -120,6 +120,11 @@ class ActorHandle:
     def __repr__(self) -> str:
         return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from workbench import portraits
+
+        return portraits.of_actor(self).bundle()
+
 
 class ActorClass:
     """A class whose instances are actors: ``Cls.remote(...)`` makes one, in a worker of its own.

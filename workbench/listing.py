@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.units import html_table, human_bytes, human_seconds
+from workbench.markup import Rich, Table, page
+from workbench.units import human_bytes, human_seconds
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
@@ -20,7 +21,7 @@ HEAD = ("name", "type", "size", "where", "pins", "age")
 
 
 @dataclass(frozen=True)
-class Objects:
+class Objects(Rich):
     """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
 
     Attributes
@@ -37,28 +38,19 @@ class Objects:
         return len(self.records)
 
     def __str__(self) -> str:
-        rows = [HEAD, *map(row_of, self.records[:MOST_ROWS])]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-        lines = [
-            "  ".join(
-                text.rjust(width) if title in ("size", "age") else text.ljust(width)
-                for text, width, title in zip(row, widths, HEAD, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, *self._rest()])
+        return self.table().text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rest = "".join(f"<p>{text}</p>" for text in self._rest())
-        return html_table(HEAD, map(row_of, self.records[:MOST_ROWS])) + rest
+        return page(self.table().html())
 
-    def _rest(self) -> list[str]:
+    def table(self) -> Table:
+        """What it shows."""
         left = self.records[MOST_ROWS:]
-        if not left:
-            return []
-        return [f"and {len(left)} more, {human_bytes(sum(r.size for r in left))}"]
+        more = f"and {len(left)} more, {human_bytes(sum(r.size for r in left))}" if left else ""
+        rows = tuple(row_of(record) for record in self.records[:MOST_ROWS])
+        return Table(HEAD, rows, ("size", "age"), more)
 
 
 def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objects:

@@ -6,11 +6,12 @@ Reads what the session found out (`core.snapshot.Account`); asks nobody.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from workbench.core.snapshot import Account, ClientRecord, PinRecord
-from workbench.units import as_html, html_table, human_bytes
+from workbench.core.snapshot import Account, ClientRecord, ObjectRecord, PinRecord
+from workbench.markup import Rich, Table, page
+from workbench.units import count, human_bytes
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Why:
+class Why(Rich):
     """All reasons why one object is here. Prints as a text, shows as a table.
 
     Attributes
@@ -44,9 +45,10 @@ class Why:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = ("it is here because", "to let go")
-        table = html_table(head, ((r.text, r.action) for r in self.reasons))
-        return f"<p>{as_html(self.what)}</p>{table}"
+        if not self.reasons:
+            return page(str(self))
+        rows = tuple((reason.text, reason.action) for reason in self.reasons)
+        return page(self.what, Table(("it is here because", "to let go"), rows).html())
 
 
 def explain(account: Account, name: str) -> Why:
@@ -133,3 +135,41 @@ def _process(client: ClientRecord) -> str:
     if client.role == "worker":
         return f"a worker (pid {client.pid})"
     return f"{client.label or 'another process'} (pid {client.pid})"
+
+
+def in_short(record: ObjectRecord, clients: Iterable[ClientRecord]) -> str:
+    """What keeps an object, in one line: as much as its record says. `explain` says where.
+
+    Parameters
+    ----------
+    record : ObjectRecord
+    clients : iterable of ClientRecord
+        Those that hold or show it.
+    """
+    by_number = {client.client: client for client in clients}
+    keeps = [
+        "its name" if len(record.names) == 1 else "its names" if record.names else "",
+        f"a pin at {record.pinned}" if record.pinned else "",
+        f"background {record.job}, not collected" if record.job else "",
+        f"refs in {_processes(record.holders, by_number)}" if record.holders else "",
+        count(record.tasks, "task") if record.tasks else "",
+        f"{count(record.parents, 'object')} it is inside of" if record.parents else "",
+        f"a ref pickled at {record.escapes[0]}" if record.escapes else "",
+    ]
+    kept = ", ".join(filter(None, keeps))
+    if record.viewers:
+        kept += f"; arrays in {_processes(record.viewers, by_number)} show it"
+    return kept.removeprefix("; ")
+
+
+def _processes(numbers: Iterable[int], clients: dict[int, ClientRecord]) -> str:
+    """This process first, then other notebooks and scripts, then workers, counted."""
+    found = [clients.get(number) for number in numbers]
+    here = [client for client in found if client is not None and client.pid == os.getpid()]
+    others = [client for client in found if client is not None and client.pid != os.getpid()]
+    workers = sum(client.role == "worker" for client in others)
+    named = ["this process"] if here else []
+    named += [c.label or f"process {c.pid}" for c in others if c.role != "worker"]
+    named += [count(workers, "worker")] if workers else []
+    named += ["a process that left"] if None in found else []
+    return " and ".join(named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Generator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -67,13 +66,10 @@ class ObjectRef:
     def __repr__(self) -> str:
         return f"ObjectRef({self.hex()}, {self._engine.state(self)})"
 
-    def _repr_html_(self) -> str:
-        state = html.escape(self._engine.state(self))
-        return (
-            '<span style="font-family: var(--jp-code-font-family, monospace)">'
-            f'<b>ObjectRef</b> <span title="object id">{self.hex()}</span> '
-            f"<i>{state}</i></span>"
-        )
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from workbench import portraits
+
+        return portraits.of_ref(self).bundle()
 
 
 def restore(id: int, session: str) -> ObjectRef:

@@ -1,10 +1,9 @@
-"""Bytes: whole pages of them. And what people read: sizes, seconds and counts, text as HTML."""
+"""Bytes: whole pages of them. And what people read: sizes, seconds and counts."""
 
 from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterable, Sequence
 
 PAGE = mmap.PAGESIZE
 """Extents begin and end on pages, so that a freed one can be given back to the machine whole."""
@@ -50,6 +49,11 @@ def human_count(n: int) -> str:
     return f"{n:,}".replace(",", " ")
 
 
+def count(n: int, noun: str) -> str:
+    """1 → '1 line', 2 → '2 lines'."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun.replace(' or', 's or')}s"
+
+
 def parse_bytes(text: str) -> int:
     """'8GB' → 8000000000, '512MiB' → 536870912, '1e9' and '1000' as they are.
 
@@ -69,23 +73,3 @@ def parse_bytes(text: str) -> int:
     if size <= 0:
         raise ValueError(f"{text!r} is not a size above zero; write it like 500MB or 2GB")
     return size
-
-
-def as_html(text: str) -> str:
-    """Text for a page: escaped, and what stands between backticks as code."""
-    import html  # here: the server has no use for its tables
-
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts (see `as_html`), which Jupyter shows in its own style."""
-
-    def line(tag: str, cells: Sequence[str]) -> str:
-        inside = "".join(
-            f'<{tag} style="text-align: left">{as_html(cell)}</{tag}>' for cell in cells
-        )
-        return f"<tr>{inside}</tr>"
-
-    body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

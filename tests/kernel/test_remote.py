@@ -20,6 +20,9 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     gate.close()
 
 
+FOREVER = "__import__('threading').Event().wait(3600)"
+
+
 def over(kernel: Kernel, cell: Cell) -> str:
     """The line that stays."""
     kernel.until(lambda: re.search("done|failed|stopped", cell.line))
@@ -223,7 +226,7 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
 ) -> None:
     session.ok("kept = wb.put('kept')")
     other = session.ok(f"%%remote --name other\n{gate.wait}\nx = 'the end'")
-    cell = session.start("%%remote -w\nprint('there')\nimport threading\nthreading.Event().wait(3600)")
+    cell = session.start(f"%%remote -w\nprint('there')\n{FOREVER}")
     session.until(cell.text)
     session.interrupt()
     session.until(lambda: cell.idle)
@@ -236,7 +239,7 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
 
 
 def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kernel) -> None:
-    session.ok("import threading\n@wb.remote\ndef long(n):\n    print('there')\n    threading.Event().wait(3600)")
+    session.ok(f"@wb.remote\ndef long(n):\n    print('there')\n    {FOREVER}")
     cell = session.start("refs = [long.remote(n) for n in range(5)]\nwb.get(refs)")
     session.until(cell.text)
     session.interrupt()

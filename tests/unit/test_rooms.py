@@ -15,7 +15,9 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
-NEUTRAL = {"errors", "units", "config", "ref", "streams", "current", "polling"}
+NEUTRAL = {
+    "errors", "units", "markup", "config", "ref", "streams", "current", "polling", "portraits",
+}  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
 PURE = {"errors", "units"}
@@ -29,7 +31,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE, {"numpy", "xxhash"}),
-    "serialization": (PURE, {"numpy", "cloudpickle", *LIBRARIES}),
+    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
         NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
         {"numpy"},
@@ -71,21 +73,36 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "functions": ({"actors", "api", "current", "engines.base", "options"}, set()),
-    "actors": ({"api", "engines.base", "options", "ref"}, set()),
+    "gathering": (
+        {"actors", "api", "engines.base", "errors", "functions", "ref", "streams"},
+        {"IPython", "tqdm"},
+    ),
+    "actors": ({"api", "engines.base", "options", "portraits", "ref"}, set()),
     "options": ({"engines.base"}, set()),
     "streams": ({"engines.base", "ref"}, set()),
-    "listing": ({"core.snapshot", "units"}, set()),
-    "reasons": ({"core.snapshot", "units"}, set()),
+    "listing": ({"core.snapshot", "markup", "units"}, set()),
+    "reasons": ({"core.snapshot", "markup", "units"}, set()),
+    "markup": (set(), set()),
+    "previews": ({"markup"}, {"numpy"}),
+    "portraits": (
+        PURE
+        | {"actors", "core.snapshot", "engines.base", "listing", "markup", "previews", "reasons"}
+        | {"ref", "serialization.codec"},
+        set(),
+    ),
     "readonly": ({"current", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
-    "ref": ({"current", "errors", "engines.base"}, set()),
+    "ref": ({"current", "errors", "engines.base", "portraits"}, set()),
     "current": ({"engines.base"}, set()),
     "polling": (set(), set()),
     "__main__": ({"cli"}, set()),
-    "__init__": ({"api", "config", "functions", "ref", "streams", "ipython.extension"}, set()),
+    "__init__": (
+        {"api", "config", "functions", "gathering", "ref", "streams", "ipython.extension"},
+        set(),
+    ),
 }
 
 
@@ -178,6 +195,7 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
         ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
         ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),
     ],

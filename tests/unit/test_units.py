@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.units import (
-    as_html,
+    count,
     human_bytes,
     human_count,
     human_seconds,
@@ -68,5 +68,6 @@ def test_what_is_no_size(text: str) -> None:
         parse_bytes(text)
 
 
-def test_text_on_a_page() -> None:
-    assert as_html("a <b> `x['y']` & c") == "a &lt;b&gt; <code>x[&#x27;y&#x27;]</code> &amp; c"
+def test_things_that_are_counted() -> None:
+    assert [count(1, "task"), count(2, "task")] == ["1 task", "2 tasks"]
+    assert count(2, "notebook or script") == "2 notebooks or scripts"

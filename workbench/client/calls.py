@@ -135,12 +135,15 @@ class Calls:
         stream = None
         if given == STREAMING:
             stream = self._client.streams.new(refs[0], options.max_ahead)
-        self._connection.send(
-            ev.Submit(
-                task, function, payload, deps, contains, returns, name, self._client.origin(),
-                retries, actor, method, terms,
-            )
+        submit = ev.Submit(
+            task, function, payload, deps, contains, returns, name, self._client.origin(),
+            retries, actor, method, terms,
         )  # fmt: skip
+        try:
+            self._connection.send(submit)
+        except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
+            self._connection.post(ev.Cancel(task))
+            raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 

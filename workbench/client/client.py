@@ -11,12 +11,13 @@ import secrets
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from workbench.client.arrivals import Arrivals
 from workbench.client.calls import ARGUMENTS, Calls
 from workbench.client.connection import Connection
 from workbench.client.handles import Handles
@@ -33,7 +34,7 @@ from workbench.client.streams import Streams
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import ID_BITS
-from workbench.core.snapshot import Account, Snapshot
+from workbench.core.snapshot import Account, Description, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
     ActorOptions,
@@ -61,6 +62,9 @@ from workbench.wire.streams import Parcel
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
+
+GLANCE = 0.5
+"""Seconds that somebody waits who only wants to see what a thing is."""
 
 _AWAITED = object()
 """Stands where an answer will be."""
@@ -248,6 +252,12 @@ class Client:
         self._wait(done, timeout)
         return _first(refs, is_ready, num_returns)
 
+    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
+        """See `Engine.arrivals`."""
+        found = Arrivals(self.objects, self._wait, self.check_refs, self.connection.flush)
+        found.add(refs)
+        return found
+
     def future(self, ref: ObjectRef) -> Future[Any]:
         """See `Engine.future`."""
         self.check_refs([ref])
@@ -270,6 +280,38 @@ class Client:
         answer = self._ask(lambda request: ev.Ask(request, "why", id))
         account: Account | None = answer.account
         return account
+
+    def describe(self, ref: ObjectRef) -> Description | None:
+        """See `Engine.describe`."""
+        answer = self._glance("describe", ref.id)
+        return None if answer is None else answer.description
+
+    def overview(self) -> Snapshot | None:
+        """See `Engine.overview`."""
+        answer = self._glance("overview")
+        return None if answer is None else answer.snapshot
+
+    def _glance(self, what: str, object: int = 0) -> do.Answer | None:
+        try:
+            found: do.Answer | None = self._ask(
+                lambda request: ev.Ask(request, what, object), GLANCE
+            )
+        except SessionError:
+            return None
+        return found
+
+    def peek(self, ref: ObjectRef) -> Any:
+        """See `Engine.peek`."""
+        known = partial(self.objects.values.__contains__, ref.id)
+        if not known():
+            try:
+                self.objects.request([ref.id])
+                self.connection.wait_for(known, GLANCE)
+            except SessionError:
+                pass
+        if not known():
+            raise LookupError("it isn't here")
+        return self.objects.peek(ref.id)
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
         """See `Engine.free`."""
@@ -464,7 +506,7 @@ class Client:
         """See `Engine.interrupt`."""
         chosen = tuple(jobs)
         answer = self._ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
-        return answer is not _AWAITED
+        return answer is not None
 
     # -- the session --------------------------------------------------------------------------
 
@@ -515,15 +557,15 @@ class Client:
         self.objects.close()
 
     def _ask(self, question: Callable[[int], Any], timeout: float | None = None) -> Any:
-        """Send a question, read until its answer, or until time is up."""
+        """Send a question, read until its answer; None if there is none in time."""
         self._check_open()
         request = next(self._requests)
         answers = self._answers
         try:
             answers[request] = _AWAITED
             self.connection.post(question(request))
-            self.connection.wait_for(lambda: answers[request] is not _AWAITED, timeout)
-            return answers[request]
+            done = self.connection.wait_for(lambda: answers[request] is not _AWAITED, timeout)
+            return answers[request] if done else None
         finally:
             answers.pop(request, None)
 
@@ -534,7 +576,7 @@ class Client:
                 "`%workbench start` begins a new one."
             )
 
-    def check_refs(self, refs: Sequence[ObjectRef]) -> None:
+    def check_refs(self, refs: Iterable[ObjectRef]) -> None:
         """Raise unless all are refs of this session, and it goes on."""
         for ref in refs:
             self.check_ref(ref)

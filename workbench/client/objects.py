@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from workbench.memory.copying import Bytes
 from workbench.memory.views import Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.serialization.peeking import peek
+
+if TYPE_CHECKING:
+    from workbench.client.arrivals import Arrivals
 
 CHUNK = 10_000
 """Most ids in one message."""
@@ -58,6 +62,7 @@ class Objects:
         self.values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
+        self._announced: dict[int, list[Arrivals]] = {}  # who is told when it is known
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -84,6 +89,29 @@ class Objects:
             return waiting is None
 
         return done
+
+    def announce(self, ids: list[int], listener: Arrivals) -> None:
+        """Tell the listener of each once it is known: now, or when the server has said so."""
+        with self.lock, shield():
+            for id in ids:
+                self._announced.setdefault(id, []).append(listener)
+            for id in self.values.keys() & ids:
+                self._tell(id)
+        self.request(ids)
+
+    def withdraw(self, ids: list[int], listener: Arrivals) -> None:
+        """It doesn't listen any more."""
+        with self.lock, shield():
+            for id in ids:
+                others = [each for each in self._announced.pop(id, ()) if each is not listener]
+                if others:
+                    self._announced[id] = others
+
+    def _tell(self, id: int) -> None:
+        with self.lock:
+            listeners = self._announced.pop(id, ())
+        for listener in listeners:
+            listener.arrived(id)
 
     def state(self, id: int) -> str:
         """In a word or two."""
@@ -121,6 +149,26 @@ class Objects:
             with self.lock, shield():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
+
+    def peek(self, id: int) -> Any:
+        """The value of a known object, if building it takes neither time nor room.
+
+        Raises
+        ------
+        LookupError
+            If it isn't built; the text says why.
+        """
+        value, extent = self.values[id], None
+        if value.failed:
+            raise LookupError("it failed")
+        if value.digest:
+            raise LookupError("it is on disk")
+        if value.segment:
+            with self.lock, shield():
+                if self.values.get(id) is not value:
+                    raise LookupError("it is being moved")
+                extent = self._open(id, value)
+        return peek(value.header, extent)
 
     def _open(self, id: int, value: ev.Value) -> Bytes:
         """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
@@ -182,6 +230,11 @@ class Objects:
 
     def end(self, reason: str) -> None:
         """The session is over: nothing pending will ever come."""
+        with self.lock:
+            announced = list(self._announced.values())
+        for listeners in announced:
+            for listener in listeners:
+                listener.stir()
         while self._futures:
             try:
                 _, (_, futures) = self._futures.popitem()
@@ -201,6 +254,8 @@ class Objects:
                 self.values[id] = message.value
         if id in self._futures:
             self._resolve(id)
+        if id in self._announced:
+            self._tell(id)
 
     def forget(self, id: int) -> None:
         """Somebody freed it."""

@@ -279,8 +279,9 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; snapshot; why: what keeps ``object``, with what its holders find out; or
-    spill: move ``object`` to disk, answered when it is there or can't be.
+    ``what``: sync; snapshot; overview: the same with few of its objects; describe: ``object`` at
+    a glance; why: what keeps ``object``, with what its holders find out; or spill: move ``object``
+    to disk, answered when it is there or can't be.
     """
 
     request: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from workbench.core.actors import Actor
@@ -10,18 +11,24 @@ from workbench.core.catalog import Catalog, Entry, State
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
+    Description,
     ObjectRecord,
     PinRecord,
     Snapshot,
+    TaskRecord,
     WorkerRecord,
 )
 from workbench.units import human_bytes
 
 if TYPE_CHECKING:
-    from workbench.core.session import Session
+    from workbench.core.schedule import Task
+    from workbench.core.session import Client, Session
 
 LARGEST = 5
 """Rows in the table of what holds the room."""
+
+MOST_NAMED = 20
+"""Objects that an overview lists."""
 
 
 def size_of(entry: Entry) -> int:
@@ -30,9 +37,14 @@ def size_of(entry: Entry) -> int:
     return 0 if value is None else value.length if value.segment else len(value.header)
 
 
-def take_snapshot(session: Session) -> Snapshot:
-    """The session as it is now."""
-    schedule = session.schedule
+def take_snapshot(session: Session, overview: bool = False) -> Snapshot:
+    """The session as it is now; as an ``overview`` without most of its objects."""
+    schedule, catalog = session.schedule, session.catalog
+    if overview:
+        named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
+        entries = [entry for entry in map(catalog.get, named) if entry is not None]
+    else:
+        entries = list(catalog.entries())
     return Snapshot(
         session=session.name,
         capacity=session.budget.capacity,
@@ -42,7 +54,8 @@ def take_snapshot(session: Session) -> Snapshot:
         granted=session.budget.granted,
         queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
         running=sum(1 for w in schedule.workers.values() if w.sent),
-        objects=tuple(object_record(e, session.now) for e in session.catalog.entries()),
+        objects=tuple(object_record(e, session.now) for e in entries),
+        count=len(catalog),
         workers=tuple(
             WorkerRecord(
                 w.number,
@@ -60,6 +73,33 @@ def take_snapshot(session: Session) -> Snapshot:
         jobs=session.jobs.records(),
         linger=session.linger,
     )  # fmt: skip
+
+
+def describe(session: Session, id: int) -> Description | None:
+    """One object, in a time that doesn't depend on how many there are."""
+    entry = session.catalog.get(id)
+    if entry is None:
+        return None
+    maker, actor = session.schedule.maker(id), session.schedule.actors.get(id)
+    return Description(
+        object_record(entry, session.now),
+        tuple(
+            client_record(session.clients[number])
+            for number in dict.fromkeys((*entry.holds, *entry.viewers))
+            if number in session.clients
+        ),
+        None if maker is None else _task(maker),
+        None if actor is None else _actor(session, actor),
+    )
+
+
+def _task(task: Task) -> TaskRecord:
+    worker, name = task.worker, task.submit.name
+    if worker is None:
+        return TaskRecord(name, "waiting" if task.missing else "queued")
+    at_a_time = 1 if worker.actor is None else worker.actor.concurrency
+    runs = task in islice(worker.sent.values(), at_a_time)
+    return TaskRecord(name, "running" if runs else "queued", worker.pid)
 
 
 def _actor(session: Session, actor: Actor) -> ActorRecord:
@@ -133,10 +173,12 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
 
 def clients_of(session: Session) -> tuple[ClientRecord, ...]:
     """Who is connected."""
-    return tuple(
-        ClientRecord(c.number, c.hello.pid, c.role, c.hello.label)
-        for c in session.clients.values()
-    )
+    return tuple(map(client_record, session.clients.values()))
+
+
+def client_record(client: Client) -> ClientRecord:
+    """What is told of one."""
+    return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
 
 
 def holders_table(catalog: Catalog, budget: Budget) -> str:

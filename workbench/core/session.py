@@ -22,7 +22,7 @@ from workbench.core.inquiries import Inquiries
 from workbench.core.jobs import Jobs
 from workbench.core.pool import Pool
 from workbench.core.pressure import Pressure
-from workbench.core.report import holders_table, take_snapshot
+from workbench.core.report import describe, holders_table, take_snapshot
 from workbench.core.schedule import Schedule
 from workbench.core.spilling import Spilling
 from workbench.core.streams import Streams
@@ -605,6 +605,11 @@ class Session:
             return self.inquiries.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
-        snapshot = take_snapshot(self) if event.what == "snapshot" else None
-        self.send(client.number, do.Answer(event.request, snapshot))
+        answer = do.Answer(event.request)
+        if event.what in ("snapshot", "overview"):
+            overview = event.what == "overview"
+            answer = do.Answer(event.request, snapshot=take_snapshot(self, overview))
+        elif event.what == "describe":
+            answer = do.Answer(event.request, description=describe(self, event.object))
+        self.send(client.number, answer)
         return None

@@ -103,6 +103,17 @@ class ClientRecord(Record):
     label: str
 
 
+class TaskRecord(Record):
+    """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
+
+    ``pid`` is the worker's that has it, 0 if none has.
+    """
+
+    name: str
+    state: str
+    pid: int = 0
+
+
 class PinRecord(Record):
     """One reason why an object is here: ``name``, ``ref``, ``task``, ``contained``, ``view``,
     ``escaped``, ``user`` or ``job``.
@@ -129,11 +140,24 @@ class Account(Record):
     clients: tuple[ClientRecord, ...]
 
 
+class Description(Record):
+    """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
+
+    ``clients`` are those that hold or show it.
+    """
+
+    object: ObjectRecord
+    clients: tuple[ClientRecord, ...] = ()
+    task: TaskRecord | None = None
+    actor: ActorRecord | None = None
+
+
 class Snapshot(Record):
     """A whole session at one moment. Sizes in bytes.
 
     ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
-    last. ``linger``: how many seconds the session outlives its last driver.
+    last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
+    objects there are; an overview lists but some that have a name.
     """
 
     session: str
@@ -150,6 +174,7 @@ class Snapshot(Record):
     trouble: str = ""
     jobs: tuple[JobRecord, ...] = ()
     linger: float = 0.0
+    count: int = 0
 
     @property
     def warm_free(self) -> int:

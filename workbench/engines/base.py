@@ -5,13 +5,13 @@ Nothing outside `engines` knows which engine answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Description, JobRecord, Snapshot
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
 
@@ -128,6 +128,33 @@ class Shown(NamedTuple):
     about: str
 
 
+class Arrivals(Protocol):
+    """Refs in the order in which they become ready, for one reader. Close it when you stop.
+
+    Each ref is looked at once, however many there are.
+    """
+
+    def add(self, refs: Iterable[ObjectRef]) -> None:
+        """Wait for these too. One that it waits for already makes no difference."""
+        ...
+
+    def take(self) -> ObjectRef | None:
+        """One that is ready; None if there is none now."""
+        ...
+
+    def next(self, timeout: float | None = None) -> ObjectRef | None:
+        """Wait for one that is ready; None if time is up."""
+        ...
+
+    def soon(self) -> Future[None] | None:
+        """A future of there being one; None if there is one now."""
+        ...
+
+    def close(self) -> None:
+        """Take no more; what hasn't come isn't waited for."""
+        ...
+
+
 class Engine(Protocol):
     """A session, whatever runs it. All methods may be called from any thread.
 
@@ -165,6 +192,25 @@ class Engine(Protocol):
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
         """(ready, not ready) once ``num_returns`` are ready or time is up."""
+        ...
+
+    def describe(self, ref: ObjectRef) -> Description | None:
+        """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
+        ...
+
+    def peek(self, ref: ObjectRef) -> Any:
+        """The value of an object that is ready, if to build it takes neither time nor room.
+
+        LookupError says why it isn't built; what its class raises comes through.
+        """
+        ...
+
+    def overview(self) -> Snapshot | None:
+        """`snapshot` with a few of the objects; None if nobody answers soon. Never raises."""
+        ...
+
+    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
+        """These as they become ready."""
         ...
 
     def submit(

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -50,6 +51,15 @@ class LocalEngine(Client):
             self.joined = False
             self.workers, self.capacity = config.workers, config.memory
         self.join()
+
+    def __repr__(self) -> str:
+        state = "over" if self.ended is not None else f"{self.workers} workers"
+        return f"Session({self.session!r}, {state})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from workbench import portraits
+
+        return portraits.of_session(self).bundle()
 
     def keep(self, linger: float) -> None:
         """See `Engine.keep`."""

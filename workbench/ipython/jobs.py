@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
-from workbench.units import human_seconds
+from workbench.units import count, human_seconds
 
 HEAD = ("job", "name", "state", "time", "output", "assigns")
 
@@ -17,11 +17,6 @@ _STATES = {
     "failed": "failed",
     "cancelled": "was cancelled",
 }
-
-
-def count(n: int, noun: str) -> str:
-    """1 → '1 line', 2 → '2 lines'."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun.replace(' or', 's or')}s"
 
 
 def concerning(jobs: Sequence[JobRecord]) -> list[JobRecord]:

@@ -68,6 +68,8 @@ class Where(NamedTuple):
 
 _SOMEWHERE = Where()
 
+Load = Callable[[memoryview, Sequence[Any], Where], Any]
+
 
 @dataclass(slots=True)
 class Serialized:
@@ -282,69 +284,11 @@ def serialize(
     )
 
 
-def deserialize_inline(header: bytes, copy: bool = False, where: Where = _SOMEWHERE) -> Any:
-    """Build the value of an inline object.
-
-    Arrays in it show the header's own bytes, read-only; with ``copy`` they are private.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be rebuilt in this process.
-    """
-    kind = header[:1]
-    if kind == _NONE:
-        return None
-    if kind == b"P":
-        return _load(memoryview(header)[1:], (), where)
-    if kind not in (b"e", b"f"):
-        raise SerializationError(_UNKNOWN.format(kind))
-    try:
-        end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
-    except struct.error:
-        raise SerializationError(_UNKNOWN.format(kind)) from None
-    data = np.frombuffer(bytearray(header) if copy else header, np.uint8)
-    outside = kind.upper() + header[1 + _LENGTH.size : end]
-    return deserialize(outside, data[_aligned(end, INLINE_ALIGN) :], where, INLINE_ALIGN)
-
-
-def deserialize(
-    header: bytes,
-    extent: npt.NDArray[np.uint8],
-    where: Where = _SOMEWHERE,
-    align: int = BUFFER_ALIGN,
-) -> Any:
-    """Build the value of an object in an extent. Its buffers are the extent's own bytes.
-
-    Parameters
-    ----------
-    header, extent
-        What `Serialized.header` gave, and the bytes laid out as `Serialized.layout` said.
-    where : Where
-        For the error.
-
-    Raises
-    ------
-    SerializationError
-        If it can't be rebuilt in this process; the message says what in it, and why.
-    """
-    kind = header[:1]
-    meta = memoryview(header)[1:]
-    if kind == b"F":
-        dtype, shape, order = _load(meta, (), where)
-        try:
-            return np.ndarray(shape, dtype, extent, order=order)
-        except (TypeError, ValueError) as error:
-            raise cannot_rebuild(error, b"", (), *where) from error
-    if kind != b"E":
-        raise SerializationError(_UNKNOWN.format(kind))
-    offset = 0
-    parts = []
-    *lengths, streamed = _load(meta, (), where)
-    for length in lengths:
-        parts.append(extent[offset : offset + length])
-        offset += _aligned(length, align)
-    return _load(extent.data[offset : offset + streamed], parts, where)
+def inband_of(header: bytes) -> int:
+    """Bytes that have to be unpickled to build an object: all of an inline one's, at most."""
+    if header[:1] == b"F":
+        return len(header)
+    return int(pickle.loads(memoryview(header)[1:])[-1]) if header[:1] == b"E" else len(header)
 
 
 def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
@@ -364,6 +308,76 @@ def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
     finally:
         if paused:
             gc.enable()
+
+
+def deserialize_inline(
+    header: bytes, copy: bool = False, where: Where = _SOMEWHERE, load: Load = _load
+) -> Any:
+    """Build the value of an inline object.
+
+    Arrays in it show the header's own bytes, read-only; with ``copy`` they are private.
+
+    Raises
+    ------
+    SerializationError
+        If it can't be rebuilt in this process.
+    """
+    kind = header[:1]
+    if kind == _NONE:
+        return None
+    if kind == b"P":
+        return load(memoryview(header)[1:], (), where)
+    if kind not in (b"e", b"f"):
+        raise SerializationError(_UNKNOWN.format(kind))
+    try:
+        end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
+    except struct.error:
+        raise SerializationError(_UNKNOWN.format(kind)) from None
+    data = np.frombuffer(bytearray(header) if copy else header, np.uint8)
+    outside = kind.upper() + header[1 + _LENGTH.size : end]
+    return deserialize(outside, data[_aligned(end, INLINE_ALIGN) :], where, INLINE_ALIGN, load)
+
+
+def deserialize(
+    header: bytes,
+    extent: npt.NDArray[np.uint8],
+    where: Where = _SOMEWHERE,
+    align: int = BUFFER_ALIGN,
+    load: Load = _load,
+) -> Any:
+    """Build the value of an object in an extent. Its buffers are the extent's own bytes.
+
+    Parameters
+    ----------
+    header, extent
+        What `Serialized.header` gave, and the bytes laid out as `Serialized.layout` said.
+    where : Where
+        For the error.
+    load : callable(stream, buffers, where)
+        Unpickles what of it is pickled.
+
+    Raises
+    ------
+    SerializationError
+        If it can't be rebuilt in this process; the message says what in it, and why.
+    """
+    kind = header[:1]
+    meta = memoryview(header)[1:]
+    if kind == b"F":
+        dtype, shape, order = load(meta, (), where)
+        try:
+            return np.ndarray(shape, dtype, extent, order=order)
+        except (TypeError, ValueError) as error:
+            raise cannot_rebuild(error, b"", (), *where) from error
+    if kind != b"E":
+        raise SerializationError(_UNKNOWN.format(kind))
+    offset = 0
+    parts = []
+    *lengths, streamed = _load(meta, (), where)
+    for length in lengths:
+        parts.append(extent[offset : offset + length])
+        offset += _aligned(length, align)
+    return load(extent.data[offset : offset + streamed], parts, where)
 
 
 def describe(value: Any) -> str:

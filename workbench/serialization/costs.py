@@ -7,13 +7,13 @@ them keeps the object alive.
 from __future__ import annotations
 
 import heapq
-import html
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from workbench.markup import Rich, Table, bullets, code, page
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.codec import describe
@@ -30,7 +30,7 @@ from workbench.serialization.weighing import (
     Weigher,
     measure,
 )
-from workbench.units import as_html, human_bytes, human_count, human_seconds
+from workbench.units import human_bytes, human_count, human_seconds
 
 MOST_OBJECTS = 500_000
 """Objects that are looked at, numbers and short texts not counted: some ten seconds."""
@@ -43,7 +43,7 @@ MOST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Rich):
     """What one part of an object costs, all that is in it included.
 
     An object that stands in several places is counted where it is saved first.
@@ -83,23 +83,23 @@ class Cost:
     advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        rows = [_HEAD, *(row for _, row in self._rows())]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = []
-        for row in rows:
-            figures = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)][:4]
-            lines.append("  ".join([*figures, row[4].ljust(widths[4]), row[5]]).rstrip())
-        return "\n".join([*lines, *(f"• {text}" for text in self.all_advice())])
+        rows = (
+            (*figures, "  " * depth + label, type)
+            for depth, *figures, label, type in self._rows()
+        )
+        return "\n".join([self._table(rows).text(), *(f"• {text}" for text in self.all_advice())])
 
-    def _rows(self, depth: int = 0) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Itself and all below: (depth, cells)."""
+    def _rows(self, depth: int = 0) -> Iterator[tuple[Any, ...]]:
+        """Itself and all below: depth and cells."""
         time = "" if self.seconds is None else human_seconds(self.seconds)
         share = "" if self.share is None else f"{self.share:.0%}"
-        label = "  " * depth + (self.label if depth else self.path)
         sizes = human_bytes(self.inband), human_bytes(self.outband)
-        yield depth, (time, share, *sizes, label, self.type)
+        yield depth, time, share, *sizes, self.label if depth else self.path, self.type
         for child in self.children:
             yield from child._rows(depth + 1)
+
+    def _table(self, rows: Iterable[tuple[str, ...]]) -> Table:
+        return Table(_HEAD, tuple(rows), _HEAD[:4])
 
     def all_advice(self) -> tuple[str, ...]:
         """Its own and that of all below."""
@@ -110,29 +110,13 @@ class Cost:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th style="text-align: {"right" if i < 4 else "left"}">{name}</th>'
-            for i, name in enumerate(_HEAD)
+        rows = (
+            (*figures, code(label, depth), type) for depth, *figures, label, type in self._rows()
         )
-        rows = "".join(
-            f"<tr>{''.join(_cell(i, depth, text) for i, text in enumerate(cells))}</tr>"
-            for depth, cells in self._rows()
-        )
-        advice = "".join(f"<li>{as_html(text)}</li>" for text in self.all_advice())
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-            f"{f'<ul>{advice}</ul>' if advice else ''}"
-        )
+        return page(self._table(rows).html(), bullets(self.all_advice()))
 
 
 _HEAD = ("time", "share", "in band", "out of band", "path", "type")
-
-
-def _cell(column: int, depth: int, text: str) -> str:
-    if column < 4:
-        return f'<td style="text-align: right">{html.escape(text)}</td>'
-    indent = f"; padding-left: {depth + 0.5}em" if column == 4 else ""
-    return f'<td style="text-align: left{indent}"><code>{html.escape(text.strip())}</code></td>'
 
 
 def explain(

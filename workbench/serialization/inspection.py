@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
+from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.places import path_text
 from workbench.serialization.tracing import BATCH, TracingPickler
-from workbench.units import html_table, human_count
+from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
@@ -53,7 +54,7 @@ class _Answer(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-class Inspection(_Answer):
+class Inspection(Rich, _Answer):
     """The answer of `inspect`: ``ok, failures = ...``.
 
     Attributes
@@ -81,10 +82,10 @@ class Inspection(_Answer):
 
     def _repr_html_(self) -> str:
         if self.ok:
-            return "<p>It can be serialized.</p>"
+            return page(str(self))
         head = (f"can't be serialized{self._limit()}", "type", "why, and what to do")
-        rows = ((f"`{f.path}`", f.type, f"{f.why} {f.advice}") for f in self.failures)
-        return html_table(head, rows)
+        rows = ((code(f.path), f.type, f"{f.why} {f.advice}") for f in self.failures)
+        return page(Table(head, tuple(rows)).html())
 
 
 PATIENCE = 1.0

@@ -181,7 +181,9 @@ def _run(
         measured = reset_peak_memory()
         clock, started = os.times(), time.perf_counter()
         try:
-            _execute(tree, cell.filename, namespace, runner, take or (None if silent else show), stays)
+            _execute(
+                tree, cell.filename, namespace, runner, take or (None if silent else show), stays
+            )
         except NameError as error:
             _note_stored(error)
             raise

@@ -406,8 +406,7 @@ def test_it_can_be_read_on_a_page() -> None:
     assert "[&#x27;&lt;b&gt;&#x27;]" in page
     assert "<b>" not in page
     assert "script" not in page
-    assert "color" not in page
-    assert page.count("<tr>") == 1 + len(list(all_of(cost)))
-    assert "<ul>" not in page
+    assert page.count("<tr ") == 1 + len(list(all_of(cost)))
+    assert "<ul" not in page
     page = replace(cost, advice=("a < b",))._repr_html_()
-    assert "<ul><li>a &lt; b</li></ul>" in page
+    assert "<li>a &lt; b</li>" in page

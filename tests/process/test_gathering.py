@@ -1,0 +1,435 @@
+"""gather, as_completed and map: order, the first failure, Ctrl-C, the window, and the bar."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import TIMEOUT, Gate
+from tests.process.processes import Processes
+from workbench import gathering
+from workbench.engines.base import Engine
+from workbench.errors import (
+    ForeignRefError,
+    GetTimeoutError,
+    ObjectFreedError,
+    SessionError,
+    TaskCancelledError,
+    TaskError,
+)
+from workbench.gathering import WINDOW
+
+
+@wb.remote
+def same(x: Any) -> Any:
+    return x
+
+
+@wb.remote
+def fails(x: Any) -> Any:
+    raise LookupError(x)
+
+
+def is_idle(session: Engine) -> bool:
+    snapshot = session.snapshot()
+    return not snapshot.running and not snapshot.queued
+
+
+# -- gather ----------------------------------------------------------------------------------------
+
+
+def test_values_come_in_the_order_of_the_refs(session: Engine, gate: Gate) -> None:
+    late = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    refs = [late, same.remote(1), wb.put("put"), late]
+    threading.Timer(0, lambda: (wb.get(refs[1]), visitor.let_on("late"))).start()
+    assert wb.gather(refs) == ["late", 1, "put", "late"]
+    assert wb.gather(iter(refs[1:3])) == [1, "put"]
+
+
+def test_the_first_failure_is_raised_while_others_run_and_those_go_on(
+    session: Engine, gate: Gate
+) -> None:
+    runs = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    with pytest.raises(LookupError, match="bad") as caught:
+        wb.gather([runs, fails.remote("bad")])
+    assert isinstance(caught.value, TaskError)
+    visitor.let_on("not cancelled")
+    assert wb.get(runs, timeout=TIMEOUT) == "not cancelled"
+
+
+def test_time_runs_out_and_nothing_is_lost(session: Engine, gate: Gate) -> None:
+    runs = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    with pytest.raises(GetTimeoutError, match=r"1 of 2 objects were not ready after 0\.01 s"):
+        wb.gather([wb.put(1), runs], timeout=0.01)
+    with pytest.raises(GetTimeoutError):
+        wb.gather([runs], timeout=0)
+    visitor.let_on("go")
+    assert wb.gather([runs], timeout=TIMEOUT) == ["go"]
+    assert wb.gather([runs], timeout=0) == ["go"]
+
+
+def test_an_object_that_is_freed_meanwhile_ends_the_wait(session: Engine, gate: Gate) -> None:
+    runs = wb.remote(gate.stop).remote()
+    gate.next()
+    threading.Timer(0, lambda: wb.free(runs)).start()
+    with pytest.raises(ObjectFreedError):
+        wb.gather([runs])
+    wb.cancel(runs)
+
+
+def test_what_cannot_be_gathered_is_said(session: Engine) -> None:
+    @wb.remote
+    def stream() -> Iterator[int]:
+        yield 1
+
+    ref = wb.put(1)
+    for call in (wb.gather, wb.as_completed):
+        many: Any = call
+        with pytest.raises(TypeError, match=r"for one ref write \w+\(\[ref\]\)"):
+            many(ref)
+        with pytest.raises(TypeError, match="Iterate a stream as it is"):
+            many(stream.remote())
+        with pytest.raises(TypeError, match=r"`completed\(\)`"):
+            many([ref, stream.remote()])
+        with pytest.raises(TypeError, match="the list has a int"):
+            many([ref, 1])
+    assert wb.gather([]) == list(wb.as_completed([])) == wb.map(len, []) == []
+
+
+# -- as_completed ----------------------------------------------------------------------------------
+
+
+def test_refs_come_as_they_become_ready_failed_ones_too(session: Engine, gate: Gate) -> None:
+    late = wb.remote(gate.stop).remote()
+    visitor = gate.next()
+    bad, early = fails.remote("bad"), wb.put("early")
+    wb.wait([bad])
+    completed = iter(wb.as_completed([late, bad, early, early]))
+    assert {next(completed), next(completed)} == {bad, early}
+    visitor.let_on("late")
+    assert next(completed) is late
+    assert list(completed) == []
+
+
+def test_leaving_the_loop_early_lets_go_of_the_refs(session: Engine, gate: Gate) -> None:
+    runs = wb.remote(gate.stop).remote()
+    gate.next()
+    for ref in wb.as_completed([wb.put(1), runs]):
+        assert wb.get(ref) == 1
+        break
+    assert not session.objects._announced  # type: ignore[attr-defined]
+    wb.cancel(runs)
+    del ref, runs
+    assert eventually(lambda: not [r for r in session.snapshot().objects if r.holders][1:])
+
+
+def test_each_of_many_is_looked_at_once(session: Engine, monkeypatch: Any) -> None:
+    """The work for all is counted: `wait` in a loop looks at 50 million."""
+    looks = 0
+    known = session.objects.values  # type: ignore[attr-defined]
+
+    class Counting(dict):  # type: ignore[type-arg]
+        def __contains__(self, id: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__contains__(id)
+
+    monkeypatch.setattr(session.objects, "values", Counting(known))  # type: ignore[attr-defined]
+    refs = [same.remote(n) for n in range(10_000)]
+    before, looks = looks, 0
+    assert {ref.id for ref in wb.as_completed(refs)} == {ref.id for ref in refs}
+    assert looks <= 5 * len(refs), before
+    monkeypatch.undo()
+
+
+def test_in_an_event_loop_which_goes_on_meanwhile(session: Engine, gate: Gate) -> None:
+    """The task can only end because another coroutine runs."""
+    seen: list[Any] = []
+
+    async def opens() -> None:
+        (await asyncio.to_thread(gate.next)).let_on("late")
+
+    async def main() -> None:
+        refs = [wb.remote(gate.stop).remote(), wb.put("early")]
+        opener: asyncio.Task[None] | None = None
+        async for ref in wb.as_completed(refs):
+            seen.append(await ref)
+            opener = opener or asyncio.create_task(opens())
+        async for _ in wb.as_completed([]):
+            raise AssertionError
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT))
+    assert seen == ["early", "late"]
+
+
+def test_a_session_that_ends_ends_the_wait(session: Engine, gate: Gate) -> None:
+    ref = wb.remote(gate.stop).remote()
+    gate.next()
+
+    async def waiting() -> None:
+        async for _ in wb.as_completed([wb.put(1), ref]):
+            begun.set()
+
+    begun = asyncio.Event()
+
+    async def main() -> None:
+        task = asyncio.create_task(waiting())
+        await begun.wait()
+        await asyncio.to_thread(wb.shutdown)
+        with pytest.raises(SessionError):
+            await task
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT))
+    with pytest.raises(SessionError):
+        session.arrivals([ref])
+
+
+def test_refs_of_another_session_are_refused(session: Engine) -> None:
+    ref = wb.put(1)
+    wb.shutdown()
+    wb.init(workers=1)
+    with pytest.raises(ForeignRefError):
+        wb.gather([ref])
+    with pytest.raises(ForeignRefError):
+        list(wb.as_completed([ref]))
+
+
+# -- map -------------------------------------------------------------------------------------------
+
+
+def test_map_is_the_builtin_on_the_pool(session: Engine) -> None:
+    assert wb.map(lambda x: x * x, range(50)) == [x * x for x in range(50)]
+    assert wb.map(pow, [2, 3, 4], itertools.count(1)) == [2, 9, 64]
+    assert wb.map(same, [wb.put("a ref means its object")]) == ["a ref means its object"]
+    assert wb.map(same.options(num_cpus=0, name="named"), "ab") == ["a", "b"]
+
+    @wb.remote
+    class Sums:
+        total = 0
+
+        def add(self, n: int) -> int:
+            self.total += n
+            return self.total
+
+    assert wb.map(Sums.remote().add, [1, 2, 3]) == [1, 3, 6]
+
+
+def test_map_takes_functions_with_one_result(session: Engine) -> None:
+    def yields() -> Iterator[int]:
+        yield 1
+
+    for fn in (same.options(num_returns=2), same.options(num_returns=0), yields):
+        with pytest.raises(TypeError, match="one result"):
+            wb.map(fn, [1])
+    with pytest.raises(TypeError, match="map a method"):
+        wb.map(Processes, [1])
+
+
+def test_a_failure_ends_map_and_what_it_submitted(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    def work(n: int) -> None:
+        if n == 1:
+            raise LookupError("bad item")
+        stop()
+
+    with pytest.raises(LookupError, match="bad item"):
+        wb.map(work, itertools.count())  # without end: a list of the items there can't be
+    assert eventually(lambda: is_idle(session))
+
+
+def test_a_failing_item_ends_what_was_submitted_before(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    def items() -> Iterator[int]:
+        yield 1
+        gate.next()
+        raise LookupError("no more items")
+
+    with pytest.raises(LookupError, match="no more items"):
+        wb.map(lambda _: stop(), items())
+    assert eventually(lambda: is_idle(session))
+
+
+def test_ctrl_c_leaves_nothing_running(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+    other = same.remote("not map's")
+    threading.Thread(
+        target=lambda: (gate.next(), gate.next(), os.kill(os.getpid(), signal.SIGINT))
+    ).start()
+    with pytest.raises(KeyboardInterrupt):
+        wb.map(lambda _: stop(), range(100))
+    assert eventually(lambda: is_idle(session))
+    assert wb.get(other) == "not map's"
+    assert wb.map(len, ["abc"]) == [3]
+
+
+def test_a_second_ctrl_c_does_not_stop_the_cancelling(
+    session: Engine, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, cancel, pressed = gate.stop, session.cancel, iter([True])
+
+    def interrupted(*arguments: Any) -> None:
+        cancel(*arguments)
+        if next(pressed, False):
+            raise KeyboardInterrupt
+
+    def items() -> Iterator[int]:
+        yield from range(10)
+        raise LookupError("no more items")
+
+    monkeypatch.setattr(session, "cancel", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        wb.map(lambda _: stop(), items())
+    assert eventually(lambda: is_idle(session))
+
+
+def test_ctrl_c_inside_a_submit_takes_that_task_along(
+    session: Engine, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the task is on its way, and nobody has its ref yet."""
+    connection = session.connection  # type: ignore[attr-defined]
+    stop = gate.stop
+    stops = wb.remote(lambda _: stop())
+    first = stops.remote(0)  # the function is there already
+    gate.next().let_on()
+    wb.get(first)
+    send = connection.send
+
+    def interrupted(message: Any) -> None:
+        send(message)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(connection, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        wb.map(stops, itertools.repeat(1))
+    monkeypatch.undo()
+    assert eventually(lambda: is_idle(session))
+
+
+def test_a_generator_is_not_run_far_ahead(session: Engine, gate: Gate) -> None:
+    stop, taken = gate.stop, 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for n in range(3 * WINDOW):
+            taken = n
+            yield n
+
+    visitors = [gate.next for _ in range(2)]
+    most = 0
+
+    def watch() -> None:
+        nonlocal most
+        first, second = (each() for each in visitors)
+        eventually(lambda: taken >= WINDOW - 1)
+        session.snapshot()  # what could be submitted, is
+        most = taken
+        first.let_on()
+        second.let_on()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    values = wb.map(lambda n: stop() if n < 2 else n, items())
+    watcher.join(TIMEOUT)
+    assert values[2:] == list(range(2, 3 * WINDOW))
+    assert WINDOW - 1 <= most <= 2 * WINDOW
+
+
+# -- the bar ---------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """Somebody watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def late(gate: Gate) -> Callable[[], wb.ObjectRef]:
+    """A task that ends when a bar has been shown, whatever that says."""
+
+    def make() -> wb.ObjectRef:
+        ref = wb.remote(gate.stop).remote()
+        visitor = gate.next()
+        screen = sys.stderr
+
+        def lets_on() -> None:
+            assert eventually(lambda: "1/2" in screen.getvalue())  # type: ignore[attr-defined]
+            visitor.let_on("late")
+
+        threading.Thread(target=lets_on).start()
+        return ref
+
+    return make
+
+
+@pytest.mark.parametrize("progress", [True, None])
+def test_a_bar_appears_while_somebody_waits(
+    session: Engine,
+    late: Callable[[], wb.ObjectRef],
+    progress: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "TICK", 0.01)
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    threads = threading.active_count()
+    assert wb.gather([wb.put(1), late()], progress=progress) == [1, "late"]
+    assert "2/2" in screen.getvalue()
+    assert eventually(lambda: threading.active_count() <= threads)
+
+
+def test_no_bar_for_what_is_quick_or_unwatched_or_unwanted(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, progress, patience in (
+        (Terminal(), None, TIMEOUT),
+        (Terminal(), False, 0.0),
+        (io.StringIO(), None, 0.0),
+    ):
+        monkeypatch.setattr(sys, "stderr", file)
+        monkeypatch.setattr(gathering, "PATIENCE", patience)
+        wb.map(len, ["a"], progress=progress)
+        list(wb.as_completed([wb.put(1)]))
+        assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "call"),
+    [
+        ("3/3", lambda: wb.map(len, ["a", "b", "c"], progress=True)),
+        ("2/2", lambda: wb.map(pow, [1, 2, 3], [1, 2], progress=True)),
+        ("2it", lambda: wb.map(len, (letter for letter in "ab"), progress=True)),
+        ("2/2", lambda: list(wb.as_completed([wb.put(1), wb.put(2)], progress=True))),
+    ],
+    ids=["map", "shortest", "unknown", "as_completed"],
+)
+def test_the_bars_of_map_and_as_completed(
+    session: Engine, shown: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
+    call()
+    assert shown in screen.getvalue()
+
+
+def test_what_was_cancelled_raises_like_any_failure(session: Engine, gate: Gate) -> None:
+    ref = wb.remote(gate.stop).remote()
+    gate.next()
+    wb.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        wb.gather([ref])

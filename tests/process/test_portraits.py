@@ -1,0 +1,282 @@
+"""How refs, actors and sessions show themselves: in every state, briefly, and without a trace."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from tests.process.processes import Processes
+from workbench.engines.base import Engine
+from workbench.serialization.peeking import MOST
+
+NASTY = "<script>alert(1)</script>"
+
+
+def text(thing: Any) -> str:
+    """As a terminal shows it, after a look at what a notebook would."""
+    bundle = thing._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    page = bundle["text/html"]
+    assert "<script" not in page
+    assert "<style" not in page
+    assert page.count("<div") == page.count("</div>")
+    return str(bundle["text/plain"])
+
+
+def fact(thing: Any, label: str) -> str:
+    """What is said of it under that label."""
+    (found,) = [
+        line.strip().removeprefix(label).strip()
+        for line in text(thing).splitlines()
+        if line.strip().startswith(f"{label} ")
+    ]
+    return found
+
+
+def state(thing: Any) -> str:
+    return text(thing).splitlines()[0].rpartition(": ")[2]
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def test_a_ref_says_what_it_refers_to(session: Engine) -> None:
+    array = np.arange(1 << 17).reshape(512, 256)
+    ref = wb.put(array, name="data")
+    wb.pin(ref)
+    assert text(ref).splitlines()[0] == f"ObjectRef {ref.hex()}: ready"
+    assert fact(ref, "name") == "data"
+    assert fact(ref, "type") == "ndarray int64 (512, 256)"
+    assert fact(ref, "size") == "1.05 MB in shared memory"
+    kept = fact(ref, "kept by")
+    assert kept.startswith("its name, a pin at test_portraits.py:")
+    assert kept.endswith(", refs in this process")
+    assert fact(ref, "put at").startswith("test_portraits.py:")
+    assert "[     0      1      2 ...    253    254    255]" in text(ref)
+    held = wb.get(ref)
+    assert fact(ref, "kept by").endswith("refs in this process; arrays in this process show it")
+    assert repr(ref) == f"ObjectRef({ref.hex()}, ready)"
+    del held
+
+
+def test_previews_of_what_was_put_and_of_what_a_task_returned(session: Engine) -> None:
+    frame = wb.put(pd.DataFrame({"n": range(50_000), "word": ["<i>"] * 50_000}))
+    assert "49995 more rows" in text(frame)
+    assert "&lt;i&gt;" in frame._repr_mimebundle_()["text/html"]
+    result = wb.remote(lambda: {"loss": 0.5}).remote()
+    wb.wait([result])
+    assert fact(result, "type") == "dict (1)"
+    assert text(result).endswith("{'loss': 0.5}")
+    none = wb.put(None)
+    assert text(none).endswith("None")
+
+
+def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote(name=f"train {NASTY}")
+    def train(x: Any) -> Any:
+        return stop()
+
+    running = [train.remote(n) for n in range(2)]
+    visitors = [gate.next() for _ in running]
+    queued, waiting = train.remote(2), train.remote(running[0])
+    for ref, word, task in (
+        (running[0], "running", f"train {NASTY} in worker {visitors[0].pid}"),
+        (queued, "queued", f"train {NASTY}"),
+        (waiting, "waiting", f"train {NASTY}, until its arguments are there"),
+    ):
+        assert state(ref) == word
+        if word != "running":
+            assert fact(ref, "task") == task
+        assert NASTY not in ref._repr_mimebundle_()["text/html"]
+    pids = {fact(ref, "task").removeprefix(f"train {NASTY} in worker ") for ref in running}
+    assert pids == {str(visitor.pid) for visitor in visitors}
+    wb.cancel(queued)
+    wb.wait([queued])
+    assert state(queued) == "cancelled"
+    wb.cancel(waiting)
+    visitors[0].let_on(NASTY)
+    wb.wait([running[0]])
+    failed = wb.remote(lambda: {}["missing"]).remote()
+    wb.wait([failed])
+    assert state(failed) == "failed"
+    assert fact(failed, "error") == "KeyError: 'missing'"
+    wb.free(failed)
+    assert state(failed) == "freed"
+    wb.cancel(running[1])
+    wb.shutdown()
+    for ref in (*running, queued, failed):
+        assert state(ref) == "session over"
+        assert fact(ref, "why") == "The session was shut down."
+
+
+def test_an_object_that_another_process_freed_says_so(session: Engine) -> None:
+    ref = wb.put(np.arange(100_000))
+    kept = wb.put([ref])
+    wb.get(wb.remote(lambda refs: wb.free(refs)).remote([ref]))
+    assert state(ref) == "freed"
+    del kept
+
+
+def test_a_look_leaves_no_pin_behind(session: Engine) -> None:
+    inner = wb.put(1)
+    refs = [
+        wb.put(np.arange(100_000)),
+        wb.put(pd.DataFrame({"n": np.arange(50_000), "x": 1.5})),
+        wb.put({"array": np.arange(100_000), "ref": inner}),
+    ]
+    for ref in refs:
+        text(ref)
+    records = {record.id: record for record in session.snapshot().objects}
+    for ref in refs:
+        assert not records[ref.id].viewers  # gone with the look, not with the next collection
+        assert records[ref.id].load_seconds == 0  # nor is it counted as the first reading
+    ids = {ref.id for ref in (*refs, inner)}
+    del ref, refs, inner
+    assert eventually(lambda: not ids & {record.id for record in session.snapshot().objects})
+
+
+def test_a_large_pickle_is_not_read(session: Engine) -> None:
+    class Heavy:
+        def __reduce__(self) -> Any:
+            return load, ("x" * MOST,)
+
+    def load(x: str) -> None:
+        raise AssertionError("it was read")
+
+    ref = wb.put(Heavy())
+    assert re.search(r"no preview: 6\d\.\d kB of it are pickled$", text(ref))
+    light = wb.put([np.arange(1_000_000), "a list with an array"])
+    assert text(light).endswith("[array(int64, (1000000,)), 'a list with an array']")
+
+
+def test_nothing_is_imported_for_a_look(session: Engine) -> None:
+    def make() -> Any:
+        from wsgiref.headers import Headers
+
+        return Headers([])
+
+    sys.modules.pop("wsgiref.headers", None)
+    ref = wb.remote(make).remote()
+    wb.wait([ref])
+    assert "no preview: wsgiref.headers isn't imported here" in text(ref)
+    assert "wsgiref.headers" not in sys.modules
+    assert wb.get(ref).keys() == []
+    assert "no preview" not in text(ref)
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return int, ("not a number",)
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError
+
+
+class Markup:
+    def __repr__(self) -> str:
+        return NASTY
+
+    def __str__(self) -> str:
+        return NASTY
+
+    _repr_html_ = __html__ = __str__
+
+
+@pytest.mark.parametrize("kind", [Unreadable, Unspeakable, Markup])
+def test_whatever_a_class_does(session: Engine, kind: type) -> None:
+    for value in (kind(), [kind()], pd.DataFrame({NASTY: [kind()]})):
+        ref = wb.put(value, name=NASTY)
+        assert state(ref) == "ready"
+        assert NASTY not in ref._repr_mimebundle_()["text/html"]
+    assert NASTY not in wb.objects()._repr_html_()
+    assert NASTY not in wb.why(ref)._repr_html_()
+    assert NASTY not in session._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]
+
+
+def test_what_lies_on_disk_stays_there(tmp_path: Any) -> None:
+    session = wb.init(workers=1, memory="64MB", spill_dir=tmp_path)
+    ref = wb.put(np.arange(100_000))
+    wb.spill(ref)
+    assert fact(ref, "size") == "803 kB on disk"
+    assert "no preview: it is on disk" in text(ref)
+    assert session.snapshot().spilled
+
+
+# -- actors and sessions ---------------------------------------------------------------------------
+
+
+@wb.remote
+class Counter:
+    def add(self, n: int) -> int:
+        return n
+
+    def read(self) -> Iterator[int]:
+        yield 1
+
+    def _private(self) -> None:
+        pass
+
+
+def test_an_actor_says_how_it_does(session: Engine, gate: Gate) -> None:
+    counter = Counter.options(name=NASTY, max_restarts=2).remote()
+    wb.get(counter.add.remote(1))
+    assert text(counter).splitlines()[0] == "ActorHandle Counter: alive"
+    assert fact(counter, "name") == NASTY
+    assert fact(counter, "methods") == "add, read"
+    assert fact(counter, "restarts left") == "2"
+    assert fact(counter, "calls") == "none waiting"
+    wb.kill(counter)
+    assert eventually(lambda: state(counter) == "dead")
+    wb.shutdown()
+    assert state(counter) == "session over"
+
+
+def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
+    wb.remote(gate.stop).remote()
+    gate.next()
+    kept = [wb.put(np.arange(1000), name="features"), Counter.options(name="tally").remote()]
+    wb.get(kept[1].add.remote(1))
+    assert state(session) == "running"
+    assert "1 task running, 0 queued" in fact(session, "pool")
+    assert " of 64 MB in " in fact(session, "store")
+    assert fact(session, "actors") == "Counter alive"
+    assert text(session).splitlines()[-1].split()[:2] == ["features", "ndarray"]
+    assert "actor:" not in text(session)
+    assert repr(session) == f"Session({session.session!r}, 2 workers)"
+    wb.shutdown()
+    assert state(session) == "over"
+    assert repr(session).endswith("over)")
+
+
+def test_who_does_not_answer_is_not_waited_for(session: Any, processes: Processes) -> None:
+    """Nothing would come: with a wait, this test would end by its timeout."""
+    ref, counter = wb.put(1), Counter.remote()
+    wb.get(counter.add.remote(1))
+    server = processes.server()
+    server.suspend()
+    try:
+        assert state(ref) == state(counter) == "unknown"
+        assert "doesn't answer" in fact(ref, "why")
+        assert state(session) == "busy"
+    finally:
+        server.resume()
+    assert eventually(lambda: (state(ref), state(counter), state(session)) == (
+        "ready", "alive", "running",
+    ))  # fmt: skip

@@ -1,0 +1,152 @@
+"""One object, or the session, at a glance: right, and no dearer when there are many objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.report import MOST_NAMED
+from workbench.core.snapshot import ClientRecord, Description, Snapshot, TaskRecord
+
+
+def asked(s: Stage, peer: Peer, what: str, id: int = 0) -> do.Answer:
+    peer.inbox.clear()
+    peer.post(ev.Ask(7, what, id))
+    s.turn()
+    (answer,) = [m for m in peer.inbox if isinstance(m, do.Answer)]
+    assert answer.request == 7
+    return answer
+
+
+def described(s: Stage, peer: Peer, id: int) -> Description:
+    description = asked(s, peer, "describe", id).description
+    assert description is not None
+    return description
+
+
+def test_an_object_and_who_holds_it(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    owner, asker, _bystander = s.driver(), s.driver(), s.driver()
+    id = owner.put(ev.Value(b"x"), "name")
+    s.turn()
+    asker.adopt((id,))
+    found = described(s, asker, id)
+    record = found.object
+    assert (record.id, record.state, record.names, record.size) == (id, "ready", ("name",), 1)
+    assert found.clients == (
+        ClientRecord(owner.number, 1000 + owner.number, "driver", ""),
+        ClientRecord(asker.number, 1000 + asker.number, "driver", ""),
+    )
+    assert found.task is None
+    assert found.actor is None
+
+
+def test_what_is_not_there_and_what_was_freed(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver = s.driver()
+    assert asked(s, driver, "describe", 99).description is None
+    id = driver.put(ev.Value(b"x"))
+    driver.post(ev.Free((id,)))
+    assert described(s, driver, id).object.state == "freed"
+
+
+def test_asking_pins_nothing(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    owner, asker = s.driver(), s.driver()
+    id = owner.put(ev.Value(b"x"))
+    described(s, asker, id)
+    owner.drop(id)
+    assert asked(s, asker, "describe", id).description is None
+
+
+def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    function = s.function(driver)
+    running = driver.submit(function, (), (), returns=2, name="runs")
+    queued = driver.submit(function, (), (), name="queued")
+    waiting = driver.submit(function, (running[0],), (), name="waits")
+    s.turn()
+    pid = 1000 + worker.number
+    s.post(0, ev.WorkerForked(worker.worker, pid))
+    for id, expected in (
+        (running[0], TaskRecord("runs", "running", pid)),
+        (running[1], TaskRecord("runs", "running", pid)),
+        (queued[0], TaskRecord("queued", "queued")),
+        (waiting[0], TaskRecord("waits", "waiting")),
+    ):
+        found = described(s, driver, id)
+        assert found.task == expected
+        assert found.object.state == "pending"
+
+
+def test_what_was_sent_ahead_is_not_called_running(stage: Callable[..., Stage]) -> None:
+    s = stage(workers=1)
+    driver, _worker = s.driver(), s.worker()
+    function = s.function(driver, seconds=1e-6)
+    first, second = (driver.submit(function, (), ())[0] for _ in range(2))
+    s.turn()
+    found = [described(s, driver, id).task for id in (first, second)]
+    assert [task and task.state for task in found] == ["running", "queued"]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert s.session.schedule.tasks[second].worker is not None  # it is there already
+
+
+def test_an_actor_by_its_handle(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver = s.driver()
+    handle = driver.put(ev.Value(b"handle"))
+    birth = ev.Submit(handle, s.function(driver), b"", returns=0, name="Counter", actor=handle)
+    driver.post(ev.Create(birth, restarts=2, name="actor:tally"))
+    s.turn()
+    actor = described(s, driver, handle).actor
+    assert actor is not None
+    assert (actor.cls, actor.names, actor.restarts) == ("Counter", ("actor:tally",), 2)
+
+
+def overview(s: Stage, peer: Peer) -> Snapshot:
+    snapshot = asked(s, peer, "overview").snapshot
+    assert snapshot is not None
+    return snapshot
+
+
+def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
+    stage: Callable[..., Stage],
+) -> None:
+    s = stage(workers=2)
+    driver = s.driver()
+    for _ in range(100):
+        driver.put(ev.Value(b"x"))
+    named = driver.put(ev.Value(b"x"), "one")
+    driver.post(ev.Bind("another", named))
+    found = overview(s, driver)
+    assert [record.names for record in found.objects] == [("one", "another")]
+    assert found.count == 101
+    whole = asked(s, driver, "snapshot").snapshot
+    assert whole is not None
+    assert whole.count == len(whole.objects) == 101
+    assert (found.capacity, found.workers, found.clients) == (
+        whole.capacity, whole.workers, whole.clients,
+    )  # fmt: skip
+    for n in range(2 * MOST_NAMED):
+        driver.put(ev.Value(b"x"), f"name {n}")
+    assert len(overview(s, driver).objects) <= MOST_NAMED
+
+
+def test_a_glance_does_not_look_at_all_objects(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver = s.driver()
+    id = driver.put(ev.Value(b"x"), "name")
+    s.turn()
+
+    def never() -> None:
+        raise AssertionError("it looks at all of them")
+
+    entries, s.session.catalog.entries = s.session.catalog.entries, never  # type: ignore[method-assign,assignment]
+    batch = [(driver.number, ev.Ask(1, what, id)) for what in ("describe", "overview")]
+    assert len(s.session.handle(batch, s.now)) == 2
+    s.session.catalog.entries = entries  # type: ignore[method-assign]

@@ -1,0 +1,93 @@
+"""Refs in the order in which they become ready, each looked at once however many there are.
+
+`arrived` and `stir` run in whichever thread reads the socket; the rest in that of one reader.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+
+from workbench.client.objects import Objects
+from workbench.ref import ObjectRef
+
+
+class Arrivals:
+    """See the module, and `engines.base.Arrivals`.
+
+    Parameters
+    ----------
+    objects : Objects
+        This process's own.
+    wait : callable(done, timeout) → bool
+        Reads until ``done()``.
+    check : callable(refs)
+        Raises if the session is over, or a ref isn't of it.
+    flush : callable()
+        Sends what is queued.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        wait: Callable[[Callable[[], bool], float | None], bool],
+        check: Callable[[Iterable[ObjectRef]], None],
+        flush: Callable[[], object],
+    ) -> None:
+        self._objects = objects
+        self._wait = wait
+        self._check = check
+        self._flush = flush
+        self._pending: dict[int, ObjectRef] = {}
+        self._came: deque[ObjectRef] = deque()
+        self._waiting: list[Future[None]] = []
+
+    def add(self, refs: Iterable[ObjectRef]) -> None:
+        """See `engines.base.Arrivals`."""
+        new = [ref for ref in refs if ref.id not in self._pending]
+        self._check(new)
+        self._pending.update((ref.id, ref) for ref in new)
+        self._objects.announce([ref.id for ref in new], self)
+
+    def take(self) -> ObjectRef | None:
+        """See `engines.base.Arrivals`."""
+        return self._came.popleft() if self._came else None
+
+    def next(self, timeout: float | None = None) -> ObjectRef | None:
+        """See `engines.base.Arrivals`."""
+        if not self._came:
+            self._check(())
+            self._wait(lambda: bool(self._came), timeout)
+        return self.take()
+
+    def soon(self) -> Future[None] | None:
+        """See `engines.base.Arrivals`."""
+        future: Future[None] = Future()
+        self._waiting.append(future)
+        if self._came:
+            self.stir()
+            return None
+        self._check(())  # after it is in the list: an end that comes now stirs it
+        self._flush()
+        return future
+
+    def close(self) -> None:
+        """See `engines.base.Arrivals`."""
+        self._objects.withdraw(list(self._pending), self)
+        self._pending.clear()
+        self._came.clear()
+
+    def arrived(self, id: int) -> None:
+        """It is known now."""
+        ref = self._pending.pop(id, None)
+        if ref is not None:
+            self._came.append(ref)
+            self.stir()
+
+    def stir(self) -> None:
+        """Whoever waits without a thread shall look."""
+        while self._waiting:
+            future = self._waiting.pop()
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)

@@ -1,0 +1,146 @@
+"""The beginning of a value: as a text, or as the first rows of a table. Reads little of it.
+
+Imports no library: a table of pandas, polars or pyarrow has its own methods.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+from workbench.markup import Table
+
+ROWS, COLUMNS = 5, 8
+"""Of a table."""
+
+LINES, WIDTH = 8, 88
+"""Of a text."""
+
+CELL = 40
+"""Letters of one cell."""
+
+
+class Preview(NamedTuple):
+    """What there is to show: a text or a table; or why there is nothing."""
+
+    text: str = ""
+    table: Table | None = None
+    obstacle: str = ""
+
+
+class _Short(reprlib.Repr):
+    """`repr` that stops early, in breadth and in depth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 8
+        self.maxarray = self.maxdeque = 8
+        self.maxstring = self.maxother = 120
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        """Of anything else: on one line, whatever its class does."""
+        if _kind(x) == "ndarray":
+            return f"array({x.dtype}, {x.shape})"
+        return " ".join(super().repr_instance(x, level).split())
+
+    repr_ndarray = repr_instance
+
+
+def preview(value: Any) -> Preview:
+    """The beginning of a value. Raises what its class's own methods raise."""
+    for kind in type(value).__mro__:
+        look = _LOOKS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if look is not None:
+            return look(value)
+    return Preview(_cut(_Short().repr(value)))
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _array(array: Any) -> Preview:
+    import numpy as np
+
+    edge = 3 if array.ndim < 3 else 1
+    text = np.array2string(
+        array, max_line_width=WIDTH, threshold=4 * edge, edgeitems=edge, precision=5,
+        formatter={"object": _Short().repr} if array.dtype.hasobject else None,
+    )  # fmt: skip
+    return Preview(_cut(text))
+
+
+def _pandas(frame: Any) -> Preview:
+    """The first cells are copied: what pandas caches shall not keep the store's bytes."""
+    part = frame.iloc[:ROWS, :COLUMNS].copy()
+    head = ("", *(str(name) for name in part.columns))
+    cells = [
+        [part.index[row], *(part.iat[row, column] for column in range(part.shape[1]))]
+        for row in range(len(part))
+    ]
+    return _table(head, cells, frame.shape)
+
+
+def _series(series: Any) -> Preview:
+    part = series.iloc[:ROWS].copy()
+    cells = [[part.index[row], part.iat[row]] for row in range(len(part))]
+    name = "" if series.name is None else str(series.name)
+    return _table(("", name), cells, (len(series), 1))
+
+
+def _polars(frame: Any) -> Preview:
+    part = frame[:ROWS, :COLUMNS]
+    return _table(tuple(part.columns), part.rows(), frame.shape)
+
+
+def _arrow(table: Any) -> Preview:
+    part = table.slice(0, ROWS).select(table.schema.names[:COLUMNS])
+    columns = [column.to_pylist() for column in part.columns]
+    shape = table.num_rows, table.num_columns
+    return _table(tuple(part.schema.names), list(zip(*columns, strict=True)), shape)
+
+
+def _table(head: tuple[str, ...], cells: Sequence[Sequence[Any]], shape: Any) -> Preview:
+    rows, columns = shape
+    more = [
+        f"{count - shown} more {what}"
+        for count, shown, what in ((rows, ROWS, "rows"), (columns, COLUMNS, "columns"))
+        if count > shown
+    ]
+    lines = tuple(tuple(_cell(value) for value in line) for line in cells)
+    names = tuple(_clip(name, CELL) for name in head)
+    figures = tuple(
+        name
+        for name, column in zip(names, zip(*cells, strict=True), strict=False)
+        if all(isinstance(value, Real) for value in column)
+    )
+    return Preview(table=Table(names, lines, figures, ", ".join(more)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _clip(" ".join(str(value).split()), CELL)
+
+
+def _cut(text: str) -> str:
+    lines = text.split("\n")
+    rest = ["…"] if len(lines) > LINES else []
+    return "\n".join([*(_clip(line, 4 * WIDTH) for line in lines[:LINES]), *rest])
+
+
+def _clip(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_LOOKS: dict[tuple[str, str], Callable[[Any], Preview]] = {
+    ("numpy", "ndarray"): _array,
+    ("pandas", "DataFrame"): _pandas,
+    ("pandas", "Series"): _series,
+    ("polars", "DataFrame"): _polars,
+    ("pyarrow", "Table"): _arrow,
+}
+"""By package and class, or a base of it."""
