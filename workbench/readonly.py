@@ -71,7 +71,7 @@ def _note(engine: Engine, tb: TracebackType | None) -> str:
     shown: Shown | None = None
     called: tuple[str, Any] = "", None
     for frame, line in reversed(frames):
-        there = [(name, v, list(_arrays_in(v))) for name, v in _named_at(frame, line)]
+        there = [(name, v, list(arrays_in(v))) for name, v in _named_at(frame, line)]
         for name, value, arrays in there:
             found = next(filter(None, map(engine.shown, arrays)), None)
             if found is not None and (shown is None or found.id == shown.id):
@@ -113,7 +113,7 @@ def _named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
             yield name, variables[name]
 
 
-def _arrays_in(value: Any) -> Iterator[Any]:
+def arrays_in(value: Any) -> Iterator[Any]:
     """The arrays a value is or holds: a table's, a model's."""
     seen: set[int] = set()
     queue = [value]

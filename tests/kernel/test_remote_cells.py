@@ -387,7 +387,7 @@ WIDGETS = ("comm_open", "comm_msg", "comm_close")
 def test_widgets_appear_live_under_the_cell(session: Kernel) -> None:
     session.ok("import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)")
     cell = session.ok(
-        "%%remote\nimport ipywidgets\nbar = ipywidgets.FloatProgress(max=2)\ndisplay(bar)\n"
+        "%%remote -q\nimport ipywidgets\nbar = ipywidgets.FloatProgress(max=2)\ndisplay(bar)\n"
         "bar.value = 1\nopen(gate).read()\nbar.value = 2\n_end = ipywidgets.HTML('<b>end</b>')\n"
         "print('over')"
     )

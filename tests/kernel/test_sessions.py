@@ -100,7 +100,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     ), line
     fast.open()
     done = re.compile(rf"{finished} +done, not collected .* 2 lines +y$", re.MULTILINE)
-    assert eventually(lambda: done.search(kernel.ok("%workbench jobs").text()))
+    assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
     ends(kernel)
     line = kernel.ok("%load_ext workbench").text()
     assert f"; {running} is running, {finished} finished (2 lines of output); actor" in line
@@ -150,7 +150,8 @@ def test_what_a_collected_cell_shows(
     kernel.until(lambda: shown.failure)
     assert "ZeroDivisionError" in shown.failure
     assert "never = 1 / 0" in shown.failure
-    assert re.search(r"^#1 +cell \d+ +failed ", kernel.ok("%workbench jobs").text(), re.MULTILINE)
+    jobs = kernel.ok("%workbench jobs").results()[0]
+    assert re.search(r"^#1 +cell \d+ +failed ", jobs, re.MULTILINE)
     assert "ZeroDivisionError" in kernel.run("%get never").failure
 
 
@@ -203,11 +204,11 @@ def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
 
 
 def test_jobs_that_are_not_there(session: Kernel) -> None:
-    assert session.ok("%workbench jobs").text() == "There are no background cells.\n"
+    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
     assert "no background cell 'cell 5'" in session.run("%workbench jobs cell 5").failure
     assert "nothing more" in session.run("%workbench stop now").failure
     session.ok("%%remote --wait\na = 1")
-    assert " done " in session.ok("%workbench jobs").text()
+    assert " done " in session.ok("%workbench jobs").results()[0]
     session.ok("%workbench stop")
-    assert session.ok("%workbench jobs").text() == "There are no background cells.\n"
+    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
     assert "MagicError" in session.run("%workbench jobs 1").failure

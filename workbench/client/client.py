@@ -345,6 +345,14 @@ class Client:
             return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else "a task's result")
 
+    def stored_as(self, value: Any) -> ObjectRef | None:
+        """See `Engine.stored_as`."""
+        return self.objects.stored_as(value)
+
+    def copying(self) -> tuple[int, int] | None:
+        """See `Engine.copying`."""
+        return self._store.copying()
+
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():
             return True
@@ -402,6 +410,12 @@ class Client:
         """See `Engine.names`."""
         names = (name for record in self.snapshot().objects for name in record.names)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
+
+    def name(self, ref: ObjectRef, name: str) -> None:
+        """See `Engine.name`."""
+        self.check_refs([ref])
+        self.connection.send(ev.Bind(name, ref.id))
+        self.connection.flush()
 
     def unname(self, name: str) -> None:
         """See `Engine.unname`."""

@@ -192,6 +192,18 @@ class Objects:
             inline += zip(run.deps, run.values, strict=False)
         return next((id for id, value in inline if value.header is last), None)
 
+    def stored_as(self, value: Any) -> ObjectRef | None:
+        """See `Engine.stored_as`."""
+        if type(value) is not np.ndarray or value.base is None:
+            return None
+        id = self._store.begun_by(value)
+        if id is None:
+            return None
+        stored = self.values.get(id)
+        if stored is None or stored.failed or not codec.is_all_of(value, stored.header):
+            return None
+        return self._handles.find(id)
+
     def kind_of(self, id: int, thing: Any) -> str:
         """``ref`` or ``view`` if the thing holds this object here, else nothing."""
         if isinstance(thing, ObjectRef):

@@ -82,6 +82,7 @@ class LocalStore:
         self._granted = 0
         self.buried = self._views.buried
         self.forget = self._views.forget
+        self.begun_by = self._views.begun_by
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -130,6 +131,11 @@ class LocalStore:
         fd = self._descriptors.writable
         fill(self._mapped, fd, extent, serialized.layout(), self._copier, self._huge)
         return ev.Value(serialized.header(), self._segment, extent.offset, extent.length, contains)
+
+    def copying(self) -> tuple[int, int] | None:
+        """See `Engine.copying`."""
+        filling = self._copier.filling
+        return None if filling is None else (filling.done, filling.whole)
 
     def _start(self, capacity: int) -> None:
         """Make the arena: one sparse segment with room for all the store may hold."""

@@ -333,6 +333,22 @@ class Engine(Protocol):
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
         ...
 
+    def stored_as(self, value: Any) -> ObjectRef | None:
+        """The handle of the object that this value is a view of, of all of it. Asks nobody.
+
+        Who sends the one instead of the other sends the same, without a copy. Only what can't
+        change is recognised: arrays, not the tables and containers that hold them. None also if
+        no handle lives in this process.
+        """
+        ...
+
+    def copying(self) -> tuple[int, int] | None:
+        """Of a large put in this process, copying now: (bytes that are in the store, of how many).
+
+        Asks nobody, never waits.
+        """
+        ...
+
     def id_of(self, name: str) -> int:
         """The id of the object of that name, 0 if there is none. Nobody holds it for that."""
         ...
@@ -343,6 +359,10 @@ class Engine(Protocol):
 
     def names(self) -> list[str]:
         """All names, sorted."""
+        ...
+
+    def name(self, ref: ObjectRef, name: str) -> None:
+        """Give the object a name, and take that from what had it."""
         ...
 
     def unname(self, name: str) -> None:

@@ -13,6 +13,9 @@ from typing import Any
 from workbench.engines.base import WHERE
 from workbench.ref import ObjectRef
 
+_COMMON = (int, float, str, bool, tuple)
+"""What variables have in common without anybody having meant it."""
+
 
 class Bindings:
     """Variable name → ref, for the variables of one notebook."""
@@ -28,9 +31,14 @@ class Bindings:
             self._known[name] = ref, lambda: value
 
     def stored(self, name: str, value: Any) -> ObjectRef | None:
-        """What this value of the variable was stored as."""
+        """What this value of the variable was stored as, under this name or another."""
         ref, watch = self._known.get(name, (None, None))
-        return ref if watch is not None and watch() is value else None
+        if watch is not None and watch() is value:
+            return ref
+        if value is None or isinstance(value, _COMMON):
+            return None
+        known = list(self._known.values())
+        return next((ref for ref, watch in known if watch() is value), None)
 
     def held(self) -> dict[str, ObjectRef]:
         """The refs, under what a person can do about each: for who asks what holds an object."""

@@ -8,6 +8,7 @@ from workbench import api, current, readonly
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.ipython.absent import explain
+from workbench.ipython.completion import Completion
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.keeping import KeepingMagics
 from workbench.ipython.notebook import Notebook
@@ -30,6 +31,7 @@ class Extension:
             RemoteMagics(notebook),
             KeepingMagics(notebook),
         ]
+        self._completion = Completion(notebook, self._magics)
         self._router = notebook.router
         self._bare_put = BarePut()
         self._hooks = {
@@ -40,6 +42,7 @@ class Extension:
     def attach(self) -> None:
         """Put everything in its place."""
         self._shell.register_magics(*self._magics)
+        self._completion.attach()
         self._shell.ast_transformers.append(self._bare_put)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -54,6 +57,7 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
         self._shell.ast_transformers.remove(self._bare_put)
+        self._completion.detach()
         manager = self._shell.magics_manager
         for magics in self._magics:
             manager.registry.pop(type(magics).__name__)

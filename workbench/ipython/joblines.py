@@ -8,13 +8,13 @@ subshell's).
 from __future__ import annotations
 
 import contextlib
-import html
 import threading
 import time
 from typing import Any
 
 from workbench.ipython.job import Job
 from workbench.ipython.output import Bundle, Router
+from workbench.markup import status
 from workbench.units import human_bytes, human_seconds
 
 TICK = 0.5
@@ -27,15 +27,14 @@ PATIENCE = 1.0
 MOST_NAMES = 6
 """Assigned names that the last line lists; the rest are counted."""
 
-_MUTED = "color: var(--jp-ui-font-color2, #757575)"
 _MARKS = {
-    "queued": ("○", _MUTED),
-    "running": ("●", "color: var(--jp-brand-color1, #1976d2)"),
-    "done": ("✓", "color: var(--jp-success-color1, #388e3c)"),
-    "failed": ("✗", "color: var(--jp-error-color1, #d32f2f)"),
-    "cancelled": ("■", "color: var(--jp-warn-color1, #f57c00)"),
+    "queued": ("○", "idle"),
+    "running": ("●", "busy"),
+    "done": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "cancelled": ("■", "idle"),
 }
-"""By state: a sign, and how it is coloured."""
+"""By state: a sign, and its mood."""
 
 
 def words(job: Job) -> str:
@@ -71,23 +70,9 @@ def clock(seconds: float) -> str:
 
 
 def line_html(job: Job) -> str:
-    """The same with a sign in colour, and a bar if it is several tasks. No scripts, no classes."""
-    sign, colour = _MARKS[job.state]
-    text = html.escape(words(job))
-    bar = ""
-    if job.size > 1 and not job.is_over:
-        done = round(100 * job.ended / job.size)
-        bar = (
-            '<span style="display: inline-block; width: 8em; height: 0.5em; margin: 0 0.5em;'
-            ' border-radius: 0.25em; background: var(--jp-layout-color3, #e0e0e0)">'
-            f'<span style="display: block; width: {done}%; height: 100%; border-radius: 0.25em;'
-            ' background: var(--jp-brand-color1, #1976d2)"></span></span>'
-        )
-    return (
-        f'<div style="margin: 0; {_MUTED}; font-family: var(--jp-ui-font-family, sans-serif);'
-        ' font-size: var(--jp-ui-font-size1, 13px); line-height: 24px">'
-        f'<span style="{colour}; margin-right: 0.5em">{sign}</span>{text}{bar}</div>'
-    )
+    """The same with a sign in colour, and a strip if it is several tasks."""
+    done = job.ended / job.size if job.size > 1 and not job.is_over else None
+    return status(*_MARKS[job.state], words(job), done)
 
 
 def _assigned(job: Job) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
+from workbench.markup import Rich, Table, page
 from workbench.units import count, human_seconds
 
 HEAD = ("job", "name", "state", "time", "output", "assigns")
+
+NONE = "There are no background cells."
 
 _STATES = {
     "queued": "is queued",
@@ -30,14 +34,35 @@ def in_words(job: JobRecord) -> str:
     return f"{job.name} {_STATES[job.state]}" + (f" ({shown} of output)" if shown else "")
 
 
-def table(jobs: Sequence[JobRecord]) -> str:
-    """All of them, a line each."""
-    rows = [HEAD, *map(_row, jobs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+@dataclass(frozen=True)
+class JobTable(Rich):
+    """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
+
+    Attributes
+    ----------
+    records : tuple of JobRecord
+        In the order in which they were started.
+    """
+
+    records: tuple[JobRecord, ...]
+
+    def __iter__(self) -> Iterator[JobRecord]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        return self._table.text() if self.records else NONE
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(self._table.html() if self.records else NONE)
+
+    @property
+    def _table(self) -> Table:
+        return Table(HEAD, tuple(map(_row, self.records)))
 
 
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:

@@ -209,7 +209,8 @@ class Router:
 
     def display_id(self, what: str) -> str:
         """A fresh one; the kernel's own is in it, for a notebook outlives its kernels."""
-        return f"workbench-{what}-{self._kernel.ident}-{next(self._displays)}"
+        ident = "terminal" if self._kernel is None else self._kernel.ident
+        return f"workbench-{what}-{ident}-{next(self._displays)}"
 
     def _answer(self, kind: str, content: dict[str, Any]) -> None:
         """Answer the front end's message that the kernel is handling."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -16,6 +15,7 @@ from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported, TaskOptions
 from workbench.errors import MagicError, cell_label
 from workbench.ipython.arguments import parse
+from workbench.ipython.capture import capture, preview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, missing
@@ -102,12 +102,10 @@ class RemoteMagics(Magics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor) if request.actor else None
-        known = self._known(request, handle)
-        captured = self._captured(
-            engine, request.names, request.cell.given, known, handle is not None
-        )
+        reads = request.names, request.cell.given, self._known(request, handle)
         if args.dry_run:
-            return None
+            return preview(self._notebook, engine, *reads)
+        captured = capture(self._notebook, engine, *reads)
         self._run(engine, request, handle, captured, args.wait, args.quiet)
         return None
 
@@ -211,6 +209,8 @@ class RemoteMagics(Magics):
             job=args.name or f"cell {number}",
             binds=outputs,
         )
+        if args.actor:  # what the notebook hasn't may be there
+            names = replace(names, required=(), optional=(*names.required, *names.optional))
         sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
         return Request(sent, names, outputs, items, item, options, args.actor or "")
 
@@ -287,40 +287,6 @@ class RemoteMagics(Magics):
         kept |= set(request.names.bound)
         return known
 
-    def _captured(
-        self,
-        engine: Engine,
-        names: CellNames,
-        given: tuple[str, ...] = (),
-        known: frozenset[str] = frozenset(),
-        may_lack: bool = False,
-    ) -> dict[str, Any]:
-        """Values, or refs in their place, for the names a cell reads."""
-        hidden = self.shell.user_ns_hidden  # IPython's own: In, Out, exit, get_ipython, ...
-        variables = {
-            name: value
-            for name, value in self._notebook.variables.items()
-            if name not in hidden or hidden[name] is not value
-        }
-        captured: dict[str, Any] = {}
-        absent = []
-        for name in dict.fromkeys((*given, *names.required, *names.optional)):
-            if name in known:
-                continue
-            if name in variables:
-                value = variables[name]
-                captured[name] = self._notebook.bindings.stored(name, value) or value
-            elif not hasattr(builtins, name) and name not in hidden:
-                ref = engine.find(name)
-                if ref is not None:
-                    captured[name] = ref
-                elif name in given or (name in names.required and not may_lack):
-                    absent.append(name)
-        if absent:
-            there = [*variables, *engine.names(), *dir(builtins)]
-            raise missing(absent, "the notebook or the store", there)
-        return captured
-
     # -- %remote ----------------------------------------------------------------------------------
 
     def _evaluate(self, expression: str) -> ObjectRef:
@@ -334,7 +300,7 @@ class RemoteMagics(Magics):
             raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names, ())
-        captured = self._captured(engine, names)
+        captured = capture(self._notebook, engine, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         ref: Any = engine.submit(self._function("evaluate"), (cell,), captured, options)
         return ref  # type: ignore[no-any-return]

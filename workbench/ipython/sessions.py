@@ -11,7 +11,7 @@ from workbench import api, config
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.job import Job
-from workbench.ipython.jobs import choose, table
+from workbench.ipython.jobs import JobTable, choose
 from workbench.ipython.notebook import Notebook
 from workbench.ipython.status import session_line, started_line, status_text
 
@@ -40,7 +40,7 @@ class SessionMagics(Magics):
         "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
     )
     @line_magic
-    def workbench(self, line: str) -> Job | None:
+    def workbench(self, line: str) -> Job | JobTable | None:
         """Show, start or stop the session; list its background cells, or collect one.
 
         `%workbench jobs NAME` shows here what that one shows, and binds what it assigns;
@@ -67,7 +67,7 @@ class SessionMagics(Magics):
                 self._notebook.bindings.clear()
                 print("The session is over for this notebook." if running else "None is running.")
             case "jobs":
-                self._jobs(" ".join(what))
+                return self._jobs(" ".join(what))
             case "job":
                 return self._job(" ".join(what))
             case "status":
@@ -81,18 +81,18 @@ class SessionMagics(Magics):
                 raise MagicError(f"%workbench knows {known}, not {other!r}.")
         return None
 
-    def _jobs(self, wanted: str) -> None:
+    def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
         jobs = api.snapshot().jobs if api.is_initialized() else ()
         if not wanted:
-            print(table(jobs) if jobs else "There are no background cells.")
-            return
+            return JobTable(jobs)
         record = choose(jobs, wanted)
         job = self._notebook.collect(api.engine(), record.id)
         if job is None:
             print(f"{record.name} is over, and what it showed and made was somebody's already.")
         else:
             self._notebook.variables.update(job.outputs)
+        return None
 
     def _job(self, wanted: str) -> Job:
         """One background cell, to wait for, read, cancel."""

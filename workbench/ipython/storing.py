@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import keyword
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
+from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
 from workbench.ipython.arguments import as_written, parse
 from workbench.ipython.notebook import Notebook, missing
+from workbench.ipython.progress import Waiting, progress, watch_put
+from workbench.ipython.replacing import replace
 from workbench.ipython.status import put_line
 from workbench.ref import ObjectRef
 
@@ -31,36 +36,103 @@ class StoringMagics(Magics):
         super().__init__(notebook.shell)
         self._notebook = notebook
 
+    # -- %put ---------------------------------------------------------------------------------
+
     @magic_arguments()
     @argument("--name", "-n", help="name in the store; needed if it isn't a plain variable")
-    @argument("what", nargs="*", help="a variable, or an expression")
+    @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
+    @argument(
+        "--replace",
+        action="store_true",
+        help="have the variable show what is stored, read-only, and free its own memory",
+    )
+    @argument("what", nargs="*", help="variables, or an expression")
     @line_magic
-    def put(self, line: str) -> ObjectRef:
-        """Store a variable under its name, or an expression under a given one.
+    def put(self, line: str) -> ObjectRef | list[ObjectRef]:
+        """Store variables under their names, or an expression under a given one.
 
         Arrays go into shared memory once; `%get` and `%%remote` read them there without a copy.
         What is stored doesn't change any more: put a variable again after changing it.
         """
         args = parse(self.put, line)
         expression = as_written(line, args.what)
-        name = args.name or expression
         if not expression:
             raise MagicError("%put needs something to store: `%put x` or `%put --name a x + 1`.")
+        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # no expression looks so
+            if args.name:
+                raise MagicError("--name names one object. Several have their variables' names.")
+            return self._put(self._variables(args.what), {n: n for n in args.what}, args)
+        name = args.name or expression
         if not name.isidentifier():
             raise MagicError(
                 f"{name!r} can't be a name in the store. Give it one: `%put --name a {expression}`."
             )
+        if _is_variable(expression):
+            (value,) = self._variables([expression]).values()
+            there: dict[str, str] = {name: expression}
+        elif args.replace:
+            raise MagicError(f"--replace takes a variable, and {expression!r} is an expression.")
+        else:
+            value, there = self.shell.ev(expression), {}
+        values = {name: value}
+        del value  # or `--replace` would free nothing
+        return self._put(values, there, args)[0]
+
+    def _put(
+        self, values: dict[str, Any], variables: dict[str, str], args: argparse.Namespace
+    ) -> list[ObjectRef]:
+        """Store them, each under its name: all, or none.
+
+        Parameters
+        ----------
+        values : dict
+            By their names in the store. Emptied.
+        variables : dict
+            The variable of each that is one.
+        """
         engine = api.engine()
-        value = self._variable(name) if name == expression else self.shell.ev(expression)
-        ref, about = engine.put(value, name)
-        if self._notebook.variables.get(name) is value:
-            self._notebook.bindings.note(name, value, ref)
-        print(put_line(name, about))
-        return ref
+        stored: list[tuple[ObjectRef, About]] = []
+        names = list(values)
+        with watch_put(self._notebook.router, engine, values, stored) as end:
+            try:
+                for name, value in values.items():
+                    stored.append(engine.put(value, name if len(values) == 1 else ""))
+            except BaseException:
+                # What has no name yet goes with its ref, but the error's traceback may keep that.
+                engine.free([ref for ref, _ in stored])
+                raise
+            if len(values) > 1:
+                for name, (ref, _) in zip(names, stored, strict=True):
+                    engine.name(ref, name)
+            del value
+            lines = []
+            for name, (ref, about) in zip(names, stored, strict=True):
+                remarks = [put_line(name, about)]
+                if args.pin:
+                    engine.pin(ref, True)
+                    remarks.append("pinned")
+                value = values.pop(name)
+                if name in variables:
+                    variable = variables[name]
+                    self._notebook.bindings.note(variable, value, ref)
+                    del value
+                    if args.replace:
+                        remarks.append(self._replaced(engine, variable, ref, about))
+                lines.append("; ".join(remarks))
+            end("\n".join(lines))
+        return [ref for ref, _ in stored]
+
+    def _replaced(self, engine: Engine, variable: str, ref: ObjectRef, about: About) -> str:
+        if not about.outband:
+            return f"`{variable}` stays as it is: nothing in it can be shown without a copy"
+        return replace(self._notebook, engine, variable, ref)
+
+    # -- %get ---------------------------------------------------------------------------------
 
     @magic_arguments()
     @argument("--as", dest="target", metavar="NAME", help="variable to bind it to")
     @argument("--copy", action="store_true", help="private, writable arrays")
+    @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
     @argument("names", nargs="*", help="names in the store, or variables that hold an ObjectRef")
     @line_magic
     def get(self, line: str) -> None:
@@ -74,9 +146,14 @@ class StoringMagics(Magics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        refs = [self._named(engine, name) for name in args.names]
-        values = engine.get(refs, None, args.copy)
-        for name, ref, value in zip(args.names, refs, values, strict=True):
+        refs = {name: self._named(engine, name) for name in args.names}
+        waiting = Waiting(engine, refs)
+        with progress(self._notebook.router, waiting.tell) as end:
+            if args.timeout is not None:
+                waiting.wait(args.timeout)
+            values = engine.get(list(refs.values()), None, args.copy)
+            end(waiting.ended(), only_instead=True)
+        for (name, ref), value in zip(refs.items(), values, strict=True):
             target = args.target or name
             self._notebook.variables[target] = value
             if not args.copy:
@@ -113,11 +190,12 @@ class StoringMagics(Magics):
 
     # -- what names mean ----------------------------------------------------------------------
 
-    def _variable(self, name: str) -> Any:
-        try:
-            return self._notebook.variables[name]
-        except KeyError:
-            raise missing([name], "the notebook", self._notebook.variables) from None
+    def _variables(self, names: list[str]) -> dict[str, Any]:
+        variables = self._notebook.variables
+        absent = [name for name in dict.fromkeys(names) if name not in variables]
+        if absent:
+            raise missing(absent, "the notebook", variables)
+        return {name: variables[name] for name in names}
 
     def _named(self, engine: Engine, name: str) -> ObjectRef:
         """The object a name means in `%get`: a variable's own ref, or the store's."""
@@ -128,6 +206,10 @@ class StoringMagics(Magics):
         if ref is None:
             raise missing([name], "the store", engine.names())
         return ref
+
+
+def _is_variable(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 class BarePut(ast.NodeTransformer):

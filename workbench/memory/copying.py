@@ -30,6 +30,31 @@ PARALLEL_BYTES = 4 << 20
 WRITE_CHUNK = 32 << 20
 """Bytes a pwrite call takes at most, so that Ctrl-C is heard between two."""
 
+PIECE_BYTES = 256 << 20
+"""Bytes copied in one go at most, so that who asks how far it is hears something new."""
+
+
+Note = Callable[[int], object]
+"""Told how many bytes were just copied; in any thread."""
+
+
+def _unasked(nbytes: int) -> None:
+    """Nobody wants to know."""
+
+
+class Filling:
+    """How far a `fill` is. Any thread may add; whoever looks may miss the last piece."""
+
+    def __init__(self, whole: int) -> None:
+        self.whole = whole
+        self._pieces: list[int] = []
+        self.add = self._pieces.append  # a C function: threads don't lose each other's
+
+    @property
+    def done(self) -> int:
+        """Bytes."""
+        return sum(self._pieces)
+
 
 class Copier:
     """Copies with all cores. Its threads start when there is much to copy; :meth:`close` ends them.
@@ -49,19 +74,20 @@ class Copier:
         self._threads = threads
         self._guard = guard
         self._pool: ThreadPoolExecutor | None = None
+        self.filling: Filling | None = None  # the last that began, until it ends
 
-    def copy(self, pairs: Sequence[Pair]) -> None:
+    def copy(self, pairs: Sequence[Pair], note: Note = _unasked) -> None:
         """``target[...] = source`` for each pair: one shape and dtype, ``target`` C-contiguous."""
         if self._threads < 2 or sum(t.nbytes for t, _ in pairs) < PARALLEL_BYTES:
-            _copy_all(pairs)
+            _copy_all(pairs, note)
             return
         first, *others = _shares(pairs, self._threads)
         with self._guard():
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads - 1, "workbench-copy")
-            futures = [self._pool.submit(_copy_all, share) for share in others]
+            futures = [self._pool.submit(_copy_all, share, note) for share in others]
             try:
-                _copy_all(first)
+                _copy_all(first, note)
             finally:
                 wait(futures)
         for future in futures:
@@ -74,9 +100,10 @@ class Copier:
             self._pool = None
 
 
-def _copy_all(pairs: Iterable[Pair]) -> None:
+def _copy_all(pairs: Iterable[Pair], note: Note) -> None:
     for target, source in pairs:
         np.copyto(target, source)
+        note(target.nbytes)
 
 
 def _shares(pairs: Sequence[Pair], threads: int) -> list[list[Pair]]:
@@ -92,9 +119,10 @@ def _shares(pairs: Sequence[Pair], threads: int) -> list[list[Pair]]:
         # The target is C-contiguous: its longest stride is the first axis that has a length.
         axis = next(i for i, n in enumerate(target.shape) if n > 1)
         target, source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
-        edges = [len(target) * i // threads for i in range(threads + 1)]
-        for share, (a, b) in zip(shares, pairwise(edges), strict=True):
-            share.append((target[a:b], source[a:b]))
+        pieces = max(-(-target.nbytes // (threads * PIECE_BYTES)), 1)  # for each
+        edges = [len(target) * i // (threads * pieces) for i in range(threads * pieces + 1)]
+        for number, (a, b) in enumerate(pairwise(edges)):
+            shares[number // pieces].append((target[a:b], source[a:b]))
     return shares
 
 
@@ -124,18 +152,25 @@ def fill(
     parts : iterable of (offset in the extent in bytes, array of any strides)
     """
     pairs = []
-    for offset, part in parts:
-        start = extent.offset + offset
-        if not part.nbytes:
-            continue
-        if extent.warm or huge or not part.flags.c_contiguous:
-            pairs.append((np.ndarray(part.shape, part.dtype, mapped, start), part))
-        else:
-            write_cold(fd, part.reshape(-1).view(np.uint8), start)
-    copier.copy(pairs)
+    copier.filling = filling = Filling(extent.length)
+    try:
+        for offset, part in parts:
+            start = extent.offset + offset
+            if not part.nbytes:
+                continue
+            if extent.warm or huge or not part.flags.c_contiguous:
+                pairs.append((np.ndarray(part.shape, part.dtype, mapped, start), part))
+            else:
+                write_cold(fd, part.reshape(-1).view(np.uint8), start, filling.add)
+        copier.copy(pairs, filling.add)
+    finally:
+        if copier.filling is filling:
+            copier.filling = None
 
 
-def write_cold(fd: int, data: Bytes | memoryview, offset: int) -> None:
+def write_cold(
+    fd: int, data: Bytes | memoryview, offset: int, note: Note = _unasked
+) -> None:
     """Write contiguous bytes to pages never touched before.
 
     Raises
@@ -146,5 +181,6 @@ def write_cold(fd: int, data: Bytes | memoryview, offset: int) -> None:
     view = memoryview(data).cast("B")  # type: ignore[arg-type]
     while len(view):
         n = os.pwrite(fd, view[:WRITE_CHUNK], offset)
+        note(n)
         view = view[n:]
         offset += n

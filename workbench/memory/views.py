@@ -63,6 +63,11 @@ def bases(array: Any) -> Iterator[Any]:
         array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
 
 
+def address(array: Any) -> int:
+    """Of its first element."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
 class Views:
     """Read-only mappings by segment, and the live views by object.
 
@@ -147,11 +152,21 @@ class Views:
 
     def shown_by(self, array: Any) -> int | None:
         """The object whose bytes an array, or a slice of a slice of one, shows."""
-        owners = {id(watch()): number for number, watch in list(self._live.items())}
+        return self._shown(array)[0]
+
+    def begun_by(self, array: Any) -> int | None:
+        """The same, if the array begins where the object's bytes do."""
+        id, owner = self._shown(array)
+        return id if owner is not None and address(array) == address(owner) else None
+
+    def _shown(self, array: Any) -> tuple[int, Bytes] | tuple[None, None]:
+        """The object, and the one array that all views of it show."""
         for base in bases(array):
-            if type(base) is np.ndarray and id(base) in owners:
-                return owners[id(base)]
-        return None
+            if type(base) is np.ndarray:
+                for watch in weakref.getweakrefs(base):
+                    if type(watch) is Watch and self._live.get(watch.id) is watch:
+                        return watch.id, base
+        return None, None
 
     def shows(self) -> bool:
         """Whether any view lives."""

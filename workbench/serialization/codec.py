@@ -380,6 +380,21 @@ def deserialize(
     return load(extent.data[offset : offset + streamed], parts, where)
 
 
+def is_all_of(array: Array, header: bytes) -> bool:
+    """Whether an array that begins where an object does is what one gets from that object.
+
+    Parameters
+    ----------
+    header : bytes
+        The object's.
+    """
+    if header[:1] != b"F":
+        return False
+    dtype, shape, order = _load(memoryview(header)[1:], (), _SOMEWHERE)
+    whole = array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
+    return bool(whole and array.shape == shape and array.dtype == dtype)
+
+
 def describe(value: Any) -> str:
     """One short line for people: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)

@@ -10,7 +10,7 @@ import pytest
 from workbench.core.snapshot import ClientRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.engines.base import ACTOR_PREFIX
 from workbench.errors import MagicError
-from workbench.ipython.jobs import choose, table
+from workbench.ipython.jobs import JobTable, choose
 from workbench.ipython.status import session_line, started_line
 
 
@@ -101,7 +101,7 @@ def test_how_long_it_stays(drivers: int, linger: float, line: str) -> None:
 
 
 def test_all_cells_have_a_row() -> None:
-    head, *rows = table(JOBS).splitlines()
+    head, *rows = str(JobTable(JOBS)).splitlines()
     assert head.split() == ["job", "name", "state", "time", "output", "assigns"]
     assert [row.split()[0] for row in rows] == [f"#{n}" for n in range(1, 7)]
     assert rows[1] == (

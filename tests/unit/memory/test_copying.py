@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from workbench.client.shield import shield
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
-from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, fill, write_cold
+from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
 from workbench.units import PAGE
 
 Array = npt.NDArray[np.generic]
@@ -169,3 +169,22 @@ def test_large_and_small_ones_together(sizes: list[int]) -> None:
     with closing(Copier(3)) as copier:
         copier.copy(pairs)
     assert all(np.array_equal(target, source) for target, source in pairs)
+
+
+def test_who_looks_meanwhile_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large arrays are copied in pieces; the figures are gone when it is over."""
+    monkeypatch.setattr("workbench.memory.copying.PIECE_BYTES", 1 << 20)
+    source = np.arange(PARALLEL_BYTES)  # 8 bytes each
+    target = np.empty_like(source)
+    with closing(Copier(2)) as copier:
+        filling, pieces = Filling(source.nbytes), []
+
+        def note(nbytes: int) -> None:
+            filling.add(nbytes)
+            pieces.append(nbytes)
+
+        copier.copy([(target, source)], note)
+        assert (target == source).all()
+        assert filling.done == filling.whole == source.nbytes
+        assert max(pieces) <= 1 << 20
+        assert copier.filling is None

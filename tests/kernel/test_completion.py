@@ -1,0 +1,82 @@
+"""Tab, as a front end asks a real kernel for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.conftest import TIMEOUT, Kernel
+
+
+def offered(kernel: Kernel, code: str, at: int | None = None) -> list[str]:
+    """What the code may become, with the cursor at its end or ``at`` a place."""
+    place = len(code) if at is None else at
+    id = kernel.client.complete(code, place)
+    reply = kernel.client.get_shell_msg(timeout=TIMEOUT)
+    while reply["parent_header"].get("msg_id") != id:
+        reply = kernel.client.get_shell_msg(timeout=TIMEOUT)
+    content = reply["content"]
+    start, end = content["cursor_start"], content["cursor_end"]
+    return [code[:start] + match + code[end:place] for match in content["matches"]]
+
+
+@pytest.fixture(params=["jedi", "no jedi"])
+def desk(session: Kernel, request: pytest.FixtureRequest) -> Kernel:
+    """A session with two variables, two names in the store, a ref and a job."""
+    session.ok(f"get_ipython().Completer.use_jedi = {request.param == 'jedi'}")
+    session.ok(
+        "table, other, _hidden = [1], 2, 3\n%put table\n%put --name stored 4\nref = wb.put(5)"
+    )
+    session.ok("%%remote -w\n1")
+    return session
+
+
+def test_options_and_names_of_each_magic(desk: Kernel) -> None:
+    assert offered(desk, "%put --") == ["%put --name", "%put --pin", "%put --replace"]
+    assert offered(desk, "%get x --c") == ["%get x --copy"]
+    assert offered(desk, "%%remote --w\ntable", at=12) == ["%%remote --wait"]
+    assert offered(desk, "%workbench start --mem") == ["%workbench start --memory"]
+    assert offered(desk, "%put ta") == ["%put table"]
+    assert offered(desk, "%put table o") == ["%put table other"]
+    assert offered(desk, "held = %put o") == ["held = %put other"]
+    assert offered(desk, "x = 1\n%put ta") == ["x = 1\n%put table"]
+    assert offered(desk, "%put --name s") == ["%put --name stored"]
+    assert offered(desk, "%get st") == ["%get stored"]
+    for magic in ("get", "why", "free", "pin", "unpin", "spill"):
+        assert offered(desk, f"%{magic} ") == [
+            f"%{magic} {name}" for name in ("ref", "stored", "table")
+        ]
+    assert offered(desk, "%objects t") == ["%objects table"]
+    assert offered(desk, "%objects --sort a") == ["%objects --sort age"]
+    assert offered(desk, "%cost st") == ["%cost stored"]
+    assert offered(desk, "%inspect _h") == ["%inspect _hidden"]
+
+
+def test_actions_and_jobs(desk: Kernel) -> None:
+    begun = [f"%workbench {action}" for action in ("start", "status", "stop")]
+    assert offered(desk, "%workbench st") == begun
+    job = desk.value("wb.api.snapshot().jobs[-1].name").strip("'")
+    assert f"%workbench jobs {job}" in offered(desk, "%workbench jobs ")
+    assert f"%workbench jobs {job}" in offered(desk, f"%workbench jobs {job[:-1]}")
+
+
+def test_python_is_left_to_python(desk: Kernel) -> None:
+    assert "%%remote\ntable" in offered(desk, "%%remote\nta")
+    assert "%%remote\nx = table" in offered(desk, "%%remote\nx = ta")
+    if desk.value("get_ipython().Completer.use_jedi") == "True":  # the other one can't, from 9 on
+        assert any(text.endswith("append") for text in offered(desk, "%put table.app"))
+    assert "%put len(table" in offered(desk, "%put len(ta")
+    assert "table" in offered(desk, "ta")
+    assert not any("--wait" in text for text in offered(desk, "x = 1\n%%remote --w"))
+
+
+def test_without_a_session_only_variables_are_known(desk: Kernel) -> None:
+    desk.ok("%workbench stop")
+    assert "%get stored" not in offered(desk, "%get st")
+    assert offered(desk, "%put ta") == ["%put table"]
+    assert desk.value("wb.is_initialized()") == "False"
+
+
+def test_unloaded_it_is_gone(kernel: Kernel) -> None:
+    kernel.ok("%load_ext workbench\n%unload_ext workbench")
+    assert kernel.value("get_ipython().Completer.custom_matchers") == "[]"
+    assert not any("--name" in text for text in offered(kernel, "%put --"))

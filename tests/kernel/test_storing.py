@@ -1,0 +1,186 @@
+"""%put and %get with all their options, and what they show while they take long."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from tests.kernel.conftest import Cell, Kernel
+
+
+def shown(cell: Cell) -> list[str]:
+    """The one line that tells how far it is: what it said, in order."""
+    lines = [c for kind, c in cell.outputs if kind in ("display_data", "update_display_data")]
+    assert len({c["transient"]["display_id"] for c in lines}) <= 1
+    assert [kind for kind, _ in cell.outputs if kind == "display_data"] == ["display_data"] * bool(
+        lines
+    )
+    return [c["data"]["text/plain"] for c in lines]
+
+
+# -- %put ----------------------------------------------------------------------------------------
+
+
+def test_several_variables_at_once(session: Kernel) -> None:
+    session.ok("a, b, c = [1], 'two', 3.0")
+    lines = session.ok("%put a b c").text().splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["a", "b", "c"]
+    assert session.value("wb.api.engine().names()") == "['a', 'b', 'c']"
+    session.ok("refs = %put a c a")
+    assert session.value("wb.get(refs)") == "[[1], 3.0]"
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "says"),
+    [
+        ("%put a nope", "NotDefinedError", "'nope' is not defined in the notebook"),
+        ("%put a lock", "SerializationError", "lock"),
+        ("%put a b --name both", "MagicError", "--name names one object"),
+        ("%put --replace --name n a.copy()", "MagicError", "'a.copy()' is an expression"),
+    ],
+)
+def test_all_or_none(session: Kernel, line: str, error: str, says: str) -> None:
+    session.ok("import threading\na, b, lock = [1], 2, threading.Lock()\n%put --name a 'before'")
+    cell = session.run(line)
+    assert cell.error == error
+    assert says in cell.failure
+    assert session.value("wb.api.engine().names()") == "['a']"
+    assert session.value("wb.get(wb.api.engine().find('a'))") == "'before'"
+    # The error's traceback may hold a ref still, but there is nothing behind it.
+    states = session.value("[r.state for r in wb.api.snapshot().objects if not r.names]")
+    assert states in ("[]", "['freed']")
+
+
+def test_pin(session: Kernel) -> None:
+    session.ok("a, b = [1], [2]")
+    assert session.ok("%put --pin a b").text().count("; pinned\n") == 2
+    assert session.ok("%put --pin --name c [3]").text().endswith("; pinned\n")
+    pinned = "{n for r in wb.api.snapshot().objects if r.pinned for n in r.names}"
+    assert session.value(f"sorted({pinned})") == "['a', 'b', 'c']"
+    session.ok("%unpin a\n%free b c")
+    assert session.value(pinned) == "set()"
+
+
+def test_replace_frees_the_private_copy(session: Kernel) -> None:
+    session.ok("import numpy as np, weakref\nx = np.ones(10**6)\nwatch = weakref.ref(x)")
+    line = session.ok("%put --replace x").text()
+    assert line.endswith("; `x` is a read-only view of it now, 8 MB freed\n")
+    assert session.value("(watch(), x.flags.writeable, x.sum() == 10**6)") == (
+        "(None, False, np.True_)"
+    )
+    session.ok("%%remote -w\nowned = x.flags.owndata")
+    assert session.value("owned") == "False"
+
+
+def test_replace_says_who_keeps_the_private_copy(session: Kernel) -> None:
+    session.ok("import numpy as np\nx = np.ones(10**6)\npart = x[10:]")
+    line = session.ok("%put --replace x").text()
+    assert "but 8 MB of private memory stay: `part` holds the same arrays" in line
+    session.ok("x = np.ones(10**6)\nx[:1]")
+    assert "`Out` holds the same arrays" in session.ok("%put --replace x").text()
+
+
+def test_replace_of_a_table_and_of_what_has_nothing_to_share(session: Kernel) -> None:
+    session.ok(
+        "import numpy as np\nd = {'a': np.ones(10**6), 'b': np.ones(10**6)}\nkept, t = d['b'], [1]"
+    )
+    line = session.ok("%put --replace --name stored d").text()
+    assert "`d` is a read-only view of it now, 8 MB freed, but 8 MB of private memory stay" in line
+    assert session.value("(d['a'].flags.writeable, kept.flags.writeable)") == "(False, True)"
+    before = session.value("id(t)")
+    assert "`t` stays as it is" in session.ok("%put --replace t").text()
+    assert session.value("id(t)") == before
+
+
+# -- %get ----------------------------------------------------------------------------------------
+
+GATE = "import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)\n"
+
+SLOW_TASK = GATE + """
+@wb.remote
+def slow():
+    return open(gate).read()
+y, x = slow.remote(), 1
+"""
+
+SLOW_PUT = GATE + """
+class Slow:
+    def __init__(self):
+        self.data = bytes(2 * 10**6)
+    def __reduce__(self):
+        open(gate).read()
+        return list, ()
+s = Slow()
+"""
+
+
+def open_gate(path: str) -> None:
+    """Whoever reads there goes on."""
+    with open(path, "w") as gate:
+        gate.write("go")
+    os.unlink(path)
+
+
+def test_a_timeout_says_what_is_to_come_and_loses_nothing(session: Kernel) -> None:
+    session.ok(SLOW_TASK)
+    session.ok("%put x")
+    cell = session.run("%get y x --timeout 0")
+    assert cell.error == "GetTimeoutError"
+    assert "'y' (of task slow) is not there yet. 'x' is. Nothing was bound" in cell.failure
+    assert "after 0.01 s" in session.run("%get y --timeout 0.01").failure
+    assert session.value("type(y).__name__") == "'ObjectRef'"
+    open_gate(session.value("gate").strip("'"))
+    session.ok("%get y x --timeout 60")
+    assert session.value("(y, x)") == "('go', 1)"
+    session.ok("%get x --timeout 0 --as z --copy")
+    assert session.value("z") == "1"
+    assert "invalid float value" in session.run("%get x --timeout soon").failure
+
+
+def test_a_long_get_says_what_it_waits_for(session: Kernel) -> None:
+    session.ok(SLOW_TASK)
+    gate = session.value("gate").strip("'")
+    cell = session.start("%get y")
+    session.until(lambda: shown(cell))
+    assert re.fullmatch(r"%get y: waiting for task slow, \d s", shown(cell)[0])
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "KeyboardInterrupt" in cell.failure
+    assert shown(cell)[-1] == ""
+    cell = session.start("%get y")
+    session.until(lambda: shown(cell))
+    open_gate(gate)
+    session.until(lambda: cell.idle)
+    assert re.fullmatch(r"%get y: there after [\d.]+ s", shown(cell)[-1])
+    assert session.value("y") == "'go'"
+    assert session.value(THREADS) == "[]"
+
+
+def test_a_long_put_says_what_it_is_at_and_ends_with_its_line(session: Kernel) -> None:
+    session.ok(SLOW_PUT)
+    gate = session.value("gate").strip("'")
+    cell = session.start("%put s")
+    session.until(lambda: shown(cell))
+    assert re.fullmatch(r"%put s: about 2 MB, pickling, \d s", shown(cell)[0])
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert shown(cell)[-1] == ""
+    assert session.value("wb.api.engine().names()") == "[]"
+    cell = session.start("%put s")
+    session.until(lambda: shown(cell))
+    open_gate(gate)
+    session.until(lambda: cell.idle)
+    assert shown(cell)[-1].startswith("s: Slow, ")
+    assert not cell.text()
+    assert session.value(THREADS) == "[]"
+
+
+THREADS = "[t.name for t in __import__('threading').enumerate() if 'progress' in t.name]"
+
+
+def test_a_quick_one_shows_nothing(session: Kernel) -> None:
+    cell = session.ok("import numpy as np\nx = np.ones(10**6)\n%put x\n%get x")
+    assert not shown(cell)
+    assert session.value(THREADS) == "[]"

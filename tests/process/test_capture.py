@@ -1,0 +1,242 @@
+"""What a cell takes along: by reference, by value or by import, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.engines.base import Engine
+from workbench.errors import NotDefinedError
+from workbench.ipython.capture import LARGE, Carried, capture, preview
+from workbench.ipython.cells import CellNames, analyse
+from workbench.ipython.notebook import Notebook
+
+ROWS = 10_000
+
+
+IPYTHONS_OWN = {"In": ["a cell"]}
+
+
+def notebook(**variables: Any) -> Notebook:
+    """With these variables."""
+    shell = SimpleNamespace(user_ns=variables, user_ns_hidden=IPYTHONS_OWN, kernel=None)
+    return Notebook(shell)
+
+
+def reads(*names: str) -> CellNames:
+    return analyse("\n".join(names))
+
+
+def table(session: Engine, cell: CellNames, **variables: Any) -> dict[str, Carried]:
+    return {row.name: row for row in preview(notebook(**variables), session, cell)}
+
+
+# -- by reference ------------------------------------------------------------------------------
+
+WHOLE = {
+    "as it came": lambda a: a,
+    "a slice of all": lambda a: a[:],
+    "reshaped to what it was": lambda a: a.reshape(-1).reshape(a.shape),
+}
+
+NOT_WHOLE = {
+    "a part": lambda a: a[1:],
+    "from the first on": lambda a: a[:-1],
+    "transposed": lambda a: a.T,
+    "backwards": lambda a: a[::-1],
+    "flat": lambda a: a.reshape(-1),
+    "other numbers": lambda a: a.view(np.int64),
+    "every other": lambda a: a[::2],
+    "a copy": lambda a: a.copy(),
+    "a column": lambda a: a[:, :1],
+    "swapped bytes": lambda a: a.view(a.dtype.newbyteorder()),
+    "a matrix": lambda a: a.view(np.matrix),
+}
+
+STORED = {
+    "rows": lambda: np.arange(2.0 * ROWS).reshape(ROWS, 2),
+    "columns": lambda: np.asfortranarray(np.arange(2.0 * ROWS).reshape(ROWS, 2)),
+    "as many": lambda: np.arange(10_000.0).reshape(100, 100),
+    "as many columns": lambda: np.asfortranarray(np.arange(10_000.0).reshape(100, 100)),
+}
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("view", [*WHOLE, *NOT_WHOLE])
+def test_a_view_of_a_whole_object_is_that_object(session: Engine, stored: str, view: str) -> None:
+    ref = wb.put(STORED[stored]())
+    shown = wb.get(ref)
+    try:
+        value = {**WHOLE, **NOT_WHOLE}[view](shown)
+    except ValueError:
+        return  # no such view of this layout
+    found = session.stored_as(value)
+    if found is not None:  # then it is the same, whatever it is called
+        assert found is ref
+        assert not value.flags.writeable
+        assert value.dtype == shown.dtype
+        np.testing.assert_array_equal(value, shown)
+    expected = view in WHOLE and not ("columns" in stored and "reshaped" in view)
+    assert (found is not None) == expected
+
+
+def test_a_view_that_nobody_bound_travels_by_reference(session: Engine) -> None:
+    ref = wb.put(np.ones(ROWS))
+    captured = capture(notebook(y=wb.get(ref), y1=wb.get(ref)[1:]), session, reads("y", "y1"))
+    assert captured["y"] is ref
+    assert isinstance(captured["y1"], np.ndarray)
+
+
+def test_bytes_that_begin_elsewhere_in_the_object_are_not_the_object(session: Engine) -> None:
+    ref = wb.put(np.arange(10.0 * ROWS))
+    shown = wb.get(ref)
+    extent = shown.base  # whole pages, so there is room behind
+    shifted = extent[64 : 64 + shown.nbytes].view(shown.dtype)
+    assert shifted.shape == shown.shape
+    assert session.stored_as(shifted) is None
+    assert session.stored_as(extent[: shown.nbytes].view(shown.dtype)) is ref
+
+
+def test_an_array_inside_an_object_is_not_the_object(session: Engine) -> None:
+    ref = wb.put([np.ones(ROWS)])
+    assert session.stored_as(wb.get(ref)[0]) is None
+    assert session.stored_as(wb.get(ref)) is None
+
+
+def test_views_of_what_is_freed_or_has_no_ref_any_more_travel_by_value(session: Engine) -> None:
+    ref = wb.put(np.ones(ROWS))
+    book = notebook(y=wb.get(ref), z=wb.get(wb.put(np.zeros(ROWS))))
+    book.bindings.note("y", book.variables["y"], ref)
+    assert capture(book, session, reads("y"))["y"] is ref
+    wb.free(ref)
+    captured = capture(book, session, reads("y", "z"))
+    assert captured["y"] is book.variables["y"]
+    assert captured["z"] is book.variables["z"]
+
+
+def test_an_object_that_moved_to_disk_and_back_is_still_recognised(
+    runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = wb.init(workers=1, memory="64MB", spill_dir=runtime)
+    ref = wb.put(np.ones(ROWS))
+    wb.spill(ref)
+    shown = wb.get(ref)
+    assert engine.stored_as(shown) is ref
+    wb.shutdown()
+    assert engine.stored_as(shown) is None
+
+
+def test_what_is_bound_goes_by_reference_under_any_name(session: Engine) -> None:
+    private = [1, 2]
+    book = notebook(a=private, b=private, c=[1, 2])
+    ref = wb.put(private)
+    book.bindings.note("a", private, ref)
+    captured = capture(book, session, reads("b", "c"))
+    assert captured == {"b": ref, "c": [1, 2]}
+
+
+# -- which names ---------------------------------------------------------------------------------
+
+
+def test_given_names_are_taken_along_and_known_ones_left_alone(session: Engine) -> None:
+    book = notebook(a=1, b=2, c=3, d=4)
+    session.put(5, "stored")
+    cell = reads("a", "b", "if a: c")
+    assert capture(book, session, cell) == {"a": 1, "b": 2, "c": 3}
+    assert capture(book, session, cell, known=frozenset("bc")) == {"a": 1}
+    assert capture(book, session, cell, ("d", "b"), frozenset("bc")) == {"d": 4, "b": 2, "a": 1}
+    assert capture(book, session, reads(), ("stored",))["stored"] == session.find("stored")
+
+
+def test_a_given_name_that_nobody_has_is_an_error(session: Engine) -> None:
+    book = notebook(rows=1, **IPYTHONS_OWN)
+    with pytest.raises(NotDefinedError, match=r"'row'.*Did you mean 'rows'"):
+        capture(book, session, reads(), ("row",))
+    with pytest.raises(NotDefinedError, match="'gone'"):
+        preview(book, session, reads("gone"))
+    for name in ("In", "len"):
+        with pytest.raises(NotDefinedError, match=name):
+            capture(book, session, reads(), (name,))
+    assert capture(book, session, reads("In", "len", "if rows: gone")) == {"rows": 1}
+
+
+def test_known_names_need_not_be_there(session: Engine) -> None:
+    assert capture(notebook(), session, reads("model"), known=frozenset(["model"])) == {}
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def test_each_kind_says_how_it_travels(session: Engine) -> None:
+    session.put(np.ones(ROWS), "stored")
+    rows = table(
+        session, reads("np", "frame", "stored", "n", "norm"),
+        np=np, frame=np.ones(10**6), n=3, norm=np.linalg.norm,
+    )  # fmt: skip
+    assert {name: row.how for name, row in rows.items()} == {
+        "np": "by import", "frame": "by value", "stored": "by reference", "n": "by value",
+        "norm": "by import",
+    }  # fmt: skip
+    assert rows["frame"].bytes == 8_000_000
+    assert rows["frame"].type == "ndarray float64 (1000000,)"
+    assert rows["frame"].advice == (
+        "`%put frame` once, then it goes by reference: 8 MB less per cell"
+    )
+    assert not rows["n"].advice
+    assert rows["stored"].type == "ndarray float64 (10000,)"
+
+
+def test_a_function_lists_the_globals_it_brings(session: Engine) -> None:
+    variables: dict[str, Any] = {"__name__": "__main__", "np": np}
+    exec(
+        "table, k = np.ones(10**6), 2\n"
+        "def inner(): return table, outer\n"  # and round again
+        "def outer(): return inner(), k, np.pi",
+        variables,
+    )
+    rows = table(session, reads("outer"), **variables)
+    assert {name: row.how for name, row in rows.items()} == {
+        "outer": "by value", "inner, global of outer": "by value", "k, global of outer": "by value",
+        "np, global of outer": "by import", "table, global of outer": "by value",
+    }  # fmt: skip
+    row = rows["table, global of outer"]
+    assert row.bytes == 8_000_000
+    assert row.advice.startswith("`%put table` once, and pass it to `outer` as an argument: 8 MB")
+    twice = table(session, reads("outer", "table"), **variables)
+    assert "table, global of outer" not in twice  # one pickle: it is in there once
+
+    book = notebook(**variables)
+    book.bindings.note("table", variables["table"], session.put(variables["table"], "")[0])
+    (advice,) = [r.advice for r in preview(book, session, reads("outer")) if r.advice]
+    assert advice.startswith("it is in the store; pass it to `outer`")
+
+
+def test_much_by_value_is_shown_before_it_goes(
+    session: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    big = np.zeros(LARGE // 8 + 1)
+    book = notebook(big=big, small=1)
+    capture(book, session, reads("small"))
+    assert capsys.readouterr().out == ""
+    assert capture(book, session, reads("big"))["big"] is big
+    assert re.split(r"\n|  +", capsys.readouterr().out) == [
+        "This cell sends 50 MB by value, each time it runs:",
+        "name", "type", "size", "travels",
+        "big", "ndarray float64 (6250001,)", "50 MB", "by value",
+        "`%put big` once, then it goes by reference: 50 MB less per cell", "",
+    ]  # fmt: skip
+
+
+def test_a_preview_is_a_table_and_sends_nothing(session: Engine) -> None:
+    shown = preview(notebook(a="<b>"), session, reads("a"))
+    assert str(shown).startswith("This cell would send 3 B by value. Nothing was sent.\nname")
+    assert "<td" in shown._repr_html_()
+    assert "<b>" not in shown._repr_html_()
+    empty = preview(notebook(), session, reads())
+    assert str(empty) == "This cell takes nothing along. Nothing was sent."
+    assert not session.snapshot().objects

@@ -1,0 +1,268 @@
+"""What a `%%remote` cell takes along: which values, how each travels, and how much that is.
+
+Finds and weighs; sends nothing, and changes no variable.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from IPython.display import display
+
+from workbench.core.snapshot import ObjectRecord
+from workbench.engines.base import Engine
+from workbench.ipython.cells import CellNames
+from workbench.ipython.notebook import Notebook, missing
+from workbench.markup import Rich, Table, page
+from workbench.ref import ObjectRef
+from workbench.serialization.codec import describe
+from workbench.serialization.estimating import Scale, Weight
+from workbench.units import human_bytes
+
+LARGE = 50_000_000
+"""Bytes by value from which a cell's table is shown without having been asked for."""
+
+WORTH_A_WORD = 1_000_000
+"""Bytes by value from which a row says what would be cheaper."""
+
+REFERENCE = "by reference"
+VALUE = "by value"
+IMPORT = "by import"
+
+HEAD = ("name", "type", "size", "travels", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """One thing that a cell takes along.
+
+    Attributes
+    ----------
+    name : str
+        The variable; of a global that a function brings, also which function's.
+    type : str
+        What it is, for people.
+    bytes : int or None
+        About; None if nobody knows before it is there. By value, it is what is sent: nothing
+        counts twice.
+    how : str
+        ``by reference``, ``by value`` or ``by import``.
+    advice : str
+        What would avoid the copy.
+    """
+
+    name: str
+    type: str
+    bytes: int | None
+    how: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Preview(Rich):
+    """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
+
+    Attributes
+    ----------
+    records : tuple of Carried
+    sent : bool
+        Whether it is on its way, or only would be.
+    """
+
+    records: tuple[Carried, ...]
+    sent: bool = False
+
+    def __iter__(self) -> Iterator[Carried]:
+        return iter(self.records)
+
+    @property
+    def by_value(self) -> int:
+        """Bytes that are copied, each time the cell runs."""
+        return sum(r.bytes or 0 for r in self.records if r.how == VALUE)
+
+    @property
+    def _table(self) -> Table:
+        return Table(HEAD, tuple(_row(record) for record in self.records), ("size",))
+
+    def __str__(self) -> str:
+        return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(self._title(), self._table.html() if self.records else "")
+
+    def _title(self) -> str:
+        if not self.records:
+            return "This cell takes nothing along." + " Nothing was sent." * (not self.sent)
+        size = human_bytes(self.by_value)
+        if self.sent:
+            return f"This cell sends {size} by value, each time it runs:"
+        return f"This cell would send {size} by value. Nothing was sent."
+
+
+def capture(
+    notebook: Notebook,
+    engine: Engine,
+    names: CellNames,
+    given: tuple[str, ...] = (),
+    known: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """Values, or refs in their place, for the names a cell reads.
+
+    If much of it goes by value, that is shown before it does.
+
+    Parameters
+    ----------
+    notebook, engine
+        Where the names are looked up, in this order.
+    names : CellNames
+        What the cell reads; of the optional ones, those that there are.
+    given : tuple of str
+        Names to take along whatever the cell reads.
+    known : frozenset of str
+        Names that are there already, where the cell runs: left alone unless given.
+
+    Raises
+    ------
+    NotDefinedError
+        If nobody has a name that is required or given.
+    """
+    captured = _found(notebook, engine, names, given, known)
+    cargo = _Cargo(notebook, engine, captured)
+    if cargo.by_value > LARGE:
+        display(Preview(tuple(cargo.records()), sent=True))
+    return captured
+
+
+def preview(
+    notebook: Notebook,
+    engine: Engine,
+    names: CellNames,
+    given: tuple[str, ...] = (),
+    known: frozenset[str] = frozenset(),
+) -> Preview:
+    """What `capture` would have sent with the cell, to be shown."""
+    captured = _found(notebook, engine, names, given, known)
+    return Preview(tuple(_Cargo(notebook, engine, captured).records()))
+
+
+def _found(
+    notebook: Notebook,
+    engine: Engine,
+    names: CellNames,
+    given: tuple[str, ...],
+    known: frozenset[str],
+) -> dict[str, Any]:
+    variables = notebook.variables
+    hidden = notebook.shell.user_ns_hidden  # IPython's own: In, Out, exit, get_ipython, ...
+    required = {*names.required, *given}
+    wanted = [name for name in (*names.required, *names.optional) if name not in known]
+    captured: dict[str, Any] = {}
+    absent = []
+    for name in dict.fromkeys((*given, *wanted)):
+        if name in variables and (name not in hidden or hidden[name] is not variables[name]):
+            value = variables[name]
+            captured[name] = _stored(notebook, engine, name, value) or value
+        elif name in given or not (hasattr(builtins, name) or name in hidden):
+            ref = engine.find(name)
+            if ref is not None:
+                captured[name] = ref
+            elif name in required:
+                absent.append(name)
+    if absent:
+        visible = [n for n in variables if n not in hidden]
+        known_names = [*visible, *engine.names(), *dir(builtins)]
+        raise missing(absent, "the notebook or the store", known_names)
+    return captured
+
+
+def _stored(notebook: Notebook, engine: Engine, name: str, value: Any) -> ObjectRef | None:
+    """The object in the store that a variable's value is, if it is there still."""
+    ref = notebook.bindings.stored(name, value) or engine.stored_as(value)
+    return None if ref is None or engine.state(ref) == "failed" else ref
+
+
+class _Item(NamedTuple):
+    """A thing on the scale; ``owner`` is the function whose global it is, if it is one."""
+
+    name: str
+    owner: str
+    value: Any
+    weight: Weight | None
+
+
+class _Cargo:
+    """The captured things, and the globals that functions among them bring."""
+
+    def __init__(self, notebook: Notebook, engine: Engine, captured: dict[str, Any]) -> None:
+        self._notebook = notebook
+        self._engine = engine
+        self._items: list[_Item] = []
+        scale = Scale(engine.reducers())
+        taken = {id(value) for value in captured.values()}
+        for name, value in captured.items():
+            if isinstance(value, ObjectRef):
+                self._items.append(_Item(name, "", value, None))
+                continue
+            weight = scale.weigh(value)
+            self._items.append(_Item(name, "", value, weight))
+            if weight.brings:
+                self._follow(name, weight, scale, taken)
+        self.by_value = sum(
+            item.weight.bytes for item in self._items if item.weight and not item.weight.by_import
+        )
+
+    def _follow(self, owner: str, weight: Weight, scale: Scale, taken: set[int]) -> None:
+        """What a function brings, what that brings, and so on: each once."""
+        queue = list(weight.brings.items())
+        for name, value in queue:  # grows meanwhile
+            if id(value) not in taken:
+                taken.add(id(value))
+                weight = scale.weigh(value)
+                self._items.append(_Item(name, owner, value, weight))
+                queue += weight.brings.items()
+
+    def records(self) -> Iterator[Carried]:
+        """In words. For people who look: it asks the session what it has of the refs."""
+        there: dict[int, ObjectRecord] = {}
+        if any(item.weight is None for item in self._items):
+            there = {record.id: record for record in self._engine.snapshot().objects}
+        for name, owner, value, weight in self._items:
+            if weight is None:
+                yield _referred(name, there.get(value.id))
+                continue
+            called = f"{name}, global of {owner}" if owner else name
+            if weight.by_import:
+                yield Carried(called, describe(value), None, IMPORT)
+                continue
+            advice = ""
+            if weight.bytes >= WORTH_A_WORD:
+                advice = self._advice(name, owner, value, weight.bytes)
+            yield Carried(called, describe(value), weight.bytes, VALUE, advice)
+
+    def _advice(self, name: str, owner: str, value: Any, nbytes: int) -> str:
+        less = f"{human_bytes(nbytes)} less per cell"
+        if not owner:
+            return f"`%put {name}` once, then it goes by reference: {less}"
+        then = f"pass it to `{owner}` as an argument: {less}"
+        if _stored(self._notebook, self._engine, name, value) is not None:
+            return f"it is in the store; {then}"
+        return f"`%put {name}` once, and {then}"
+
+
+def _referred(name: str, record: ObjectRecord | None) -> Carried:
+    if record is None:
+        return Carried(name, "ObjectRef", None, REFERENCE)
+    if record.about is None:
+        there = "a task's result" + (", to come" if record.state == "pending" else "")
+        return Carried(name, there, record.size or None, REFERENCE)
+    return Carried(name, record.about.type, record.size, REFERENCE)
+
+
+def _row(record: Carried) -> tuple[str, ...]:
+    size = "" if record.bytes is None else human_bytes(record.bytes)
+    return record.name, record.type, size, record.how, record.advice

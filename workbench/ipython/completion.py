@@ -1,0 +1,197 @@
+"""Tab in a line of our magics: options, variables, names in the store, jobs. Runs nothing.
+
+A matcher of IPython's completer (its API 2): it answers for the words it knows, and leaves all
+else, expressions and the body of a cell, to the others.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
+from IPython.core.magic import Magics
+
+from workbench import api
+from workbench.ipython.notebook import Notebook
+from workbench.ref import ObjectRef
+
+PATIENCE = 0.5
+"""Seconds for which the session is waited for: Tab mustn't hang."""
+
+MOST = 500
+"""Names offered."""
+
+ACTIONS = ("status", "start", "stop", "jobs", "job")
+"""What `%workbench` knows."""
+
+_LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
+"""A magic, also behind ``ref =``, and what stands behind it."""
+
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "%put": ("variables",),
+    "%inspect": ("variables",),
+    "%cost": ("variables", "stored"),
+    "%get": ("refs", "stored"),
+    "%why": ("refs", "stored"),
+    "%free": ("refs", "stored"),
+    "%pin": ("refs", "stored"),
+    "%unpin": ("refs", "stored"),
+    "%spill": ("refs", "stored"),
+    "%objects": ("stored",),
+}
+"""What the plain words of each mean."""
+
+_VALUES: Mapping[tuple[str, str], str] = {
+    ("%put", "--name"): "stored",
+    ("%get", "--as"): "variables",
+    ("%%remote", "--in"): "variables",
+    ("%%remote", "--out"): "variables",
+    ("%%remote", "--map"): "variables",
+    ("%%remote", "--actor"): "actors",
+}
+"""And those behind an option."""
+
+
+class Completion:
+    """See the module.
+
+    Parameters
+    ----------
+    notebook : Notebook
+    magics : sequence of Magics
+        Those whose options are known.
+    """
+
+    def __init__(self, notebook: Notebook, magics: Sequence[Magics]) -> None:
+        self._notebook = notebook
+        self._options: dict[str, list[Any]] = {}
+        for each in magics:
+            for kind, sign in (("line", "%"), ("cell", "%%")):
+                for name, magic in each.magics[kind].items():
+                    self._options[sign + name] = list(_options(magic))
+        self._sources: dict[str, Callable[[], Iterable[str]]] = {
+            "variables": self._variables,
+            "refs": self._refs,
+            "stored": _stored,
+            "actors": _actors,
+        }
+
+    def attach(self) -> None:
+        """Answer from now on."""
+        self._notebook.shell.Completer.custom_matchers.append(self.match)
+
+    def detach(self) -> None:
+        """Don't any more."""
+        self._notebook.shell.Completer.custom_matchers.remove(self.match)
+
+    @context_matcher(identifier="workbench")
+    def match(self, context: CompletionContext) -> SimpleMatcherResult:
+        """What the word before the cursor may become."""
+        found: list[SimpleCompletion] = []
+        line = _LINE.fullmatch(context.text_until_cursor)
+        if line is not None and line[1] in self._options and _begins(line[1], context):
+            *before, word = line[2].split(" ")
+            words = [each for each in before if each]
+            found = list(self._matches(line[1], words, word, context.token))
+        return {"completions": found[:MOST], "suppress": bool(found)}
+
+    def _matches(
+        self, magic: str, words: list[str], word: str, token: str
+    ) -> Iterable[SimpleCompletion]:
+        if word.startswith("-"):
+            names = [name for option in self._options[magic] for name in option.args]
+            kind = "option"
+        elif word != token:  # the inside of an expression
+            return
+        elif magic == "%workbench" and words[:1] == ["jobs"]:
+            yield from _jobs(" ".join([*words[1:], word]), word)
+            return
+        else:
+            names, kind = list(self._words(magic, words)), "name"
+        for name in dict.fromkeys(names):
+            hidden = name.startswith("_") and not word
+            if name.startswith(word) and name not in words and not hidden:
+                yield SimpleCompletion(text=name, type=kind)
+
+    def _words(self, magic: str, words: list[str]) -> Iterable[str]:
+        """What may stand behind these."""
+        last = next((o for o in self._options[magic] if words[-1:] and words[-1] in o.args), None)
+        if last is not None and "action" not in last.kwds:  # it takes a value
+            source = _VALUES.get((magic, max(last.args, key=len)))
+            yield from self._sources[source]() if source else last.kwds.get("choices", ())
+        elif magic == "%workbench":
+            yield from () if words else ACTIONS
+        else:
+            for source in _ARGUMENTS.get(magic, ()):
+                yield from self._sources[source]()
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _variables(self) -> list[str]:
+        hidden = self._notebook.shell.user_ns_hidden
+        return sorted(
+            name
+            for name, value in list(self._notebook.variables.items())
+            if not isinstance(value, ModuleType)
+            and (name not in hidden or hidden[name] is not value)
+        )
+
+    def _refs(self) -> list[str]:
+        variables = self._notebook.variables
+        return [name for name in self._variables() if isinstance(variables[name], ObjectRef)]
+
+
+def _begins(magic: str, context: CompletionContext) -> bool:
+    """Whether a magic may stand in this line: that of a whole cell, only in the first."""
+    return context.cursor_line == 0 or not magic.startswith("%%")
+
+
+def _options(magic: Any) -> Iterable[Any]:
+    """The `argument` decorators of a magic that make an option."""
+    for decorator in reversed(getattr(magic, "decorators", ())):
+        if getattr(decorator, "args", ("",))[0].startswith("-"):
+            yield decorator
+
+
+def _stored() -> list[str]:
+    return _asked(lambda: api.engine().names())
+
+
+def _actors() -> list[str]:
+    actors = _asked(lambda: list(api.snapshot().actors))
+    return [name.partition(":")[2] for actor in actors for name in actor.names]
+
+
+def _jobs(written: str, word: str) -> Iterable[SimpleCompletion]:
+    """Names of background cells have a space: what is written of one is a part of it."""
+    jobs = _asked(lambda: list(api.snapshot().jobs))
+    for name in dict.fromkeys(job.name for job in jobs):
+        if name.startswith(written):
+            yield SimpleCompletion(text=name[len(written) - len(word) :], type="name")
+
+
+def _asked(question: Callable[[], list[Any]]) -> list[Any]:
+    """What the session answers, if it does in time; nothing if there is none."""
+    if not api.is_initialized():
+        return []
+    answer: list[Any] = []
+
+    def ask() -> None:
+        try:
+            answer.extend(question())
+        except Exception:  # it has just ended
+            pass
+
+    thread = threading.Thread(target=ask, name="workbench-completion", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return list(answer)

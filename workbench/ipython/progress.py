@@ -1,0 +1,221 @@
+"""A line under the cell that tells how far a long put or get is; it makes way for the last word."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+from workbench.engines.base import Engine
+from workbench.errors import GetTimeoutError
+from workbench.ipython.output import Router
+from workbench.ref import ObjectRef
+from workbench.serialization.estimating import Scale
+from workbench.units import human_bytes, human_seconds, human_time
+
+AFTER = 1.0
+"""Seconds until the line appears: whoever waits less has no use for it."""
+
+WORTH_WATCHING = 1_000_000
+"""Bytes; storing less takes no second."""
+
+EVERY = 0.5
+"""Seconds between two looks."""
+
+PATIENCE = 1.0
+"""Seconds that the thread has to end; it may be asking a session that doesn't answer."""
+
+_ERASE = "\r\x1b[K"
+
+
+class End(Protocol):
+    """What `progress` yields."""
+
+    def __call__(self, text: str, only_instead: bool = False) -> None:
+        """Say the last word."""
+
+
+def _unwatched(text: str, only_instead: bool = False) -> None:
+    """The same for what is over at once."""
+    if not only_instead:
+        print(text)
+
+
+@contextmanager
+def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
+    """While the block runs, show what it is at.
+
+    Yields a function that ends that, with what came of it in the line's place; if there was no
+    line, that is printed, or not (``only_instead``). Without its call the line just goes.
+
+    Parameters
+    ----------
+    router : Router
+        Whose cell is running.
+    tell : callable(seconds) → str
+        The line now. Called in a thread that ends with the block; what it raises is dropped.
+    """
+    line, over = _Line(router), threading.Event()
+    # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
+    thread = threading.Thread(
+        target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
+    )
+
+    def end(text: str, only_instead: bool = False) -> None:
+        over.set()
+        thread.join(PATIENCE)
+        line.close(text, only_instead)
+
+    try:
+        thread.start()
+        yield end
+    finally:
+        over.set()
+        if line.is_shown:
+            end("")
+
+
+def _watch(line: _Line, tell: Callable[[float], str], over: threading.Event) -> None:
+    began = time.monotonic()
+    pause = AFTER
+    while not over.wait(pause):
+        pause = EVERY
+        with contextlib.suppress(Exception):  # the session ended; the block will say so
+            line.show(tell(time.monotonic() - began))
+
+
+def watch_put(
+    router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
+) -> AbstractContextManager[End]:
+    """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
+    scale = Scale(engine.reducers())
+    sizes = {name: scale.weigh(value).bytes for name, value in values.items()}
+    if sum(sizes.values()) < WORTH_WATCHING:
+        return nullcontext(_unwatched)
+
+    def tell(seconds: float) -> str:
+        copying = engine.copying()
+        name, size = list(sizes.items())[min(len(stored), len(sizes) - 1)]
+        if copying is not None:
+            done, whole = map(human_bytes, copying)
+            return f"%put {name}: copied {done} of {whole}"
+        return f"%put {name}: about {human_bytes(size)}, pickling, {seconds:.0f} s"
+
+    return progress(router, tell)
+
+
+class Waiting:
+    """What a `%get` waits for.
+
+    Parameters
+    ----------
+    engine : Engine
+    refs : mapping of name → ObjectRef
+        What is got.
+    """
+
+    def __init__(self, engine: Engine, refs: Mapping[str, ObjectRef]) -> None:
+        self._engine = engine
+        self._refs = refs
+        self._names = " ".join(refs)
+        self._began = time.monotonic()
+        self._makers: dict[str, str] = {}
+
+    def wait(self, timeout: float) -> None:
+        """Wait so many seconds at most.
+
+        Raises
+        ------
+        GetTimeoutError
+            If something is still to come; nothing is lost.
+        """
+        _, late = self._engine.wait(list(self._refs.values()), len(self._refs), max(timeout, 0))
+        if not late:
+            return
+        after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
+        names = [name for name, ref in self._refs.items() if ref in late]
+        coming = " and ".join(f"{name!r}{self._made_by(name)}" for name in names)
+        verb = "is" if len(names) == 1 else "are"
+        there = [repr(name) for name in self._refs if name not in names]
+        others = f" {' and '.join(there)} {'is' if len(there) == 1 else 'are'}." if there else ""
+        raise GetTimeoutError(
+            f"{coming} {verb} not there {after}.{others} Nothing was bound and nothing is lost: "
+            f"the work goes on. `%get {self._names}` again later, or wait longer."
+        )
+
+    def tell(self, seconds: float) -> str:
+        """For `progress`."""
+        pending = [n for n, ref in self._refs.items() if self._engine.state(ref) == "pending"]
+        if not pending:
+            return f"%get {self._names}: reading, {seconds:.0f} s"
+        makers = dict.fromkeys(filter(None, map(self._maker, pending)))
+        what = " and ".join(makers) or " and ".join(pending)
+        return f"%get {self._names}: waiting for {what}, {seconds:.0f} s"
+
+    def ended(self) -> str:
+        """The last word."""
+        return f"%get {self._names}: there after {human_seconds(time.monotonic() - self._began)}"
+
+    def _maker(self, name: str) -> str:
+        """The task that is to make the object, in words; asked for once."""
+        if name not in self._makers:
+            described = self._engine.describe(self._refs[name])
+            task = None if described is None else described.task
+            self._makers[name] = "" if task is None else _in_words(task.name)
+        return self._makers[name]
+
+    def _made_by(self, name: str) -> str:
+        maker = self._maker(name)
+        return f" (of {maker})" if maker else ""
+
+
+def _in_words(task: str) -> str:
+    return task if task.startswith("cell ") else f"task {task}"
+
+
+class _Line:
+    """In a kernel, one display that is updated; in a terminal, one line that is written over."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._origin = router.origin()
+        self._lock = threading.Lock()  # who closes, and who is just showing
+        self._id = ""
+        self._closed = False
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is there now."""
+        return bool(self._id) and not self._closed
+
+    def show(self, text: str) -> None:
+        """Appear, or say something else. In the thread."""
+        with self._lock:
+            if not self._closed:
+                self._write(text)
+
+    def close(self, text: str, only_instead: bool) -> None:
+        """Make way for the last word."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._id:
+                self._write(text, last=True)
+            elif text and not only_instead:
+                print(text)
+
+    def _write(self, text: str, last: bool = False) -> None:
+        is_new = not self._id
+        self._id = self._id or self._router.display_id("progress")
+        if not self._router.is_terminal:
+            self._router.display(self._origin, self._id, {"text/plain": text}, is_new)
+        elif sys.stdout.isatty():
+            sys.stdout.write(_ERASE + text + "\n" * (last and bool(text)))
+            sys.stdout.flush()
+        elif last and text:
+            print(text)
