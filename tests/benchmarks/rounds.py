@@ -48,6 +48,7 @@ CONTESTANTS = {
     "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
     "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
+    "kernel": Contestant(("cell", "flood")),
     "imports": Contestant(("import",)),
     "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),
     "loky": Contestant((*POOL_ROWS, *MANY), "peers"),

@@ -155,6 +155,13 @@ ROWS = (
         _at_most(1.0),
         _at_least(5, "ray", "start", "Ray, init → first task"),
     )),
+    Row("cell", "a `%%remote -w` cell, over the same cell here", Figure("kernel", "cell_over"), (
+        _at_most(3e-3),
+    )),
+    Row("flood", "a kernel's loop while a worker prints 100 000 lines/s",
+        Figure("kernel", "speed_loud"), (
+        _at_least(0.9, "kernel", "speed_silent", "while it only counts"),
+    )),
     Row("memory", "memory at rest, 2 workers", Figure("notebook", "magic_memory"), (
         _at_most(150e6),
     )),
@@ -197,6 +204,7 @@ UNITS = {
     "per_task": "bytes", "per_task_server": "bytes",
     "spill": "B/s", "sendfile": "B/s", "read_back": "B/s", "readv": "B/s",
     "put_full": "B/s", "sendfile_full": "B/s",
+    "speed_loud": "/s", "speed_silent": "/s",
     "per_object_small": "bytes", "per_object_shared": "bytes",
 }  # fmt: skip
 """Of figures that aren't seconds."""
@@ -252,6 +260,7 @@ OTHERS = {
     Figure("sockets", "round_trip_one_core"): "200 bytes there and back, unix socket, one core",
     Figure("workbench", "make_and_copy"): "100 MB made and copied once, in a worker",
     Figure("imports", "import_numpy"): "import numpy",
+    Figure("kernel", "cell_here"): "a cell in a kernel, sent and answered",
     Figure("imports", "import_workbench_all"): "import of all that workbench's first use loads",
 }
 """What else is worth a line: mostly limits."""

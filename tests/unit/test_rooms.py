@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
-        | {"server.settings", "actors", "functions", "machine", "readonly"},
+        | {"server.settings", "memory.segment", "actors", "functions", "machine", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
     ),
     "engines": (

@@ -114,6 +114,7 @@ class Client:
         self.on_stop: Callable[[int], None] | None = None
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_took: Callable[[int, int], None] | None = None
+        self.on_show: Callable[[int, str, bytes, str], None]  # in a worker: (task, kind, ...)
         self.on_refresh: Callable[[], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
         self.on_forget: Callable[[int], None] | None = None
@@ -497,10 +498,11 @@ class Client:
 
     # -- what tasks show -----------------------------------------------------------------------
 
-    def show(self, kind: str, data: bytes) -> None:
+    def show(self, kind: str, data: bytes, key: str = "") -> None:
         """In a worker: send what the running task shows to whoever submitted it.
 
         What is shown while no task runs goes nowhere a person would look for it: it is dropped.
+        ``key``: of an update, the display that it changes.
         """
         run = self.work.current
         if run is None:
@@ -508,7 +510,7 @@ class Client:
         if len(data) > MOST_SHOWN:
             size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
             kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
-        self.connection.post(ev.Output(run.task, kind, data))
+        self.on_show(run.task, kind, data, key)
 
     def collect(self, job: int) -> Collected | None:
         """See `Engine.collect`."""

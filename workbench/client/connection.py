@@ -29,6 +29,9 @@ from workbench.wire.streams import Inbox, Outbox
 TICK = 0.003
 """Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
 
+PATIENCE = 30
+"""Ticks after which the thread leaves somebody who waits, and sends nothing, alone."""
+
 PROMPT = 0.0003
 """A message is sent at once unless the last one went less than these seconds ago."""
 
@@ -298,10 +301,13 @@ class Connection:
 
     def _loop(self) -> None:
         leads = -1
+        ticks = 0
         while not self._closing:
-            quiet = not self._outbox and not self._leading and self._leads == leads
+            ticks = ticks + 1 if not self._outbox and self._leads == leads else 0
+            quiet = ticks > (PATIENCE if self._leading else 0)
             if quiet:
-                self._arm()
+                if not self._leading:
+                    self._arm()
                 self._asleep = True  # from here on, who leaves us work wakes us ...
                 quiet = not self._outbox and self._leads == leads  # ... and what was before?
             leads = self._leads

@@ -32,6 +32,16 @@ class Running:
             self._mine.reset(token)
 
     @property
+    def latest(self) -> do.Run | None:
+        """The one that began last, of those that run."""
+        active = list(self._active.values())
+        return active[-1] if active else None
+
+    def is_active(self, task: int) -> bool:
+        """Whether it runs."""
+        return task in self._active
+
+    @property
     def name(self) -> str:
         """The current one's name, or nothing."""
         run = self.current

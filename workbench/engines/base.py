@@ -381,8 +381,11 @@ class Engine(Protocol):
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
         ...
 
-    def show(self, kind: str, data: bytes) -> None:
-        """Inside a task: show something where the task was submitted."""
+    def show(self, kind: str, data: bytes, key: str = "") -> None:
+        """Inside a task: show something where the task was submitted.
+
+        ``key``: of an update, the display that it changes. Of many only the latest is shown.
+        """
         ...
 
     def snapshot(self) -> Snapshot:

@@ -50,14 +50,17 @@ def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
         for mime, part in data.items()
     }
     bundle = {"data": plain, "metadata": metadata, "transient": transient}
-    send("update" if update else "display", bundle)
+    if update:
+        send("update", bundle, str(transient.get("display_id", "")))
+    else:
+        send("display", bundle)
 
 
-def send(kind: str, content: Any) -> None:
+def send(kind: str, content: Any, key: str = "") -> None:
     """Send a message's content, as JSON, to whoever submitted the running task."""
     engine = current.get()
     if engine is not None:
-        engine.show(kind, json.dumps(content, default=str).encode())
+        engine.show(kind, json.dumps(content, default=str).encode(), key)
 
 
 def figure_text(figure: Any, printer: Any, cycle: bool) -> None:

@@ -68,11 +68,21 @@ class Failed:
 
 
 class Executor:
-    """Runs what the server sends to ``client``, and tells ``begins`` of each task."""
+    """Runs what the server sends to ``client``, and tells ``begins`` and ``ends`` of each task.
 
-    def __init__(self, client: Client, begins: Callable[[int], None], reload: bool = False) -> None:
+    ``ends`` sends what it has shown, before the task's Done goes out.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        begins: Callable[[int], None],
+        ends: Callable[[int], None],
+        reload: bool = False,
+    ) -> None:
         self._client = client
         self._begins = begins
+        self._ends = ends
         self._reloader = Reloader(reload)
         self._queue: deque[do.Run] = deque()
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -361,6 +371,7 @@ class Executor:
         self._stopping.discard(run.task)
         self._outflows.pop(run.task, None)
         seconds = time.perf_counter() - started
+        self._ends(run.task)
         done = ev.Done(run.task, values, seconds, abouts, again)
         if self._host is None or self._host.is_plain or run.method == CREATION:
             self._client.connection.post(done)  # this thread sends it before it waits
@@ -373,7 +384,7 @@ class Executor:
 
     def _failure(self, run: do.Run, error: BaseException) -> tuple[ev.Value, ...]:
         if isinstance(error, ActorExit) and self._host is not None:
-            self._leave()
+            self._leave(run)
         if run.task in self._stopping and isinstance(error, _STOPPED):
             return _cancelled(run)
         described = describe_error(error, run.name)
@@ -392,8 +403,9 @@ class Executor:
         named: Types = codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS)
         return named
 
-    def _leave(self) -> None:
+    def _leave(self, run: do.Run) -> None:
         """The actor wants to end: its process does, when the server knows why."""
+        self._ends(run.task)
         connection = self._client.connection
         connection.send(ev.Leave())
         connection.wait_for(connection.flush)

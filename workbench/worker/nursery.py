@@ -24,17 +24,17 @@ from workbench.core.instructions import Fork, Kill
 from workbench.server.settings import Settings
 from workbench.wire.streams import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
+from workbench.worker.spool import Spool
 
 LAST_WORDS = 2000
 """Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
 
-HEARD = 64 << 10
-"""Bytes kept of it until then: the fault handler's report can be long."""
-
 GRACE = 0.5
 """Seconds the workers have to end by themselves when the session ends."""
 
-_TASK = struct.Struct("q")
+_NUMBER = struct.Struct("q")
+_NOTE = struct.Struct("qq")
+"""What a worker notes for us: which task it begins, where in its spool the last one ended."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -49,9 +49,8 @@ class NurseryLoop:
         self._inbox = Inbox(_decode)
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
-        self._pipes: dict[int, int] = {}  # read end of a worker's stderr → worker
-        self._words: dict[int, bytes] = {}  # worker → the last it wrote there
-        self._notes: dict[int, mmap.mmap] = {}  # worker → where it writes which task it begins
+        self._notes: dict[int, mmap.mmap] = {}  # worker → its note
+        self._spools: dict[int, Spool] = {}  # worker → where its stderr leads
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -67,10 +66,8 @@ class NurseryLoop:
             for fd, _ in self._poll.poll():
                 if fd == self._sock.fileno():
                     more = self._read()
-                elif fd == self._wake_read:
-                    os.read(self._wake_read, 4096)
                 else:
-                    self._listen(fd)
+                    os.read(self._wake_read, 4096)
             self._reap()
             try:
                 self._outbox.send(self._sock.sendmsg)
@@ -96,56 +93,34 @@ class NurseryLoop:
         return more
 
     def _fork(self, worker: int) -> None:
-        ear, mouth = os.pipe()
-        note = mmap.mmap(-1, _TASK.size)  # shared with it, and outlives it
+        spools = Spool(), Spool()
+        note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
         nursery = os.getpid()
         pid = os.fork()
         if pid:
+            spools[0].close()
+            self._spools[worker] = spools[1]
             self._notes[worker] = note
-            os.close(mouth)
-            os.set_blocking(ear, False)
             self._children[pid] = worker
-            self._pipes[ear] = worker
-            self._words[worker] = b""
-            self._poll.register(ear, select.POLLIN)
             self._outbox.put(WorkerForked(worker, pid))
             return
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.dup2(mouth, 2)
+            for fd, spool in enumerate(spools, 1):
+                spool.divert(fd)
             faulthandler.enable(2, all_threads=False)
-            own = (self._sock.fileno(), self._wake_read, self._wake_write)
-            for fd in (*own, *self._pipes, ear, mouth):
+            for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
                 os.close(fd)
+            for other in self._spools.values():
+                other.close()
             self._notes.clear()
-            run_worker(worker, nursery, self._settings, partial(_TASK.pack_into, note, 0))
+            begins, mark = (partial(_NUMBER.pack_into, note, _NUMBER.size * i) for i in range(2))
+            run_worker(worker, nursery, self._settings, begins, spools, mark)
             status = 0
         finally:
             os._exit(status)
-
-    def _listen(self, ear: int) -> bool:
-        """Read a worker's stderr; False at its end. Of a flood only the end is kept."""
-        worker = self._pipes[ear]
-        try:
-            data = os.read(ear, 1 << 16)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._poll.unregister(ear)
-            os.close(ear)
-            del self._pipes[ear]
-        elif worker in self._words:
-            self._words[worker] = (self._words[worker] + data)[-HEARD:]
-        return bool(data)
-
-    def _last_words(self, worker: int) -> str:
-        """The end of what it wrote. Its children may still hold the pipe: they may go on."""
-        for ear in [ear for ear, whose in self._pipes.items() if whose == worker]:
-            while self._listen(ear):
-                pass
-        return _told(self._words.pop(worker, b"")).decode(errors="backslashreplace").strip()
 
     def _reap(self) -> None:
         while self._children:
@@ -155,8 +130,11 @@ class NurseryLoop:
             worker = self._children.pop(pid, None)
             if worker is not None:
                 code = os.waitstatus_to_exitcode(status)
-                (running,) = _TASK.unpack(self._notes.pop(worker))
-                self._outbox.put(WorkerExited(worker, code, self._last_words(worker), running))
+                running, ended = _NOTE.unpack(self._notes.pop(worker))
+                spool = self._spools.pop(worker)
+                words = _told(spool.last(since=ended)).decode(errors="backslashreplace").strip()
+                spool.close()
+                self._outbox.put(WorkerExited(worker, code, words, running))
 
     def _end(self) -> None:
         poll = select.poll()

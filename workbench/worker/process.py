@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from workbench import current
 from workbench.server.settings import Settings
+from workbench.worker.spool import Spool
 
 
 def die_with_parent(parent: int) -> None:
@@ -30,16 +32,23 @@ def die_with_parent(parent: int) -> None:
 
 
 def run_worker(
-    number: int, nursery: int, settings: Settings, begins: Callable[[int], None]
+    number: int,
+    nursery: int,
+    settings: Settings,
+    begins: Callable[[int], None],
+    spools: tuple[Spool, Spool],
+    mark: Callable[[int], None],
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
     ``nursery`` is its parent's pid, known before the fork: it may be gone by now.
-    ``begins`` is told of each task: should this one kill the process, that is all that's left.
+    ``begins`` is told of each task: should this one kill the process, that is all that's left,
+    and what it wrote to descriptor 2 after the last ``mark``. ``spools`` are where 1 and 2 lead.
     """
     from workbench.client.client import Client
     from workbench.worker.capture import Capture
     from workbench.worker.executor import Executor
+    from workbench.worker.outlet import Outlet
     from workbench.worker.unattended import install
 
     die_with_parent(nursery)
@@ -52,10 +61,18 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     current.set(client)
-    executor = Executor(client, begins, settings.reload)
-    sys.stdout = Capture("stdout", client)
-    sys.stderr = Capture("stderr", client)
+    outlet = Outlet(client, spools, mark)
+    client.on_show = outlet.put
+    executor = Executor(client, begins, outlet.finish, settings.reload)
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
+    streams = (
+        Capture("stdout", 1, client.work, outlet), Capture("stderr", 2, client.work, outlet)
+    )  # fmt: skip
+    sys.stdout, sys.stderr = streams
     install()
+    for forked in (outlet.abandon, *(stream.forked for stream in streams)):
+        os.register_at_fork(after_in_child=forked)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
     signal.signal(signal.SIGINT, executor.interrupted)
     client.join()

@@ -1,0 +1,64 @@
+"""Where text may be cut, and what of it nobody could see. Bytes in, bytes and places out."""
+
+from __future__ import annotations
+
+import re
+
+
+def line_start(text: bytes, at: int) -> int:
+    """Where, from ``at`` on, a line begins; if that is far, where a character does."""
+    far = at + (len(text) - at) // 2
+    start = text.find(b"\n", at - 1, far) + 1
+    if start:
+        return start
+    while at < len(text) and text[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+def line_end(text: bytes, at: int) -> int:
+    """Where, before ``at``, a line ends; if that is far, where a character does."""
+    end = text.rfind(b"\n", at // 2, at) + 1
+    return end or whole(text[:at])
+
+
+def whole(text: bytes) -> int:
+    """The length without a last character of which bytes are missing."""
+    for back in range(1, min(3, len(text)) + 1):
+        byte = text[-back]
+        if byte & 0xC0 != 0x80:
+            size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            return len(text) - back if size > back else len(text)
+    return len(text)
+
+
+_SIMPLE = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff\u2500-\u25ff]*")
+"""Characters that take one column each: no control sequences, nothing wide or combining."""
+
+
+def overwritten(text: bytes) -> bytes:
+    r"""Without the states of a line that later ones, after a ``\r``, hide as a whole.
+
+    A state is hidden by one that is at least as long. The first stays, because it begins at a
+    column that isn't known here.
+    """
+    if b"\r" not in text:
+        return text
+    return b"\n".join(_line(line) if b"\r" in line else line for line in text.split(b"\n"))
+
+
+def _line(line: bytes) -> bytes:
+    try:
+        states = line.decode().split("\r")
+    except UnicodeDecodeError:
+        return line
+    first, *others = states
+    if not all(map(_SIMPLE.fullmatch, others)):
+        return line
+    seen: list[str] = []
+    longest = -1
+    for state in reversed(others):
+        if len(state) > longest:
+            seen.append(state)
+            longest = len(state)
+    return "\r".join([first, *reversed(seen)]).encode()
