@@ -64,7 +64,8 @@ def test_a_name_of_its_own(session: Kernel, gate: Gate) -> None:
 def test_once_for_each_item(session: Kernel) -> None:
     session.ok("files = ['a', 'b', 'c']")
     cell = session.ok("%%remote --map files\nprint('reading', item)\nsize = (index, item * 2)")
-    assert session.value("wb.get(size)") == "[(0, 'aa'), (1, 'bb'), (2, 'cc')]"
+    session.ok("%get size --as sizes")
+    assert session.value("sizes") == "[(0, 'aa'), (1, 'bb'), (2, 'cc')]"
     line = over(session, cell)
     assert re.fullmatch(r"cell \d+ · done in .*s · 3 of 3( · peak .*)? · size", line)
     assert sorted(cell.text().splitlines()) == ["[0] reading a", "[1] reading b", "[2] reading c"]
@@ -290,6 +291,29 @@ def test_a_job_is_awaited_and_read(session: Kernel) -> None:
     assert session.value("(values, job.output())") == "({'x': 3}, 'one\\ntwo\\n')"
     missing = session.run("%workbench job nothing")
     assert "There is no background cell 'nothing'." in missing.failure
+
+
+def test_all_that_background_cells_made_at_once(session: Kernel, gate: Gate) -> None:
+    cells = [
+        session.ok("%%remote --name one\na, b = 1, 2"),
+        session.ok("%%remote --name items -n 3\nc = index"),
+        session.ok("%%remote --name bad\nd = 1 / 0"),
+        session.ok("%%remote --name other\ne = 5"),
+    ]
+    for cell in cells:
+        over(session, cell)
+    slow = session.ok(f"%%remote --name slow\n{gate.wait}\nf = 6")
+    session.ok("e = 'mine by now'")
+    said = session.ok("%get --jobs").text()
+    assert said == "one: a, b\nitems: c\nslow is running.\n"
+    assert session.value("(a, b, c, e, type(f).__name__)") == (
+        "(1, 2, [0, 1, 2], 'mine by now', 'ObjectRef')"
+    )
+    gate.open()
+    over(session, slow)
+    assert session.ok("%get --jobs").text() == "slow: f\n"
+    assert session.value("f") == "6"
+    assert "takes no names" in session.run("%get --jobs f").failure
 
 
 def test_a_restarted_kernel_goes_on_with_a_cell_that_runs(runtime_dir: str, gate: Gate) -> None:

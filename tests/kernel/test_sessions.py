@@ -94,8 +94,8 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     running, finished = (f"cell {cell.number}" for cell in cells)
     assert re.fullmatch(
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
-        rf"It has df, model, the_counter; {running} is running, {finished} is running; "
-        r"actor counter\. %workbench jobs shows them\.\n",
+        r"It has df, model, the_counter; actor counter\. "
+        rf"Background: {running} is running, {finished} is running; %workbench jobs shows more\.\n",
         line,
     ), line
     fast.open()
@@ -103,7 +103,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
     ends(kernel)
     line = kernel.ok("%load_ext workbench").text()
-    assert f"; {running} is running, {finished} finished (2 lines of output); actor" in line
+    assert f"Background: {running} is running, {finished} finished (2 lines of output);" in line
 
     shown = kernel.ok(f"%workbench jobs {finished}")
     kernel.until(lambda: shown.text().endswith("after\n"))

@@ -116,6 +116,12 @@ class Line:
                 self._said = words(self.job)
                 self._router.display(self.job.origin, self._name, self._bundle(), True)
 
+    def began(self) -> None:
+        """It runs now: that is said at once, where there is a line."""
+        with self._lock:
+            if self._name and not self._ended:
+                self._refresh()
+
     def tick(self) -> None:
         """Say what has changed."""
         with self._lock:
@@ -127,12 +133,17 @@ class Line:
             if self._widget is None and not self._router.headless:
                 self._make_widget()
                 self._router.display(self.job.origin, self._name, self._bundle(), False)
-            elif (said := words(self.job)) != self._said:
-                self._said = said
-                if self._text is not None:
-                    self._text.value = line_html(self.job)
-                else:
-                    self._router.display(self.job.origin, self._name, self._bundle(), False)
+            else:
+                self._refresh()
+
+    def _refresh(self) -> None:
+        if (said := words(self.job)) == self._said:
+            return
+        self._said = said
+        if self._text is not None:
+            self._text.value = line_html(self.job)
+        else:
+            self._router.display(self.job.origin, self._name, self._bundle(), False)
 
     def end(self) -> None:
         """The quiet line, for good. A cell that was waited for, and quick, has none."""
@@ -224,6 +235,12 @@ class JobLines:
                     target=self._run, name="workbench-jobs", daemon=True
                 )
                 self._thread.start()
+
+    def began(self, job: Job) -> None:
+        """It runs now."""
+        line = self._lines.get(job)
+        if line is not None:
+            line.began()
 
     def end(self, job: Job) -> None:
         """It is over."""

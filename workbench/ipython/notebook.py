@@ -129,6 +129,7 @@ class Notebook:
         job = self.jobs.get(id)
         if job is not None and self._early.pop(id, 0):
             job.begins(worker)
+            self.lines.began(job)
 
 
 def _item_label(job: Job, output: Output) -> str:

@@ -116,12 +116,14 @@ class Waiting:
     engine : Engine
     refs : mapping of name → ObjectRef
         What is got.
+    names : str
+        As a person typed them.
     """
 
-    def __init__(self, engine: Engine, refs: Mapping[str, ObjectRef]) -> None:
+    def __init__(self, engine: Engine, refs: Mapping[str, ObjectRef], names: str) -> None:
         self._engine = engine
         self._refs = refs
-        self._names = " ".join(refs)
+        self._names = names
         self._began = time.monotonic()
         self._makers: dict[str, str] = {}
 

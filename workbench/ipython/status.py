@@ -26,18 +26,17 @@ def started_line(engine: Engine) -> str:
 
 
 def _found(snapshot: Snapshot) -> str:
-    """A sentence on what has a name in a session, if anything has."""
+    """A sentence on what has a name in a session, and one on its background cells, if any."""
     names = sorted(name for record in snapshot.objects for name in record.names)
     actors = [n.removeprefix(ACTOR_PREFIX) for n in names if n.startswith(ACTOR_PREFIX)]
     jobs = [in_words(job) for job in concerning(snapshot.jobs)]
     parts = [
         _listed([name for name in names if not name.startswith(ACTOR_PREFIX)]),
-        _listed(jobs),
         f"actor{'s' * (len(actors) > 1)} {_listed(actors)}" if actors else "",
     ]
     there = "; ".join(filter(None, parts))
-    hint = " %workbench jobs shows them." if jobs else ""
-    return f" It has {there}.{hint}" if there else ""
+    cells = f" Background: {_listed(jobs)}; %workbench jobs shows more." if jobs else ""
+    return (f" It has {there}." if there else "") + cells
 
 
 def _listed(words: list[str]) -> str:

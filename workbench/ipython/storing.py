@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import keyword
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -133,7 +134,8 @@ class StoringMagics(Magics):
     @argument("--as", dest="target", metavar="NAME", help="variable to bind it to")
     @argument("--copy", action="store_true", help="private, writable arrays")
     @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
-    @argument("names", nargs="*", help="names in the store, or variables that hold an ObjectRef")
+    @argument("--jobs", action="store_true", help="what background cells that are done assigned")
+    @argument("names", nargs="*", help="names in the store, or variables that hold ObjectRefs")
     @line_magic
     def get(self, line: str) -> None:
         """Bind variables to what the store has under these names.
@@ -141,23 +143,68 @@ class StoringMagics(Magics):
         Arrays are views of shared memory: no copy is made, and they are read-only.
         """
         args = parse(self.get, line)
+        if args.jobs:
+            if args.names or args.target:
+                raise MagicError("%get --jobs takes no names: it gets what the cells assigned.")
+            self._get_jobs(args.copy)
+            return
         if not args.names:
             raise MagicError("%get needs a name: `%get x`, or `%get x --as y`.")
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        refs = {name: self._named(engine, name) for name in args.names}
-        waiting = Waiting(engine, refs)
+        found = {name: self._named(engine, name) for name in args.names}
+        refs = {}  # by what messages call each
+        for name, ref in found.items():
+            several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
+            refs.update(several or {name: ref})
+        waiting = Waiting(engine, refs, " ".join(found))
         with progress(self._notebook.router, waiting.tell) as end:
             if args.timeout is not None:
                 waiting.wait(args.timeout)
-            values = engine.get(list(refs.values()), None, args.copy)
+            values = iter(engine.get(list(refs.values()), None, args.copy))
             end(waiting.ended(), only_instead=True)
-        for (name, ref), value in zip(refs.items(), values, strict=True):
+        for name, ref in found.items():
             target = args.target or name
-            self._notebook.variables[target] = value
-            if not args.copy:
-                self._notebook.bindings.note(target, value, ref)
+            if _is_list(ref):
+                self._notebook.variables[target] = list(islice(values, len(ref)))
+            else:
+                self._bind(target, ref, next(values), args.copy)
+
+    def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
+        self._notebook.variables[name] = value
+        if not is_copy:
+            self._notebook.bindings.note(name, value, ref)
+
+    def _get_jobs(self, is_copy: bool) -> None:
+        """Bind what background cells that are done assigned, where that are refs or nothing yet.
+
+        Those of this notebook, and those that nobody has collected.
+        """
+        engine = api.engine()
+        jobs = self._notebook.jobs
+        variables = self._notebook.variables
+        for record in engine.snapshot().jobs:
+            if record.id not in jobs and record.kept:
+                self._notebook.collect(engine, record.id)
+            job = jobs.get(record.id)
+            if job is None or not job.outputs or (job.is_over and job.state != "done"):
+                continue
+            if not job.is_over:
+                print(f"{job.name} is {job.state}.")
+                variables.update({n: ref for n, ref in job.outputs.items() if n not in variables})
+                continue
+            bound = []
+            for name, ref in job.outputs.items():
+                if variables.get(name, ref) != ref:
+                    continue  # it means something else by now
+                if isinstance(ref, list):
+                    variables[name] = engine.get(ref, None, is_copy)
+                else:
+                    self._bind(name, ref, engine.get([ref], None, is_copy)[0], is_copy)
+                bound.append(name)
+            if bound:
+                print(f"{job.name}: {', '.join(bound)}")
 
     # -- %inspect and %cost -------------------------------------------------------------------
 
@@ -197,15 +244,20 @@ class StoringMagics(Magics):
             raise missing(absent, "the notebook", variables)
         return {name: variables[name] for name in names}
 
-    def _named(self, engine: Engine, name: str) -> ObjectRef:
-        """The object a name means in `%get`: a variable's own ref, or the store's."""
+    def _named(self, engine: Engine, name: str) -> Any:
+        """What a name means in `%get`: a variable's own ref, or list of refs, or the store's."""
         value = self._notebook.variables.get(name)
-        if isinstance(value, ObjectRef):
+        if isinstance(value, ObjectRef) or _is_list(value):
             return value
         ref = engine.find(name)
         if ref is None:
             raise missing([name], "the store", engine.names())
         return ref
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a list of refs, as a cell that runs once per item gives."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, ObjectRef) for v in value)
 
 
 def _is_variable(text: str) -> bool:

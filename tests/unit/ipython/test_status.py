@@ -75,9 +75,13 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
         (snapshot([ACTOR_PREFIX + c for c in "ba"], ()), f"{HEAD} It has actors a, b."),
         (
             snapshot(["model", "df"], JOBS),
-            f"{HEAD} It has df, model; cell 7 is running, cell 5 finished (3 lines of output), "
-            "cell 9 failed (1 line and 2 displays of output), cell 3 is queued. "
-            "%workbench jobs shows them.",
+            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 finished (3 lines of "
+            "output), cell 9 failed (1 line and 2 displays of output), cell 3 is queued; "
+            "%workbench jobs shows more.",
+        ),
+        (
+            snapshot([], JOBS[:1]),
+            f"{HEAD} Background: cell 7 is running; %workbench jobs shows more.",
         ),
         (
             snapshot([f"x{n:02}" for n in range(20)], ()),
