@@ -78,6 +78,15 @@ def test_once_for_each_item(session: Kernel) -> None:
     assert session.value("(type(single).__name__, wb.get(single))") == "('list', [0])"
 
 
+def test_what_all_items_need_is_sent_once_and_whole(session: Kernel) -> None:
+    session.ok("import numpy as np\ntable = np.ones(10**6)\nparts = [table]\ndef f(): return 1")
+    before = session.value("wb.snapshot().live")
+    session.ok("%%remote -n 20\nsame = (parts[0] is table, int(table.sum()) + f())")
+    session.ok("%get same")
+    assert session.value("set(same)") == "{(True, 1000001)}"
+    assert session.value(f"wb.snapshot().live - {before} < 2 * table.nbytes") == "True"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

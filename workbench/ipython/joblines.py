@@ -21,9 +21,6 @@ TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is
 over by then gets its quiet line alone."""
 
-PATIENCE = 1.0
-"""Seconds for which a cell that is waited for shows no line."""
-
 MOST_NAMES = 6
 """Assigned names that the last line lists; the rest are counted."""
 
@@ -87,19 +84,12 @@ def bundle(job: Job) -> Bundle:
 
 
 class Line:
-    """One job's line, from its start to its quiet end.
+    """One job's line, from its start to its quiet end."""
 
-    Parameters
-    ----------
-    waited : bool
-        The cell waits for the job: no line unless that takes a while.
-    """
-
-    def __init__(self, job: Job, router: Router, waited: bool) -> None:
+    def __init__(self, job: Job, router: Router) -> None:
         self.job = job
         self._router = router
-        self._due = time.monotonic() + (PATIENCE if waited else TICK)
-        self._waited = waited
+        self._due = time.monotonic() + TICK
         self._lock = threading.RLock()  # it ticks, ends and is pressed in different threads
         self._name = ""  # its display id, once it is there
         self._said = ""
@@ -111,7 +101,7 @@ class Line:
     def show(self) -> None:
         """Put it under its cell; again, if the cell has cleared its output."""
         with self._lock:
-            if not self._router.is_terminal and (self._name or not self._waited):
+            if not self._router.is_terminal:
                 self._name = self._name or self._router.display_id("job")
                 self._said = words(self.job)
                 self._router.display(self.job.origin, self._name, self._bundle(), True)
@@ -119,7 +109,7 @@ class Line:
     def began(self) -> None:
         """It runs now: that is said at once, where there is a line."""
         with self._lock:
-            if self._name and not self._ended:
+            if not (self._ended or self._router.is_terminal):
                 self._refresh()
 
     def tick(self) -> None:
@@ -127,9 +117,6 @@ class Line:
         with self._lock:
             if self._ended or self._router.is_terminal or time.monotonic() < self._due:
                 return
-            self._waited = False
-            if not self._name:
-                self.show()
             if self._widget is None and not self._router.headless:
                 self._make_widget()
                 self._router.display(self.job.origin, self._name, self._bundle(), False)
@@ -146,13 +133,12 @@ class Line:
             self._router.display(self.job.origin, self._name, self._bundle(), False)
 
     def end(self) -> None:
-        """The quiet line, for good. A cell that was waited for, and quick, has none."""
+        """The quiet line, for good."""
         with self._lock:
             job, self._ended = self.job, True
             if self._router.is_terminal:
-                if not self._waited:
-                    self._router.note(job.origin, words(job), "stdout")
-            elif self._name:
+                self._router.note(job.origin, words(job), "stdout")
+            else:
                 self._router.display(job.origin, self._name, bundle(job), False)
             self._close_widget()
 
@@ -222,9 +208,9 @@ class JobLines:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def begin(self, job: Job, waited: bool = False) -> None:
+    def begin(self, job: Job) -> None:
         """A line for this job."""
-        line = Line(job, self._router, waited)
+        line = Line(job, self._router)
         line.show()
         self._router.place(job.origin).fixed = line.show
         with self._lock:
@@ -235,6 +221,8 @@ class JobLines:
                     target=self._run, name="workbench-jobs", daemon=True
                 )
                 self._thread.start()
+        if job.is_over:  # it ended before we knew it
+            self.end(job)
 
     def began(self, job: Job) -> None:
         """It runs now."""

@@ -77,12 +77,15 @@ class Notebook:
     def follow(self, job: Job, waited: bool = False, quiet: bool = False) -> None:
         """From now on the job is this notebook's: its line, its errors, its end.
 
-        ``waited``: the running cell waits for it, and raises its errors itself.
+        ``waited``: the running cell waits for it, and raises its errors itself. It shows a line
+        when that takes a while.
         """
-        self._enter(job, waited, quiet)
+        self._enter(job, waited)
+        if not (quiet or waited):
+            self.lines.begin(job)
         job.follow()
 
-    def _enter(self, job: Job, waited: bool = False, quiet: bool = False) -> None:
+    def _enter(self, job: Job, waited: bool = False) -> None:
         place = self.router.place(job.origin)
         place.log = job.log
         if job.size > 1:
@@ -94,8 +97,6 @@ class Notebook:
             self.jobs.pop(over if over != job.id else 0, None)
         if (worker := self._early.pop(job.id, 0)):
             job.begins(worker)
-        if not quiet:
-            self.lines.begin(job, waited)
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
@@ -110,6 +111,7 @@ class Notebook:
                 return None
             job = collected(engine, found, origin)
             self._enter(job)
+            self.lines.begin(job)
         job.follow()
         return job
 

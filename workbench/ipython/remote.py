@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 BODY = 2
 """The line of a cell on which the body of a cell magic begins."""
 
+PATIENCE = 1.0
+"""Seconds for which a cell that is waited for shows no line."""
+
 MOST_ITEMS = 100_000
 """Runs of one cell: each is a task with results of its own."""
 
@@ -139,7 +142,10 @@ class RemoteMagics(Magics):
         self._notebook.follow(job, waited=wait, quiet=quiet)
         if wait:
             try:
-                engine.get(results[::stride], None, False)
+                done = results[::stride]
+                if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
+                    self._notebook.lines.begin(job)
+                engine.get(done, None, False)
             except KeyboardInterrupt as error:
                 # The hook behind the cell stops it. Frames of ours would tell nobody anything.
                 said = f"KeyboardInterrupt: {job.name} was interrupted."
@@ -160,6 +166,12 @@ class RemoteMagics(Magics):
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group = request.options, 0
+        call: tuple[Any, ...] = (request.cell,)
+        if request.items is not None:
+            values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+            if values:  # stored once, and not sent with each
+                call = request.cell, engine.put(values)[0]
+                captured = {n: v for n, v in captured.items() if n not in values}
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 captured = {**captured, "index": index, request.item: item}
@@ -168,7 +180,6 @@ class RemoteMagics(Magics):
                     name=f"{request.options.name}[{index}]", timeout=options.timeout,
                     job=options.job, binds=options.binds, size=len(request.items), group=group,
                 )  # fmt: skip
-            call = (request.cell,)
             if handle is not None:
                 submitted = engine.call(handle._ref, "run", call, captured, options)
             else:

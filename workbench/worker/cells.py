@@ -83,9 +83,12 @@ class Ran:
     peak: int
 
 
-def run_cell(cell: Cell, /, **names: Any) -> Any:
-    """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs."""
-    namespace: Names = {"__name__": "__main__", **names}
+def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
+    """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs.
+
+    ``shared`` are more names, which it has in common with other runs of the same cell.
+    """
+    namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
     with closing(asyncio.Runner()) as runner, within(cell.around):
         ran = _run(cell, _parsed(cell), namespace, runner)
     linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
