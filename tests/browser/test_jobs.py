@@ -52,7 +52,9 @@ def test_the_line_of_a_cell_that_is_done_is_quiet_and_saved(
     expect(notebook.output(2)).not_to_contain_text("Error displaying widget")
 
 
-def test_an_interrupt_cancels_what_its_cell_waits_for(lab: Lab, gate: Gates) -> None:
+def test_an_interrupt_cancels_what_its_cell_waits_for(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
     training = gate("training")
     waits = TRAINS.replace("%%remote", "%%remote --wait")
     notebook = lab.open(
@@ -68,3 +70,42 @@ def test_an_interrupt_cancels_what_its_cell_waits_for(lab: Lab, gate: Gates) -> 
     expect(notebook.output(3)).to_contain_text(re.compile(r"cell 2\s*cancelled"))
     notebook.run(4)
     expect(notebook.output(4)).to_contain_text("42")
+    picture("interrupted", notebook)
+
+
+EACH = """\
+%%remote --map path=files
+import reading
+
+print("reading", path)
+if path == "west.csv":
+    reading.step()
+size = len(path)"""
+"""A cell that runs once for each of `files`; the last run stops at the gate."""
+
+
+def test_a_cell_that_runs_once_per_item_has_one_line(
+    lab: Lab, gate: Gates, picture: Picture
+) -> None:
+    reading = gate("reading")
+    files = 'files = ["north.csv", "south.csv", "east.csv", "west.csv"]'
+    notebook = lab.open("items", "%load_ext workbench", files, EACH, "%get size\nsize")
+    notebook.run(1, 2, 3)
+    expect(notebook.output(3)).to_contain_text("3 of 4")
+    expect(notebook.output(3)).to_contain_text("[3] reading west.csv")
+    expect(notebook.stop_button(3)).to_be_visible()
+    picture("once-per-item", notebook)
+    reading.let_on()
+    expect(notebook.output(3)).to_contain_text("cell 3 · done in")
+    notebook.run(4)
+    expect(notebook.output(4)).to_contain_text("[9, 9, 8, 8]")
+
+
+def test_a_ref_shows_what_it_is(lab: Lab, picture: Picture) -> None:
+    table = "import numpy as np, pandas as pd\n"
+    table += 'table = pd.DataFrame({"x": np.arange(100_000), "y": np.linspace(0, 1, 100_000)})'
+    notebook = lab.open("shows", "%load_ext workbench", table, "ref = %put table\nref")
+    notebook.run(1, 2, 3)
+    expect(notebook.output(3)).to_contain_text("DataFrame")
+    expect(notebook.output(3)).to_contain_text("99995 more rows")
+    picture("a-ref", notebook)

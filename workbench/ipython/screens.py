@@ -16,7 +16,8 @@ class Text(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A line that its writer goes on overwriting. It has a place of its own, by ``number``."""
+    """A line that isn't over: a progress bar, mostly. It has a place of its own, by ``number``,
+    in which ``text`` replaces what was there."""
 
     number: int
     text: str
@@ -28,16 +29,15 @@ class Screen:
     """See the module.
 
     As long as there is one writer, what it writes is shown as it is. From the second one on, or if
-    it is ``labelled`` at once, each line begins with its writer's label, a line is never continued
-    by another writer, and a line that is overwritten (``\\r``, as progress bars do) is shown in a
-    place of its own.
+    it is ``labelled`` at once, each line begins with its writer's label, and is one writer's alone:
+    one that isn't over, or is overwritten (``\\r``), has a place of its own.
     """
 
     def __init__(self, labelled: bool = False) -> None:
         self._labelled = labelled
         self._writers: set[str] = set()
-        self._open = ("", "")  # writer and stream of a line without an end
-        self._bars: dict[tuple[str, str], int] = {}  # by writer and stream
+        self._is_open = False  # the text before the labels doesn't end a line
+        self._bars: dict[tuple[str, str], tuple[int, str]] = {}  # by writer and stream
         self._count = 0
 
     def write(self, label: str, stream: str, text: str) -> Iterator[Text | Bar]:
@@ -46,42 +46,47 @@ class Screen:
             return
         if not self._is_labelled(label):
             yield Text(stream, text)
-            self._open = ("", "") if text.endswith("\n") else (label, stream)
+            self._is_open = not text.endswith("\n")
             return
         *lines, last = text.split("\n")
         for line in lines:
-            yield from self._line(label, stream, line, ended=True)
+            yield self._line(label, stream, line, ended=True)
         if last:
-            yield from self._line(label, stream, last, ended=False)
+            yield self._line(label, stream, last, ended=False)
 
     def heading(self, label: str) -> Iterator[Text | Bar]:
         """What to show before something that isn't text."""
         if self._is_labelled(label):
-            yield from self._line(label, "stdout", "", ended=True)
+            yield self._whole(label, "stdout", "")
+
+    def clear(self) -> None:
+        """All of it is off the screen."""
+        self._is_open = False
+        self._bars.clear()
 
     def _is_labelled(self, label: str) -> bool:
         self._writers.add(label)
         return self._labelled or len(self._writers) > 1
 
-    def clear(self) -> None:
-        """All of it is off the screen."""
-        self._open = ("", "")
-        self._bars.clear()
-
-    def _line(self, label: str, stream: str, line: str, ended: bool) -> Iterator[Text | Bar]:
+    def _line(self, label: str, stream: str, line: str, ended: bool) -> Text | Bar:
+        """A line, or what comes next of one."""
         here = label, stream
-        if here in self._bars or "\r" in line:
-            state = line.rstrip("\r").rpartition("\r")[2]
-            is_new = here not in self._bars
-            if is_new:
-                self._count += 1
-            number = self._bars.setdefault(here, self._count)
-            if state or is_new:
-                yield Bar(number, f"{label} {state}", is_new, ended)
-            if ended:
-                del self._bars[here]
-            return
-        if self._open != here:
-            line = "\n" * any(self._open) + f"{label} {line}"
-        yield Text(stream, line + "\n" * ended)
-        self._open = ("", "") if ended else here
+        is_new = here not in self._bars
+        if is_new and ended:
+            return self._whole(label, stream, _visible(line))
+        if is_new:
+            self._count += 1
+        number, before = self._bars.pop(here, (self._count, ""))
+        line = before + line
+        if not ended:
+            self._bars[here] = number, line[line.rstrip("\r").rfind("\r") + 1 :]
+        return Bar(number, f"{label} {_visible(line)}", is_new, ended)
+
+    def _whole(self, label: str, stream: str, line: str) -> Text:
+        begin, self._is_open = "\n" * self._is_open, False
+        return Text(stream, f"{begin}{label} {line}\n")
+
+
+def _visible(line: str) -> str:
+    """What is left of a line when it was overwritten, as bars are: whole."""
+    return line.rstrip("\r").rpartition("\r")[2]
