@@ -163,12 +163,14 @@ def test_its_page_has_the_output_and_loads_nothing(demo: Demo) -> None:
 SHOWN = {
     "start": r"^Workbench started session \d+-\w+: \d+ workers?, store of",  # a name of its own
     "put": r"^digits: dict \(4\), [\d.]+ MB in .* GB/s; [\d.]+ MB out of band in 4 buffers"
-    r"[\s\S]*ObjectRef\(\w+, ready\)",
+    r"[\s\S]*ObjectRef \w+: ready\n +name +digits\n",
     "get": r"writeable: False\nValueError: assignment destination is read-only\n[\d.]+ \S+ ± ",
     "remote": r"reading 40410 pictures[\s\S]*found 64 directions[\s\S]*<text/markdown>"
     r"[\s\S]*<image/png>",
-    "refs": r"2 directions hold 33%[\s\S]*ObjectRef\(\w+, ready\)",
-    "tasks": r"ObjectRef\(\w+, (pending|ready)\)",
+    "refs": r"2 directions hold 33%[\s\S]*ObjectRef \w+: ready",
+    "each": r"\[7\] 7 was written \d+ times",
+    "most-ink": r"The digit with most ink is \d$",
+    "tasks": r"ObjectRef \w+: (waiting|queued|running|ready)",
     "wait": r"12 of 48 tasks are done\n24 of .*\n36 of .*\n48 of 48 tasks are done",
     "plot": r"<image/png>",
     "shared": r"48 tasks read 10\.9 MB each: 523 MB were shared, not copied",
