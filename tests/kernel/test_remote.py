@@ -248,13 +248,29 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
     assert "done" in over(session, other)
 
 
-def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(session: Kernel) -> None:
+@pytest.mark.parametrize(
+    "waits", ["wb.get(refs)", "wb.wait(refs)", "wb.gather(refs)", "for ref in refs: wb.get(ref)"]
+)
+def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(
+    session: Kernel, waits: str
+) -> None:
     session.ok(f"@wb.remote\ndef long(n):\n    print('there')\n    {FOREVER}")
-    cell = session.start("refs = [long.remote(n) for n in range(5)]\nwb.get(refs)")
+    cell = session.start(f"refs = [long.remote(n) for n in range(5)]\n{waits}")
     session.until(cell.text)
     session.interrupt()
     session.until(lambda: cell.idle)
     assert "KeyboardInterrupt" in cell.failure
+    assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
+
+
+def test_an_interrupt_of_a_cell_that_awaits(session: Kernel) -> None:
+    session.ok(f"@wb.remote\ndef long():\n    print('there')\n    {FOREVER}")
+    cell = session.start("await long.remote()")
+    session.until(cell.text)
+    session.interrupt()
+    session.client.kernel_info()  # its idle loop hears a signal only when something else comes
+    session.until(lambda: cell.idle)
+    assert "CancelledError" in cell.failure
     assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
 
 

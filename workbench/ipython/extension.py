@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from workbench import api, current, readonly
@@ -17,6 +18,9 @@ from workbench.ipython.sessions import SessionMagics
 from workbench.ipython.status import started_line
 from workbench.ipython.storing import BarePut, StoringMagics
 from workbench.worker.surroundings import Baseline
+
+INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
+"""What a cell ends with that was interrupted; the latter if it was awaiting something."""
 
 
 class Extension:
@@ -99,7 +103,7 @@ class Extension:
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
         engine = current.get()
-        if isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt) and engine:
+        if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)
         self._notebook.awaited.clear()
         if self._router.headless:

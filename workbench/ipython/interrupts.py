@@ -19,7 +19,7 @@ def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
     Background cells go on, also those that this one has started. Returns when it is over, so that
     nothing of it runs on behind a person's back. Interrupted again, it ends the workers.
     """
-    origin = notebook.router.origin()
+    origin = notebook.router.latest
     jobs = [job.id for job in notebook.awaited if job.id]
     notebook.awaited.clear()
     try:

@@ -106,6 +106,11 @@ class Router:
         """Whether there is nothing but text, which stays where it was printed."""
         return self._kernel is None
 
+    @property
+    def latest(self) -> int:
+        """The number of the cell that began last: for hooks, which have another context."""
+        return self._latest
+
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
         return _origin.get(self._latest)
