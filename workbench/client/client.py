@@ -26,6 +26,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects, chunks
 from workbench.client.outgoing import Outgoing
 from workbench.client.puts import Puts
+from workbench.client.questions import GLANCE, Questions
 from workbench.client.running import Running
 from workbench.client.shield import shield
 from workbench.client.sites import call_site, name_of
@@ -62,12 +63,6 @@ from workbench.wire.streams import Parcel
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""
-
-GLANCE = 0.5
-"""Seconds that somebody waits who only wants to see what a thing is."""
-
-_AWAITED = object()
-"""Stands where an answer will be."""
 
 
 class Client:
@@ -121,17 +116,16 @@ class Client:
         self.on_end: Callable[[str], None] | None = None
         self.blocking: Callable[[], AbstractContextManager[None]] = nullcontext
         self.roots: Callable[[], Mapping[str, Any]] = main_variables
-        self._answers: dict[int, Any] = {}
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
-        self._requests = itertools.count(1)
         self.connection = Connection(
             sock, self._handle, lambda queued: self._outgoing.translate(queued), self._ended
         )
+        self._questions = Questions(self.connection, self._check_open)
         self._handles = Handles(self, self.connection.put, self.connection.rouse)
         self._store = LocalStore(
             self.connection.send,
-            self._ask,
+            self._questions.ask,
             Views(self.connection.put, self.connection.rouse),
             self._ids.__next__,
             threads,
@@ -273,33 +267,19 @@ class Client:
     def spill(self, ref: ObjectRef) -> str:
         """See `Engine.spill`."""
         self.check_refs([ref])
-        text: str = self._ask(lambda request: ev.Ask(request, "spill", ref.id)).text
-        return text
+        return self._questions.spill(ref.id)
 
     def why(self, id: int) -> Account | None:
         """See `Engine.why`."""
-        answer = self._ask(lambda request: ev.Ask(request, "why", id))
-        account: Account | None = answer.account
-        return account
+        return self._questions.why(id)
 
     def describe(self, ref: ObjectRef) -> Description | None:
         """See `Engine.describe`."""
-        answer = self._glance("describe", ref.id)
-        return None if answer is None else answer.description
+        return self._questions.describe(ref.id)
 
     def overview(self) -> Snapshot | None:
         """See `Engine.overview`."""
-        answer = self._glance("overview")
-        return None if answer is None else answer.snapshot
-
-    def _glance(self, what: str, object: int = 0) -> do.Answer | None:
-        try:
-            found: do.Answer | None = self._ask(
-                lambda request: ev.Ask(request, what, object), GLANCE
-            )
-        except SessionError:
-            return None
-        return found
+        return self._questions.overview()
 
     def peek(self, ref: ObjectRef) -> Any:
         """See `Engine.peek`."""
@@ -358,7 +338,7 @@ class Client:
         if done():
             return True
         if timeout is not None and timeout <= 0:
-            self._ask(ev.Ask)  # what the server knows by now comes before its answer
+            self._questions.ask(ev.Ask)  # what the server knows by now comes before its answer
             return done()
         with self.blocking():
             return self.connection.wait_for(done, timeout)
@@ -399,7 +379,7 @@ class Client:
 
     def find(self, name: str) -> ObjectRef | None:
         """See `Engine.find`."""
-        ref: ObjectRef | None = self._ask(lambda request: ev.Find(request, name))
+        ref: ObjectRef | None = self._questions.ask(lambda request: ev.Find(request, name))
         return ref
 
     def id_of(self, name: str) -> int:
@@ -515,14 +495,13 @@ class Client:
     def collect(self, job: int) -> Collected | None:
         """See `Engine.collect`."""
         origin = self.origin()
-        found: Collected | None = self._ask(lambda request: ev.Collect(request, job, origin))
+        ask = self._questions.ask
+        found: Collected | None = ask(lambda request: ev.Collect(request, job, origin))
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """See `Engine.interrupt`."""
-        chosen = tuple(jobs)
-        answer = self._ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
-        return answer is not None
+        return self._questions.interrupt(origin, jobs, force, timeout)
 
     # -- the session --------------------------------------------------------------------------
 
@@ -548,9 +527,7 @@ class Client:
 
     def snapshot(self) -> Snapshot:
         """See `Engine.snapshot`."""
-        answer = self._ask(lambda request: ev.Ask(request, "snapshot"))
-        assert isinstance(answer.snapshot, Snapshot)
-        return answer.snapshot
+        return self._questions.snapshot()
 
     def huge_pages(self) -> str:
         """See `Engine.huge_pages`."""
@@ -571,19 +548,6 @@ class Client:
         self._ended("The session was shut down.")
         self._handles.close()
         self.objects.close()
-
-    def _ask(self, question: Callable[[int], Any], timeout: float | None = None) -> Any:
-        """Send a question, read until its answer; None if there is none in time."""
-        self._check_open()
-        request = next(self._requests)
-        answers = self._answers
-        try:
-            answers[request] = _AWAITED
-            self.connection.post(question(request))
-            done = self.connection.wait_for(lambda: answers[request] is not _AWAITED, timeout)
-            return answers[request] if done else None
-        finally:
-            answers.pop(request, None)
 
     def _check_open(self) -> None:
         if self.connection.ended is not None:
@@ -622,19 +586,19 @@ class Client:
             self._handlers[type(message)](message)
 
     def _answered(self, message: Any) -> None:
-        self._answer(message.request, message)
+        self._questions.answer(message.request, message)
 
     def _found(self, message: do.Found) -> None:
         # It carries a hold, so there is a handle for it even if nobody waits any more.
         with self.objects.lock:
             ref = self._handles.grant(message.object) if message.object else None
-        self._answer(message.request, ref)
+        self._questions.answer(message.request, ref)
 
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:
             results = [self._handles.grant(id) if id else None for id in message.results]
         found = None if message.job is None else Collected(message.job, results)
-        self._answer(message.request, found)
+        self._questions.answer(message.request, found)
 
     def _began(self, message: do.Began) -> None:
         if self.began is not None:
@@ -642,11 +606,7 @@ class Client:
 
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)
-        self._answer(message.request, message)
-
-    def _answer(self, request: int, answer: Any) -> None:
-        if request in self._answers:  # else whoever asked was interrupted
-            self._answers[request] = answer
+        self._questions.answer(message.request, message)
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
