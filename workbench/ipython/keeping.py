@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
-from workbench.ipython.notebook import Notebook
+from workbench.ipython.notebook import NotebookMagics
 from workbench.listing import ORDERS, Objects
 from workbench.reasons import Why
 from workbench.ref import ObjectRef
 
 
 @magics_class
-class KeepingMagics(Magics):
+class KeepingMagics(NotebookMagics):
     """Magics about what is there already."""
-
-    shell: Any  # an InteractiveShell, never None
-
-    def __init__(self, notebook: Notebook) -> None:
-        super().__init__(notebook.shell)
-        self._notebook = notebook
 
     @magic_arguments()
     @argument("pattern", nargs="?", default="", help="of names or types, like train* or ndarray*")

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from IPython.core.magic import Magics
+
 from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
@@ -132,6 +134,16 @@ class Notebook:
         if job is not None and self._early.pop(id, 0):
             job.begins(worker)
             self.lines.began(job)
+
+
+class NotebookMagics(Magics):
+    """Base of the magics of one notebook."""
+
+    shell: Any  # an InteractiveShell, never None
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__(notebook.shell)
+        self._notebook = notebook
 
 
 def _item_label(job: Job, output: Output) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
@@ -18,7 +18,7 @@ from workbench.ipython.arguments import parse
 from workbench.ipython.capture import capture, preview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
-from workbench.ipython.notebook import Notebook, missing
+from workbench.ipython.notebook import Notebook, NotebookMagics, missing
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -52,14 +52,11 @@ class Request:
 
 
 @magics_class
-class RemoteMagics(Magics):
+class RemoteMagics(NotebookMagics):
     """See the module."""
 
-    shell: Any  # an InteractiveShell, never None
-
     def __init__(self, notebook: Notebook) -> None:
-        super().__init__(notebook.shell)
-        self._notebook = notebook
+        super().__init__(notebook)
         self._exported: dict[str, Exported] = {}
         self._kept: dict[int, set[str]] = {}  # by actor: names that our cells assigned there
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api, config
@@ -12,19 +10,13 @@ from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.job import Job
 from workbench.ipython.jobs import JobTable, choose
-from workbench.ipython.notebook import Notebook
+from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.status import session_line, started_line, status_text
 
 
 @magics_class
-class SessionMagics(Magics):
+class SessionMagics(NotebookMagics):
     """See the module."""
-
-    shell: Any  # an InteractiveShell, never None
-
-    def __init__(self, notebook: Notebook) -> None:
-        super().__init__(notebook.shell)
-        self._notebook = notebook
 
     @magic_arguments()
     @argument("action", nargs="?", default="status", help="status, start, stop, jobs or job")

@@ -8,7 +8,7 @@ import keyword
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
@@ -16,7 +16,7 @@ from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
 from workbench.ipython.arguments import as_written, parse
-from workbench.ipython.notebook import Notebook, missing
+from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.replacing import replace
 from workbench.ipython.status import put_line
@@ -28,14 +28,8 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class StoringMagics(Magics):
+class StoringMagics(NotebookMagics):
     """Magics that store a value, bring one, or look into one."""
-
-    shell: Any  # an InteractiveShell, never None
-
-    def __init__(self, notebook: Notebook) -> None:
-        super().__init__(notebook.shell)
-        self._notebook = notebook
 
     # -- %put ---------------------------------------------------------------------------------
 
