@@ -190,6 +190,15 @@ def test_the_line_says_what_it_is_doing_and_then_what_came_of_it(
     assert cell.text() == "there\n"
 
 
+def test_the_line_has_the_progress_of_a_bar(session: Kernel, gate: Gate) -> None:
+    session.ok(
+        "%%remote\nfrom tqdm import tqdm\nbar = tqdm(total=4, mininterval=0)\n"
+        f"bar.update(3)\n{gate.wait}\nbar.close()"
+    )
+    session.until(lambda: session.says(r"running \d+ s · 75%"))
+    gate.open()
+
+
 def test_a_cell_that_is_waited_for_and_quick_has_no_line(session: Kernel) -> None:
     session.ok("%%remote -w\n'the pool is there'")
     cell = session.ok("%%remote -w\nx = 1")

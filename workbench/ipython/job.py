@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
 from workbench.engines.base import Collected, Engine
 from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
 from workbench.ref import ObjectRef
+
+_PERCENT = re.compile(rb"(\d{1,3})%\|")
+"""tqdm's bars."""
 
 Outputs = dict[str, ObjectRef | list[ObjectRef]]
 
@@ -72,6 +77,7 @@ class Job:
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
+        self._share: float | None = None
         self._lock = threading.Lock()
         self._finished: Future[None] = Future()
         self._numbers: dict[int, int] = {}  # task → its place among them
@@ -139,6 +145,18 @@ class Job:
         finally:
             self.over.set()
             self._finished.set_result(None)
+
+    def shows(self, output: Output) -> None:
+        """It has shown this. The reading thread."""
+        self.log.add(output)
+        if output.kind in TEXT and b"%|" in output.data:
+            for percent in _PERCENT.findall(output.data)[-1:]:
+                self._share = int(percent) / 100
+
+    @property
+    def share(self) -> float | None:
+        """How much of it is done, if that is known: of its tasks, or as its progress bar says."""
+        return self.ended / self.size if self.size > 1 else self._share
 
     # -- for a person -----------------------------------------------------------------------------
 

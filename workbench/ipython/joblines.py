@@ -52,7 +52,8 @@ def words(job: Job) -> str:
     else:
         worker = f"in {job.actor}" if job.actor else f"worker {job.worker}" if job.size == 1 else ""
         doing = "stopping" if job.stopping else "running"
-        parts = [job.name, worker, f"{doing} {clock(job.seconds)}", items]
+        share = f"{job.share:.0%}" if job.size == 1 and job.share is not None else ""
+        parts = [job.name, worker, f"{doing} {clock(job.seconds)}", items or share]
     return " · ".join(filter(None, parts))
 
 
@@ -68,8 +69,7 @@ def clock(seconds: float) -> str:
 
 def line_html(job: Job) -> str:
     """The same with a sign in colour, and a strip if it is several tasks."""
-    done = job.ended / job.size if job.size > 1 and not job.is_over else None
-    return status(*_MARKS[job.state], words(job), done)
+    return status(*_MARKS[job.state], words(job), None if job.is_over else job.share)
 
 
 def _assigned(job: Job) -> str:

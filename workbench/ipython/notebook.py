@@ -89,7 +89,7 @@ class Notebook:
 
     def _enter(self, job: Job, waited: bool = False) -> None:
         place = self.router.place(job.origin)
-        place.log = job.log
+        place.job = job
         if job.size > 1:
             place.label = partial(_item_label, job)
             place.screen = Screen(labelled=True)

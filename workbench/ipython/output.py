@@ -17,7 +17,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from workbench.core.events import Output
-from workbench.core.logs import TEXT, Log
+from workbench.core.logs import TEXT
+from workbench.ipython.job import Job
 from workbench.ipython.screens import Bar, Screen
 from workbench.ipython.widgets import Widgets
 
@@ -46,19 +47,19 @@ class Place:
         Of the message that the front end sent the cell with; None in a terminal.
     label : callable(Output) → str
         Who wrote that, in a word.
-    log : Log or None
-        The last of it, for a background cell.
+    job : Job or None
+        The background cell that shows something here.
     fixed : callable() → None, or None
         Shows again what stays when the cell clears its output.
     """
 
-    __slots__ = ("fixed", "header", "held", "label", "lock", "log", "screen")
+    __slots__ = ("fixed", "header", "held", "job", "label", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header
         self.screen = Screen()
         self.label: Callable[[Output], str] = _worker_label
-        self.log: Log | None = None
+        self.job: Job | None = None
         self.fixed: Callable[[], None] | None = None
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
@@ -146,8 +147,8 @@ class Router:
 
     def _take(self, place: Place, output: Output) -> None:
         kind = output.kind
-        if place.log is not None:
-            place.log.add(output)
+        if place.job is not None:
+            place.job.shows(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
             for part in place.screen.write(place.label(output), kind, text):
