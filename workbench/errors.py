@@ -142,12 +142,13 @@ class TaskError(WorkbenchError):
         self.remote_notes = tuple(remote_notes)
 
     def __str__(self) -> str:
-        return "\n".join([self.cause_text, *self.remote_notes, "", *self.remote_traceback()])
+        notes = map(_placed, self.remote_notes)
+        return "\n".join([self.cause_text, *notes, "", *self.remote_traceback()])
 
     def _render_traceback_(self) -> list[str]:
         head = f"{type(self).__name__} in {self.task}" if self.task else type(self).__name__
         trace, whole = self.remote_traceback(_is_verbose()), self.remote_traceback()
-        notes = [*self.remote_notes, *getattr(self, "__notes__", ())]
+        notes = [*map(_placed, self.remote_notes), *getattr(self, "__notes__", ())]
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
         hint = [] if len(trace) == len(whole) else ["", how]
@@ -199,6 +200,16 @@ def _frame_lines(frame: Frame) -> list[str]:
     place = cell_label(filename) or f'File "{filename}"'
     head = f"  {place}, line {lineno}, in {function}"
     return [head, f"    {source}"] if source else [head]
+
+
+_PLACE = re.compile(r'  (?:File "([^"\n]+)"|([^"\n]+)), (?=line \d+, in )')
+
+
+def _placed(note: str) -> str:
+    """A line of a chained cause: if it tells a place in a cell, by the cell's label."""
+    found = _PLACE.match(note)
+    label = cell_label(found[1] or found[2]) if found is not None else None
+    return note if found is None or label is None else f"  {label}, {note[found.end():]}"
 
 
 def _shell() -> Any:

@@ -93,6 +93,19 @@ def test_an_error_comes_under_its_cell_and_points_at_its_line(
     assert "ZeroDivisionError" in saved.ename
 
 
+def test_floods_stay_below_what_jupyters_server_lets_through(lab: Lab) -> None:
+    flood = "%%remote\nfor _ in range(4_000):\n    print('flood\\n' * 1_000)\nprint('the end')"
+    notebook = lab.open("floods", "%load_ext workbench", flood, flood, "6 * 7")
+    notebook.run(1, 2, 3, 4)
+    expect(notebook.output(4)).to_have_text("[4]:42")
+    for number in (2, 3):
+        expect(notebook.output(number)).to_contain_text(f"cell {number} · done in")
+    for cell in notebook.save().cells[1:3]:
+        assert "not shown]" in printed(cell)
+        assert printed(cell).endswith("the end\n")
+        assert "rate exceeded" not in str(cell.outputs)
+
+
 def printed(cell: NotebookNode) -> str:
     """What a saved cell has of stdout."""
     streams = [output for output in cell.outputs if output.output_type == "stream"]

@@ -290,6 +290,7 @@ BAD = [
     ("%%remote\ny = nothing_here + nor_here", "NotDefinedError", "'nothing_here' and 'nor_here'"),
     ("%%remote --hurry\n1", "MagicError", "unrecognized arguments: --hurry"),
     ("%%remote\nx = = 1", "CellSyntaxError", "line 2 of the cell"),
+    ("%%remote\nif 1:\nx = 1", "CellSyntaxError", "on line 2, in line 3 of the cell"),
     ("%%remote\nlock", "SerializationError", "lock"),
     ("%workbench strat", "MagicError", "start"),
     ("%workbench --workers 3", "MagicError", "%workbench start"),

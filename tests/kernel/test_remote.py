@@ -44,6 +44,31 @@ def test_what_comes_back_by_default_and_on_demand(session: Kernel) -> None:
     assert "--out z: the cell assigns no such name. It assigns os, f, _private, x, y." in failure
 
 
+def test_a_cell_that_fails_leaves_the_variables_as_they_were(session: Kernel) -> None:
+    session.ok("x = 'kept'")
+    body = "x = x + '!'\n1 / 0"
+    assert "ZeroDivisionError" in session.run(f"%%remote -w\n{body}").failure
+    assert session.value("x") == "'kept'"
+    cell = session.ok(f"%%remote --name fails\n{body}")
+    session.until(lambda: cell.failure)
+    assert session.value("x") == "'kept'"
+    session.ok("%%remote --name comes\nx = x + '!'")
+    assert session.value("wb.get(x)") == "'kept!'"
+
+
+def test_a_name_in_a_branch_that_did_not_run_is_left_alone(session: Kernel) -> None:
+    session.ok("never = False\nx = 'kept'")
+    body = "if never:\n    x, new = 1, 2\ny = 3"
+    session.ok(f"%%remote -w\n{body}")
+    assert session.value("(x, y, 'new' in dir())") == "('kept', 3, False)"
+    assert "without giving 'new' a value" in session.run(f"%%remote -w -o new\n{body}").failure
+    session.ok("del y")
+    over(session, session.ok(f"%%remote --name branches\n{body}"))
+    session.ok("job = %workbench job branches")
+    assert session.value("(x, job.result())") == "('kept', {'y': 3})"
+    assert session.ok("%get --jobs").text() == "branches: y\n"
+
+
 def test_a_name_only_code_in_a_string_reads(session: Kernel) -> None:
     session.ok("secret = 42")
     session.ok("%%remote -w -i secret\nfound = eval('secret')")
@@ -61,6 +86,25 @@ def test_a_name_of_its_own(session: Kernel, gate: Gate) -> None:
     assert re.fullmatch(r"training · done in .*s( · peak .*B)? · model", over(session, cell))
 
 
+def test_what_all_items_read_is_stored_once(session: Kernel, gate: Gate) -> None:
+    session.ok("import numpy as np\nbig = np.ones(1_000_000)\nparts = [np.ones(500_000)] * 2")
+    shown = session.ok("%%remote --map part=parts --dry-run\nbig.sum() + part.sum()").results()[0]
+    assert re.search(r"part, an item each +ndarray, 2 items +\S+ MB +by value", shown)
+    session.ok("%%remote -w --map part=parts\ntotal = float(big.sum() + part.sum())")
+    assert session.value("total") == "[1500000.0, 1500000.0]"
+    session.ok(f"%%remote -n 8\n{gate.wait}\nsize = big.nbytes")
+    large = session.value("[o.size > 8_000_000 for o in wb.snapshot().objects].count(True)")
+    gate.open(8)
+    assert large == "1"
+    assert session.value("wb.get(size) == [8_000_000] * 8") == "True"
+
+
+def test_a_name_with_spaces(session: Kernel) -> None:
+    over(session, session.ok("%%remote --name 'second try'\nx = 1"))
+    assert "<Job second try: done>" in session.ok("%workbench job second try").results()
+    assert "<Job second try: done>" in session.ok("%workbench job 'second try'").results()
+
+
 def test_once_for_each_item(session: Kernel) -> None:
     session.ok("files = ['a', 'b', 'c']")
     cell = session.ok("%%remote --map files\nprint('reading', item)\nsize = (index, item * 2)")
@@ -72,6 +116,8 @@ def test_once_for_each_item(session: Kernel) -> None:
     session.ok("paths = (name + '.txt' for name in files)")
     session.ok("%%remote -w --map path=paths\nname = path.upper()")
     assert session.value("name") == "['A.TXT', 'B.TXT', 'C.TXT']"
+    session.ok("%%remote -w --map \"n=range(2, 4)\"\ndouble = 2 * n")
+    assert session.value("double") == "[4, 6]"
     session.ok("%%remote -w -n 4\nsquare = index ** 2")
     assert session.value("square") == "[0, 1, 4, 9]"
     session.ok("%%remote -n 1\nsingle = index")
@@ -96,6 +142,7 @@ def test_what_all_items_need_is_sent_once_and_whole(session: Kernel) -> None:
         ("--map 7", "--map 7: 'int' object is not iterable."),
         ("--map a.b=files", "'a.b' can't be a variable."),
         ("-n 2 --actor side", "The cells of a namespace run one after the other"),
+        ("--retries -1", "--retries -1: it must be 0 or more."),
         ("--timeout 0", "--timeout 0: it must be above 0"),
         ("--timeout soon", "argument --timeout: invalid float value: 'soon'. Usage:"),
     ],
@@ -111,8 +158,11 @@ def test_some_of_many_fail(session: Kernel) -> None:
     cell = session.ok("%%remote -n 4\nif index % 2: raise ValueError(index)\nx = index")
     session.until(lambda: "more of them failed" in cell.text("stderr"))
     assert "ValueError" in cell.failure
-    assert re.match(r"cell \d+ · failed after .*s · 4 of 4", over(session, cell))
+    assert re.match(r"cell \d+ · failed after .*s · 2 of 4", over(session, cell))
     assert session.value("(wb.get(x[0]), wb.get(x[2]))") == "(0, 2)"
+    cell = session.run("%%remote -w -n 2\nif index: raise ValueError\nx = 7")
+    assert "ValueError" in cell.failure
+    assert session.value("wb.get(x[0])") == "7"
 
 
 def test_a_time_limit(session: Kernel) -> None:
@@ -269,6 +319,7 @@ def test_an_interrupt_stops_the_tasks_that_the_cell_has_submitted(
     session.interrupt()
     session.until(lambda: cell.idle)
     assert "KeyboardInterrupt" in cell.failure
+    assert "workbench" not in cell.failure, "frames of ours"
     assert session.value("(wb.snapshot().running, wb.snapshot().queued)") == "(0, 0)"
 
 
@@ -323,6 +374,7 @@ def test_a_job_is_awaited_and_read(session: Kernel) -> None:
     session.ok("%%remote --name job\nprint('one')\nprint('two')\nx = 3")
     session.ok("job = %workbench job job\nvalues = await job")
     assert session.value("(values, job.output())") == "({'x': 3}, 'one\\ntwo\\n')"
+    assert "Name one" in session.run("%workbench job").failure
     missing = session.run("%workbench job nothing")
     assert "There is no background cell 'nothing'." in missing.failure
 

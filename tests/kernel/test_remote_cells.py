@@ -266,8 +266,8 @@ def test_a_worker_lets_go_of_a_cells_values(lone: Kernel, body: str) -> None:
 
 
 def test_widgets_stay_in_the_front_end_when_their_cell_is_over(lone: Kernel) -> None:
-    first = lone.ok("%%remote -w\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
-    second = lone.ok("%%remote -w\nimport gc\ngc.collect()\nprint('collected')")
+    first = lone.ok("%%remote -w -q\nimport ipywidgets\ndisplay(ipywidgets.HTML('x'))")
+    second = lone.ok("%%remote -w -q\nimport gc\ngc.collect()\nprint('collected')")
     lone.until(second.text)
     assert first.opened()
     assert not [kind for kind, *_ in first.comms + second.comms if kind == "comm_close"]
@@ -282,6 +282,18 @@ def half(row):
 
 pd.DataFrame({'a': [1, 2]}).apply(lambda row: {}[half(row)], axis=1)
 """
+
+
+def test_what_an_error_came_from_points_at_its_cell_too(session: Kernel) -> None:
+    helper = session.ok("def half(a):\n    return a / 0")
+    cell = session.run(
+        "%%remote -w\ntry:\n    half(1)\nexcept ZeroDivisionError as error:\n"
+        "    raise LookupError('no half') from error"
+    )
+    assert f"Cell In[{cell.number}], line 5, in <module>" in cell.failure
+    caused = cell.failure.partition("Caused by: ZeroDivisionError")[2]
+    assert f"  Cell In[{cell.number}], line 3, in <module>\n" in caused
+    assert f"  Cell In[{helper.number}], line 2, in half" in caused
 
 
 def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> None:

@@ -35,6 +35,11 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
     return parsed
 
 
+def unquoted(word: str) -> str:
+    """What a person means by a value in quotes; IPython leaves them on."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+
+
 def as_written(line: str, words: Sequence[str]) -> str:
     """The part of the line that was split into these words, with its own spaces."""
     match = re.search(r"\s+".join(map(re.escape, words)), line)

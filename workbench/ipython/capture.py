@@ -6,8 +6,9 @@ Finds and weighs; sends nothing, and changes no variable.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from IPython.display import display
@@ -20,13 +21,18 @@ from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import describe
 from workbench.serialization.estimating import Scale, Weight
-from workbench.units import human_bytes
+from workbench.units import count, human_bytes
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
 
 WORTH_A_WORD = 1_000_000
 """Bytes by value from which a row says what would be cheaper."""
+
+_ONCE: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
+_EACH = "<each>"
+"""In place of an owner: not a value, but what the cell runs once for each of."""
 
 REFERENCE = "by reference"
 VALUE = "by value"
@@ -110,6 +116,7 @@ def capture(
     names: CellNames,
     given: tuple[str, ...] = (),
     known: frozenset[str] = frozenset(),
+    each: Mapping[str, Sequence[Any]] = _ONCE,
 ) -> dict[str, Any]:
     """Values, or refs in their place, for the names a cell reads.
 
@@ -125,6 +132,8 @@ def capture(
         Names to take along whatever the cell reads.
     known : frozenset of str
         Names that are there already, where the cell runs: left alone unless given.
+    each : mapping
+        Of a cell that runs once per item: its items, by variable. They travel too.
 
     Raises
     ------
@@ -132,7 +141,7 @@ def capture(
         If nobody has a name that is required or given.
     """
     captured = _found(notebook, engine, names, given, known)
-    cargo = _Cargo(notebook, engine, captured)
+    cargo = _Cargo(notebook, engine, captured, each)
     if cargo.by_value > LARGE:
         display(Preview(tuple(cargo.records()), sent=True))
     return captured
@@ -144,10 +153,11 @@ def preview(
     names: CellNames,
     given: tuple[str, ...] = (),
     known: frozenset[str] = frozenset(),
+    each: Mapping[str, Sequence[Any]] = _ONCE,
 ) -> Preview:
     """What `capture` would have sent with the cell, to be shown."""
     captured = _found(notebook, engine, names, given, known)
-    return Preview(tuple(_Cargo(notebook, engine, captured).records()))
+    return Preview(tuple(_Cargo(notebook, engine, captured, each).records()))
 
 
 def _found(
@@ -187,7 +197,7 @@ def _stored(notebook: Notebook, engine: Engine, name: str, value: Any) -> Object
 
 
 class _Item(NamedTuple):
-    """A thing on the scale; ``owner`` is the function whose global it is, if it is one."""
+    """A thing on the scale; ``owner``: the function whose global it is, if any, or `_EACH`."""
 
     name: str
     owner: str
@@ -198,7 +208,13 @@ class _Item(NamedTuple):
 class _Cargo:
     """The captured things, and the globals that functions among them bring."""
 
-    def __init__(self, notebook: Notebook, engine: Engine, captured: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        notebook: Notebook,
+        engine: Engine,
+        captured: dict[str, Any],
+        each: Mapping[str, Sequence[Any]],
+    ) -> None:
         self._notebook = notebook
         self._engine = engine
         self._items: list[_Item] = []
@@ -212,6 +228,9 @@ class _Cargo:
             self._items.append(_Item(name, "", value, weight))
             if weight.brings:
                 self._follow(name, weight, scale, taken)
+        for name, items in each.items():
+            if not isinstance(items, range):
+                self._items.append(_Item(name, _EACH, items, scale.weigh(list(items))))
         self.by_value = sum(
             item.weight.bytes for item in self._items if item.weight and not item.weight.by_import
         )
@@ -234,6 +253,10 @@ class _Cargo:
         for name, owner, value, weight in self._items:
             if weight is None:
                 yield _referred(name, there.get(value.id))
+                continue
+            if owner == _EACH:
+                kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
+                yield Carried(f"{name}, an item each", kind, weight.bytes, VALUE)
                 continue
             called = f"{name}, global of {owner}" if owner else name
             if weight.by_import:

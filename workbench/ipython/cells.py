@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -360,4 +361,7 @@ def _explain(error: SyntaxError | ValueError, first_line: int, source: str) -> s
     shown = "".join(f"\n    {line}" for line in lines)
     if lines and error.offset and lines[0] == (error.text or "").rstrip("\n"):
         shown += "\n    " + " " * (error.offset - 1) + "^"
-    return f"{error.msg}, in {place} of the cell. Nothing was sent.{shown}"
+    said = re.sub(  # as in "after 'if' statement on line 1", which counts from the body
+        r"\bon line (\d+)", lambda m: f"on line {int(m[1]) + first_line - 1}", error.msg
+    )
+    return f"{said}, in {place} of the cell. Nothing was sent.{shown}"

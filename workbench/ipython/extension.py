@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import TracebackType
 from typing import Any
 
 from workbench import api, current, readonly
@@ -51,7 +52,8 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
-        self._shell.set_custom_exc((*readonly.KINDS, TaskError), self._show_error)
+        kinds = *readonly.KINDS, TaskError, KeyboardInterrupt
+        self._shell.set_custom_exc(kinds, self._show_error)
         current.watch(self._meet)
 
     def detach(self) -> None:
@@ -82,6 +84,8 @@ class Extension:
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
         """A cell's error: a task's, or of a kind that a write to a stored array may be."""
+        if isinstance(error, KeyboardInterrupt):
+            _leave_out_ours(tb)
         readonly.explain(error)
         explain(error, self._notebook.variables)
         others, show = self._before
@@ -111,6 +115,20 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+
+
+def _leave_out_ours(tb: TracebackType | None) -> None:
+    """End the traceback where our code, or IPython's that led there, begins: where it was when it
+    was interrupted tells nobody anything."""
+    last = None  # of the person's own
+    while tb is not None:
+        package = tb.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if package == "workbench" and last is not None:
+            last.tb_next = None
+            return
+        if package != "IPython":
+            last = tb
+        tb = tb.tb_next
 
 
 def load(shell: Any) -> None:

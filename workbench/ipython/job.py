@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -43,6 +43,10 @@ class Job:
     ----------
     outputs : dict of str → ObjectRef or list of ObjectRef
         What it assigns, by name; a list, one for each item, if it runs once per item.
+    replaced : dict of str → object
+        What the variables were that are bound to `outputs` meanwhile; they are again if it fails.
+    unset : set of str
+        Those of `outputs` that it, or one of its tasks, gave no value.
     over : Event
         Set when it has ended, and its last line is shown.
     state : str
@@ -63,6 +67,8 @@ class Job:
         self.origin = origin
         self.actor = actor
         self.outputs: Outputs = {}
+        self.replaced: dict[str, Any] = {}
+        self.unset: set[str] = set()
         self.state = "queued"
         self.worker = 0
         self.ended = 0
@@ -128,7 +134,9 @@ class Job:
             if error is not None:
                 self.errors.append(error)
             else:
-                self.peak = max(self.peak, getattr(future.result(), "peak", 0))
+                ran = future.result()
+                self.peak = max(self.peak, getattr(ran, "peak", 0))
+                self.unset.update(getattr(ran, "unset", ()))
             last = self.ended == self.size
         if last or isinstance(error, SessionError):
             self._end()
@@ -158,6 +166,16 @@ class Job:
         """How much of it is done, if that is known: of its tasks, or as its progress bar says."""
         return self.ended / self.size if self.size > 1 else self._share
 
+    def give_back(self) -> Iterator[tuple[str, Any]]:
+        """It is over: the `replaced` variables to which it gave no value, and what they were.
+
+        If some of several tasks did, the list of their results stays.
+        """
+        replaced, self.replaced = self.replaced, {}
+        for name, before in replaced.items():
+            if len(self.errors) == self.ended or (name in self.unset and self.size == 1):
+                yield name, before
+
     # -- for a person -----------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -166,6 +184,8 @@ class Job:
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """What the cell assigned, by name; waits for it.
+
+        A name whose line did not run (it is in a branch) is left out.
 
         Raises
         ------
@@ -185,6 +205,7 @@ class Job:
             if isinstance(ref, list)
             else self._engine.get([ref], None, False)[0]
             for name, ref in self.outputs.items()
+            if name not in self.unset
         }
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:

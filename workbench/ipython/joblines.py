@@ -39,6 +39,7 @@ def words(job: Job) -> str:
     """
     items = f"{job.ended} of {job.size}" if job.size > 1 else ""
     if job.is_over:
+        items = items and f"{job.ended - len(job.errors)} of {job.size}"
         time = human_seconds(job.seconds)
         how = {
             "done": f"done in {time}",
@@ -73,7 +74,7 @@ def line_html(job: Job) -> str:
 
 
 def _assigned(job: Job) -> str:
-    names = list(job.outputs) if job.state == "done" else []
+    names = [n for n in job.outputs if n not in job.unset] if job.state == "done" else []
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -94,6 +95,7 @@ class Line:
         self._name = ""  # its display id, once it is there
         self._said = ""
         self._ended = False
+        self._may_press = True
         self._widget: Any = None
         self._text: Any = None
         self._button: Any = None
@@ -117,7 +119,8 @@ class Line:
         with self._lock:
             if self._ended or self._router.is_terminal or time.monotonic() < self._due:
                 return
-            if self._widget is None and not self._router.headless:
+            if self._may_press and self._widget is None and not self._router.headless:
+                self._may_press = False  # once: where it can't be made, the words are enough
                 self._make_widget()
                 self._router.display(self.job.origin, self._name, self._bundle(), False)
             else:

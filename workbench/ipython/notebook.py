@@ -119,6 +119,9 @@ class Notebook:
 
     def _ended(self, waited: bool, job: Job) -> None:
         """It is over. In the thread that reads the socket."""
+        for name, before in job.give_back():
+            if self.variables.get(name) is job.outputs[name]:
+                self.variables[name] = before
         self.lines.end(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":

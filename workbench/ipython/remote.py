@@ -14,7 +14,7 @@ from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported, TaskOptions
 from workbench.errors import MagicError, cell_label
-from workbench.ipython.arguments import parse
+from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.capture import capture, preview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
@@ -39,16 +39,21 @@ class Request:
     """One ``%%remote``, read and checked; nothing has been sent.
 
     ``items`` are what the cell runs once for each of, under the variable ``item``; None: it runs
-    once. ``outputs`` are the names that come back.
+    once. ``outputs`` are the names that come back; ``asked``: a person named them.
     """
 
     cell: Cell
     names: CellNames
     outputs: tuple[str, ...]
+    asked: bool
     items: Sequence[Any] | None
     item: str
     options: CellOptions
     actor: str
+
+    def each(self) -> dict[str, Sequence[Any]]:
+        """What differs from run to run, by variable."""
+        return {} if self.items is None else {self.item: self.items}
 
 
 @magics_class
@@ -71,15 +76,15 @@ class RemoteMagics(NotebookMagics):
         "-i", "--in", dest="given", nargs="+", metavar="NAME",
         help="what travels along besides the names that the cell is seen to read",
     )
-    @argument("--name", help="what the job is called; default: cell N")
+    @argument("--name", type=unquoted, help="what the job is called; default: cell N")
     @argument(
-        "--actor", metavar="NAME",
+        "--actor", type=unquoted, metavar="NAME",
         help="run it in a namespace of that name, in a process of its own, where what its cells "
         "assign stays. Made by the first cell; `workbench.kill` ends it",
     )
     @argument("-n", "--each", type=int, metavar="N", help="run it N times, with `index` 0, 1, ...")
     @argument(
-        "--map", dest="items", metavar="VAR",
+        "--map", dest="items", type=unquoted, metavar="VAR",
         help="run it once per item of VAR, with `item` and `index`; NAME=VAR calls the item NAME",
     )
     @argument("--timeout", type=float, metavar="S", help="seconds it may run")
@@ -102,7 +107,7 @@ class RemoteMagics(NotebookMagics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor) if request.actor else None
-        reads = request.names, request.cell.given, self._known(request, handle)
+        reads = request.names, request.cell.given, self._known(request, handle), request.each()
         if args.dry_run:
             return preview(self._notebook, engine, *reads)
         captured = capture(self._notebook, engine, *reads)
@@ -135,7 +140,10 @@ class RemoteMagics(NotebookMagics):
         stride = 1 + len(request.outputs)
         job.outputs = outputs_of(request.outputs, results, stride, request.items is not None)
         variables = self._notebook.variables
-        variables.update(job.outputs)
+        if not wait or request.items is not None:
+            there = {name: variables[name] for name in job.outputs if name in variables}
+            job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
+            variables.update(job.outputs)
         self._notebook.follow(job, waited=wait, quiet=quiet)
         if wait:
             try:
@@ -149,10 +157,14 @@ class RemoteMagics(NotebookMagics):
                 vars(error)["_render_traceback_"] = lambda: [said]
                 raise
             job.wait()
-            for name, value in job.result().items():
-                variables[name] = value
-                if isinstance(ref := job.outputs[name], ObjectRef):
-                    self._notebook.bindings.note(name, value, ref)
+            values = job.result()
+            for name, ref in job.outputs.items():
+                if name in values:
+                    variables[name] = values[name]
+                    if isinstance(ref, ObjectRef):
+                        self._notebook.bindings.note(name, values[name], ref)
+                elif request.asked and isinstance(ref, ObjectRef):
+                    engine.get([ref], None, False)  # raises that it has no value
 
     def _submit(
         self,
@@ -171,6 +183,8 @@ class RemoteMagics(NotebookMagics):
                 captured = {n: v for n, v in captured.items() if n not in values}
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
+                if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
+                    item = engine.stored_as(item) or item
                 captured = {**captured, "index": index, request.item: item}
                 options = CellOptions(
                     num_returns=options.num_returns, max_retries=options.max_retries,
@@ -211,7 +225,7 @@ class RemoteMagics(NotebookMagics):
             )
         options = CellOptions(
             num_returns=1 + len(outputs),
-            max_retries=args.retries,
+            max_retries=_count(args.retries),
             name=f"cell [{number}]",
             timeout=_positive(args.timeout),
             job=args.name or f"cell {number}",
@@ -220,7 +234,7 @@ class RemoteMagics(NotebookMagics):
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
         sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
-        return Request(sent, names, outputs, items, item, options, args.actor or "")
+        return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
 
     def _cell(
         self,
@@ -321,6 +335,16 @@ def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
         if not name.isidentifier():
             raise MagicError(f"{name!r} can't be a variable.")
     return tuple(dict.fromkeys(names))
+
+
+def _has_failed(engine: Engine, value: Any) -> bool:
+    return isinstance(value, ObjectRef) and engine.state(value) == "failed"
+
+
+def _count(retries: int) -> int:
+    if retries < 0:
+        raise MagicError(f"--retries {retries}: it must be 0 or more.")
+    return retries
 
 
 def _positive(seconds: float | None) -> float:

@@ -7,7 +7,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api, config
 from workbench.errors import MagicError
-from workbench.ipython.arguments import parse
+from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.job import Job
 from workbench.ipython.jobs import JobTable, choose
 from workbench.ipython.notebook import NotebookMagics
@@ -23,11 +23,16 @@ class SessionMagics(NotebookMagics):
     @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
-    @argument("--spill-dir", help="where objects go that have no room in memory; 'none': nowhere")
+    @argument(
+        "--spill-dir", type=unquoted,
+        help="where objects go that have no room in memory; 'none': nowhere",
+    )
     @argument(
         "--huge-pages", action="store_true", default=None, help="ask the kernel for pages of 2 MB"
     )
-    @argument("--session", help="name; notebooks that give the same one share a session")
+    @argument(
+        "--session", type=unquoted, help="name; notebooks that give the same one share a session"
+    )
     @argument(
         "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
     )
@@ -59,9 +64,9 @@ class SessionMagics(NotebookMagics):
                 self._notebook.bindings.clear()
                 print("The session is over for this notebook." if running else "None is running.")
             case "jobs":
-                return self._jobs(" ".join(what))
+                return self._jobs(" ".join(map(unquoted, what)))
             case "job":
-                return self._job(" ".join(what))
+                return self._job(" ".join(map(unquoted, what)))
             case "status":
                 print(
                     status_text(api.snapshot(), api.engine().huge_pages())
@@ -88,6 +93,8 @@ class SessionMagics(NotebookMagics):
 
     def _job(self, wanted: str) -> Job:
         """One background cell, to wait for, read, cancel."""
+        if not wanted:
+            raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
         jobs = api.snapshot().jobs if api.is_initialized() else ()
         record = choose(jobs, wanted)
         job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)

@@ -15,7 +15,7 @@ from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython.arguments import as_written, parse
+from workbench.ipython.arguments import as_written, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.replacing import replace
@@ -34,7 +34,9 @@ class StoringMagics(NotebookMagics):
     # -- %put ---------------------------------------------------------------------------------
 
     @magic_arguments()
-    @argument("--name", "-n", help="name in the store; needed if it isn't a plain variable")
+    @argument(
+        "--name", "-n", type=unquoted, help="name in the store; needed if it isn't a plain variable"
+    )
     @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
     @argument(
         "--replace",
@@ -190,8 +192,8 @@ class StoringMagics(NotebookMagics):
                 continue
             bound = []
             for name, ref in job.outputs.items():
-                if variables.get(name, ref) != ref:
-                    continue  # it means something else by now
+                if name in job.unset or variables.get(name, ref) != ref:
+                    continue  # it has no value, or means something else by now
                 if isinstance(ref, list):
                     variables[name] = engine.get(ref, None, is_copy)
                 else:

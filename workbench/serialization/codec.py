@@ -407,6 +407,8 @@ def describe(value: Any) -> str:
         dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     except Exception:  # a property of the object's own
         return name
+    if isinstance(value, np.generic):
+        return name  # which says it all
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
     return f"{name} {shape}" if type(shape) is tuple else name

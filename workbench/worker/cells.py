@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -77,10 +77,13 @@ class Ran:
     peak : int
         The most memory that the worker's process had meanwhile, in bytes; shared memory that it
         has touched counts. 0 where the system doesn't tell.
+    unset : tuple of str
+        Those of its outputs that it gave no value.
     """
 
     seconds: float
     peak: int
+    unset: tuple[str, ...] = ()
 
 
 def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
@@ -263,6 +266,7 @@ def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runne
 
 def _results(cell: Cell, ran: Ran, namespace: Names) -> Any:
     outputs = tuple(_output(namespace, name) for name in cell.outputs)
+    ran = replace(ran, unset=tuple(name for name in cell.outputs if name not in namespace))
     return (ran, *outputs) if outputs else ran
 
 

@@ -144,7 +144,7 @@ class Flow:
         """
         self._settle()
         limits = self._limits
-        rate = max(limits.rate >> int(self._shown // limits.burst), limits.floor)
+        rate = max(limits.rate >> int(self._shown // limits.half), limits.floor)
         text = int(min(self._text.room(now, rate), self._worker.room(now)))
         displays = self._displays.room(now, limits.display_rate)
         if self._size <= text and self._cost <= displays:
