@@ -23,7 +23,7 @@ from tests.leaks import eventually
 from tests.process.processes import Processes, data_in, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.errors import SessionError
+from workbench.errors import ObjectFreedError, SessionError
 from workbench.units import round_up
 
 DRIVERS = 3
@@ -297,10 +297,11 @@ class Chaos:
 
     def _look(self, name: str) -> None:
         ref = self.engine.find(name)
-        if ref is None:
-            assert name not in self._kept, f"lost: {name}"  # else its Free has come just now
-        else:
-            assert is_right(name, wb.get(ref)), f"altered: {name}"
+        try:
+            assert ref is None or is_right(name, wb.get(ref)), f"altered: {name}"
+        except ObjectFreedError:
+            ref = None
+        assert ref is not None or name not in self._kept, f"lost: {name}"  # its Free came just now
 
     def _settled(self) -> None:
         if not eventually(lambda: not self._untruths()):

@@ -361,6 +361,17 @@ def test_who_does_not_hear_an_interrupt_is_ended_after_a_while(session: Kernel) 
     assert session.value("wb.snapshot().running") == "0"
 
 
+def test_a_namespace_is_not_ended_with_a_cell_that_does_not_listen(session: Kernel) -> None:
+    cell = session.start(DEAF.replace("-w", "-w --actor deaf"))
+    session.until(cell.text)
+    session.interrupt()
+    session.until(lambda: "interrupt again to end it" in cell.text("stderr"))
+    session.interrupt()
+    session.until(lambda: cell.idle)
+    assert "`workbench.kill` of that actor ends it" in cell.text("stderr")
+    session.ok("wb.kill(wb.get_actor('deaf'))")
+
+
 def test_a_job_is_stopped_by_its_name(session: Kernel, gate: Gate) -> None:
     cell = session.ok(f"%%remote --name endless\nprint('there')\n{gate.wait}")
     session.until(cell.text)

@@ -363,7 +363,6 @@ def test_cancelled_at_any_moment_the_worker_prints_on(screen: Screen) -> None:
     def prints() -> None:
         import os
 
-        print("begun")
         number = 0
         while True:
             number += 1
@@ -384,7 +383,7 @@ def test_cancelled_at_any_moment_the_worker_prints_on(screen: Screen) -> None:
             origin += 1
             screen.under(origin)
             ref = submit()
-            screen.wait_for("begun\n", origin)
+            screen.wait_for("x", origin)  # the first lines a flood may have cut already
             wb.cancel(ref)
             with pytest.raises(TaskCancelledError):
                 wb.get(ref)
@@ -393,6 +392,142 @@ def test_cancelled_at_any_moment_the_worker_prints_on(screen: Screen) -> None:
     screen.under(0)
     wb.get([wb.remote(lambda: print("goes on")).remote() for _ in range(2)])
     assert screen.text() == "goes on\ngoes on\n"
+
+
+def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None:
+    """At each line of what empties the queue: a signal's handler, a finalizer."""
+
+    @wb.remote
+    def prints() -> int:
+        import sys
+        import threading
+
+        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        places: list[int] = []
+
+        def at_each_line(frame: Any, event: str, arg: Any) -> Any:
+            if frame.f_code.co_filename.endswith(("outlet.py", "shield.py", "contextlib.py")):
+                if event == "line" and len(places) < 300:
+                    places.append(frame.f_lineno)
+                    sys.settrace(None)
+                    outlet._pass_on()
+                    sys.settrace(at_each_line)
+                return at_each_line
+            return None
+
+        def in_thread() -> None:
+            sys.settrace(at_each_line)
+            try:
+                outlet._pass_on(send=True)
+            finally:
+                sys.settrace(None)
+
+        thread = threading.Thread(target=in_thread, daemon=True)
+        thread.start()
+        thread.join(20)
+        return 0 if thread.is_alive() else len(places)
+
+    assert wb.get(prints.remote()) > 10
+
+
+def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: Screen) -> None:
+    """Another thread has taken it, and hasn't put it anywhere yet."""
+
+    @wb.remote
+    def writes() -> None:
+        import os
+        import sys
+        import threading
+
+        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        add, flush = outlet._add, outlet._flush_c
+        taken, ends = threading.Event(), threading.Event()
+
+        def add_late(*args: Any, **options: Any) -> None:
+            del outlet._add
+            taken.set()
+            ends.wait(20)
+            add(*args, **options)
+
+        def end() -> None:
+            outlet._flush_c = flush
+            ends.set()
+
+        outlet._add, outlet._flush_c = add_late, end
+        os.write(1, b"from C\n")
+        assert taken.wait(20)
+
+    for _ in range(5):
+        screen.clear()
+        wb.get(writes.remote())
+        assert screen.text() == "from C\n"
+
+
+def test_a_print_and_c_code_that_come_while_a_thread_is_at_it_keep_their_order(
+    screen: Screen,
+) -> None:
+    @wb.remote
+    def writes() -> None:
+        import os
+        import sys
+        import threading
+
+        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        queue, main = outlet._queue, threading.get_ident()
+        empty, goes_on, looks = threading.Event(), threading.Event(), list[int]()
+
+        class Queue(type(queue)):  # type: ignore[misc]
+            def __bool__(self) -> bool:
+                more = len(self) > 0
+                if not more and threading.get_ident() != main and outlet._busy:
+                    looks.append(1)
+                    if len(looks) == 2:  # behind the last one
+                        empty.set()
+                        goes_on.wait(20)
+                return more
+
+        queue = Queue(queue)
+        outlet._queue = queue
+        sys.stdout.write("begins\n")
+        outlet._pass_on(send=True)
+        sys.stdout.write("no end yet, ")  # so that the thread is to look
+        assert empty.wait(20)
+        sys.stdout.write("printed, ")
+        os.write(1, b"from C\n")
+        goes_on.set()
+
+    wb.get(writes.remote())
+    assert screen.text() == "begins\nno end yet, printed, from C\n"
+
+
+def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> None:
+    @wb.remote
+    def ends_late() -> None:
+        import sys
+
+        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        connection = outlet._connection
+        post = connection.post
+
+        def print_first(message: Any) -> None:
+            del connection.post
+            print("after all was sent")
+            outlet._pass_on()
+            post(message)
+
+        connection.post = print_first
+
+    @wb.remote
+    def flows() -> int:
+        import sys
+
+        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        outlet._pass_on(send=True)
+        return len(outlet._flows)
+
+    for _ in range(3):
+        wb.get([ends_late.remote(), ends_late.remote()])
+    assert wb.get([flows.remote() for _ in range(4)]) == [0] * 4
 
 
 def test_what_was_printed_before_a_kill_has_left(screen: Screen, gate: Gate) -> None:

@@ -87,7 +87,10 @@ class Arrivals:
 
     def stir(self) -> None:
         """Whoever waits without a thread shall look."""
-        while self._waiting:
-            future = self._waiting.pop()
+        while True:
+            try:
+                future = self._waiting.pop()
+            except IndexError:  # not asked before: the other thread may be here, too
+                return
             if future.set_running_or_notify_cancel():
                 future.set_result(None)

@@ -114,18 +114,24 @@ class Jobs:
         job = task.job
         return job is not None and task.parent is None and self._open.get(job.id) is job
 
-    def enter(self, task: Task) -> None:
-        """A new task that is a job, or one more of a job: if it has a result that tells its end."""
+    def enter(self, task: Task) -> bool:
+        """A new task that is a job, or one more of a job: if it has a result that tells its end.
+
+        False: its job takes no more. It was stopped while its maker was still submitting.
+        """
         if not task.submit.returns:
-            return
-        job = self._open.get(task.terms.group)
-        if job is not None and job.tasks[0].owner == task.owner and len(job.tasks) < job.size:
+            return True
+        if task.terms.group:
+            job = self._open.get(task.terms.group)
+            if job is None or job.tasks[0].owner != task.owner or len(job.tasks) >= job.size:
+                return False
             job.tasks.append(task)
             task.job = job
-            return
+            return True
         self._over.pop(task.submit.task, None)  # its maker may use an id again that nobody has
         self._count += 1
         task.job = self._open[task.submit.task] = Job(self._count, task)
+        return True
 
     def began(self, task: Task) -> None:
         """It was sent to a worker, perhaps once more."""

@@ -22,6 +22,9 @@ MOST_DISPLAYED = 8_000_000
 PIECE = 1 << 14
 """Bytes from which on prints begin a new piece, so that many small ones don't cost much more."""
 
+MOST_PIECES = 30_000
+"""Pieces that are kept: each costs some 200 bytes, however small it is."""
+
 
 class Log:
     """The last of what one job has shown, in order. ``lines`` and ``displays`` count all of it."""
@@ -51,18 +54,24 @@ class Log:
         if is_text and last is not None and _goes_with(last[0], output) and len(last[1]) < PIECE:
             last[1].extend(data)
         else:
-            pieces.append((output, bytearray(data)))
+            pieces.append((replace(output, data=b""), bytearray(data)))
         self._sizes[is_text] += len(data)
         while self._sizes[is_text] > (MOST_TEXT if is_text else MOST_DISPLAYED):
             self._cut_first(is_text)
+        if len(pieces) > MOST_PIECES:
+            self._cut_first(pieces[0][0].kind in TEXT)
 
     def _cut_first(self, is_text: bool) -> None:
-        """The first display goes whole; of prints what is too much, up to the end of a line."""
+        """The first display goes whole; of prints what is too much, up to the end of a line.
+
+        If it isn't bytes that are too many, a whole piece.
+        """
         for place, (output, data) in enumerate(self._pieces):
             if (output.kind in TEXT) == is_text:
                 excess = self._sizes[True] - MOST_TEXT
-                size = data.find(b"\n", excess - 1) + 1 or excess if is_text else len(data)
-                size = min(size, len(data))
+                size = len(data)
+                if is_text and excess > 0:
+                    size = min(data.find(b"\n", excess - 1) + 1 or excess, size)
                 del data[:size]
                 self._sizes[is_text] -= size
                 self._cut[is_text] += size if is_text else 1

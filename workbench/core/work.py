@@ -66,8 +66,9 @@ class Work:
             self.catalog.promise(id, client.number)
         task.actor = self.schedule.actors.get(event.actor)
         is_call = task.actor is not None or not event.actor
-        if event.terms is not None and event.terms.job and not client.worker and is_call:
-            self._session.jobs.enter(task)
+        is_job = event.terms is not None and event.terms.job and not client.worker and is_call
+        if is_job and not self._session.jobs.enter(task):
+            why = why or cancelled(task)
         if task.actor is not None or not event.actor:
             self.schedule.add(task)
             if why is not None:
@@ -341,7 +342,7 @@ class Work:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
         children = self.schedule.children(task) if recursive else []
         worker = task.worker
-        why = why or ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")
+        why = why or cancelled(task)
         if worker is None:
             self.fail(task, why)
         elif worker.client is not None:
@@ -399,3 +400,8 @@ class Work:
                 code = "memory" if worker.verdict else "crashed"
                 self.fail(task, ev.refusal(code, f"{text}.{words}"))
         self._give_back([task for task in tasks if task in self.schedule])
+
+
+def cancelled(task: Task) -> ev.Value:
+    """What the results of a task are that somebody cancelled."""
+    return ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")

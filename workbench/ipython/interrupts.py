@@ -34,6 +34,9 @@ def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:
         except KeyboardInterrupt:
             pass
         if engine.interrupt(origin, jobs, True, GRACE):
-            notebook.router.note(origin, "It didn't listen, so its worker was ended.")
+            said = "It didn't listen, so its worker was ended."
+        else:  # an actor's is not: it would lose all it has
+            said = "It goes on, in an actor's process: `workbench.kill` of that actor ends it."
+        notebook.router.note(origin, said)
     except SessionError:
         pass  # it ends with the session

@@ -120,6 +120,7 @@ class Namespace:
         self._captured: Names = {}  # those it has from outside, as they came
         self._runner = asyncio.Runner()
         self._around: Surroundings | None = None
+        self._is_new = True
 
     def run(self, cell: Cell, /, **names: Any) -> Any:
         """As `run_cell`, where ``names`` are defaults.
@@ -134,10 +135,16 @@ class Namespace:
         self._around = cell.around
         tree = _parsed(cell)
         own = _surely_assigned(tree)
+        is_new, self._is_new = self._is_new, False
         try:
             ran = _run(cell, tree, self._names, self._runner, stays=True)
-        except BaseException:
+        except BaseException as error:
             own = set()  # it may not have come so far
+            if is_new and isinstance(error, NameError):
+                error.add_note(
+                    "The namespace is new: this is its first cell. If there were others, its "
+                    "process has ended since, and their variables with it."
+                )
             raise
         finally:
             self._captured = {

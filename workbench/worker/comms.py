@@ -34,7 +34,13 @@ class WorkerComm(BaseComm):
             "metadata": metadata or {},
             "buffers": [base64.b64encode(each).decode("ascii") for each in buffers or ()],
         }
-        send("comm", message)
+        send("comm", message, self._key(msg_type, data))
+
+    def _key(self, msg_type: str, data: Any) -> str:
+        """The same for states that replace each other: a widget's, of the same traits."""
+        if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
+            return ""
+        return " ".join((self.comm_id, *sorted(data.get("state", ()))))
 
     def fall_silent(self) -> None:
         """Say nothing when it goes: the front end shall keep what it shows."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from workbench import current
+from workbench.worker.surroundings import surely
 
 if TYPE_CHECKING:
     from workbench.worker.cells import Cell
@@ -30,17 +31,24 @@ def cell_display(
 
     shell = worker_shell()
     shell.enter(namespace, cell.in_notebook)
+    streams = sys.stdout, sys.stderr
     plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
+
+    def leave() -> None:
+        warnings.formatwarning = plain
+        shell.leave()
+        _close_figures()
+        if not stays:
+            sys.stdout, sys.stderr = streams  # a cell of somebody else's would be silent
+            forget()
+
     try:
         yield shell.show
     finally:
         try:
             _show_figures(shell.show)
         finally:
-            warnings.formatwarning = plain
-            shell.leave()
-            if not stays:
-                forget()
+            surely(leave)
 
 
 def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
@@ -80,11 +88,17 @@ def figure_png(figure: Any) -> bytes:
 
 
 def _show_figures(show: Callable[[Any], None]) -> None:
-    """What matplotlib's inline backend does at the end of a cell."""
+    """What matplotlib's inline backend does at the end of a cell; and then `_close_figures`."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         for number in pyplot.get_fignums():
             show(pyplot.figure(number))
+
+
+def _close_figures() -> None:
+    """Also those that couldn't be shown: the next cell would show them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
         pyplot.close("all")
 
 

@@ -79,7 +79,7 @@ class Flow:
     def add(self, kind: str, data: bytes, key: str = "") -> None:
         """The task shows something: text, a display, an update, a clear, or any other kind.
 
-        ``key``: of an update, the display it changes.
+        ``key``: of an update, what it changes: a display, or some traits of a widget.
         """
         if not data:
             return
@@ -90,7 +90,7 @@ class Flow:
         elif kind == "display" or kind in TEXT:
             if self._waiting is not None:  # something takes the place of what it clears
                 self._erase(self._pending.index(self._waiting))
-        elif kind == "update" and key:
+        elif key:
             if key in self._updates:
                 self._remove(self._updates[key])
             self._updates[key] = piece

@@ -66,8 +66,8 @@ class Outlet:
         self._line_over = True  # what was shown last ends a line
         self._flows: dict[int, Flow] = {}  # of tasks that have shown something
         self._room = WorkerRoom(_clock())
-        self._lock = threading.Lock()
-        self._holder = 0
+        self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
+        self._busy = False
         self._sent_at = 0.0
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll = select.poll()
@@ -100,7 +100,8 @@ class Outlet:
     def finish(self, task: int) -> None:
         """Send all that a task has left to be sent. To be called before its Done is queued."""
         self._flush_c()
-        if self._queue or self._flows or self._is_spooled():
+        # In this order: what the thread has just taken is not yet in a flow while it is busy.
+        if self._queue or self._is_spooled() or self._busy or self._flows:
             with self._alone() as mine:
                 if mine:
                     self._fill(final=True)
@@ -124,17 +125,16 @@ class Outlet:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """With the lock, and no interrupt; False in a finalizer that came while we have it."""
-        with shield():
-            if self._holder == threading.get_ident():
+        """With the lock, and no interrupt; False in a finalizer that came while we are at it."""
+        with shield(), self._lock:
+            if self._busy:
                 yield False
                 return
-            with self._lock:
-                self._holder = threading.get_ident()
-                try:
-                    yield True
-                finally:
-                    self._holder = 0
+            self._busy = True
+            try:
+                yield True
+            finally:
+                self._busy = False
 
     def _pass_on(self, send: bool = False) -> None:
         """Empty the queue into the flows; send what may be sent, if asked to."""
@@ -142,8 +142,10 @@ class Outlet:
             if mine:
                 self._fill()
                 if send:
-                    for task, flow in self._flows.items():
+                    for task, flow in list(self._flows.items()):
                         self._put(task, flow.take(_clock()))
+                        if not self._work.is_active(task):  # a thread of it was late: see `_add`
+                            del self._flows[task]
                     if self._line_over:  # else it is to be sent as soon as it is
                         self._sent_at = _clock()
                     if not self._connection.flush():
@@ -152,6 +154,7 @@ class Outlet:
     def _fill(self, final: bool = False) -> None:
         """Empty the queue, and then the spools, into the flows."""
         queue, texts = self._queue, list[str]()
+        sizes = [spool.size() for spool in self._spools]  # first: what is in the queue is older
         self._queued = 0
         while queue:
             task, kind, data, key = queue.popleft()
@@ -162,9 +165,9 @@ class Outlet:
             if not queue or queue[0][:2] != (task, kind) or len(texts) > 1000:
                 self._add(task, kind, "".join(texts).encode("utf-8", "backslashreplace"))
                 texts.clear()
-        for kind, spool in zip(TEXT, self._spools, strict=True):
-            if spool.has_news():
-                skipped, data = spool.read(final)
+        for kind, spool, size in zip(TEXT, self._spools, sizes, strict=True):
+            if size != spool.position:
+                skipped, data = spool.read(size, final)
                 run = self._work.latest
                 if run is None:
                     self._mark(self._spools[1].position)  # of no task: nobody would look for it

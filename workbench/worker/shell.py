@@ -9,6 +9,7 @@ import builtins
 import importlib
 import os
 import sys
+import traceback
 from functools import cache
 from types import ModuleType
 from typing import Any, NoReturn
@@ -105,8 +106,15 @@ class WorkerShell(InteractiveShell):
         """Figures are shown inline as it is."""
         return "inline", "inline"
 
-    def showtraceback(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Some magics show errors and go on; here a cell ends with its error, like anywhere."""
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Some magics show errors and go on; here a cell ends with its error, like anywhere.
+
+        But not with that of a representation, which alone is handed over: it is shown, as in a
+        kernel, and what the cell has made is good.
+        """
+        if exc_tuple is not None:
+            traceback.print_exception(*exc_tuple)
+            return
         error = sys.exc_info()[1]
         assert error is not None
         raise error

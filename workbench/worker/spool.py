@@ -46,14 +46,17 @@ class Spool:
 
     def has_news(self) -> bool:
         """Whether there is something to read. One system call, the cheapest that tells."""
-        return os.lseek(self._file, 0, os.SEEK_END) != self.position
+        return self.size() != self.position
 
-    def read(self, final: bool) -> tuple[int, bytes]:
-        """How many bytes of what is new were skipped, and those that come after.
+    def size(self) -> int:
+        """How much was written, unless somebody has truncated it."""
+        return os.lseek(self._file, 0, os.SEEK_END)
+
+    def read(self, size: int, final: bool) -> tuple[int, bytes]:
+        """How many bytes of what is new were skipped, and those that come after, up to a size.
 
         Unless this is ``final``, the first bytes of a character stay until the others come.
         """
-        size = os.lseek(self._file, 0, os.SEEK_END)
         if size < self.position:  # truncated: `program > /dev/stderr` does that
             self.position = self._hole = 0
         start = max(self.position, size - MOST)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -74,9 +74,23 @@ def within(around: Surroundings | None) -> Iterator[None]:
             move(around)
         yield
     finally:
-        _set(environ)
-        if before and _directory() != before:
-            os.chdir(before)
+        surely(lambda: _restore(before, environ))
+
+
+def surely(clean: Callable[[], object]) -> None:
+    """Call it, once more if a Stop interrupts it: what it leaves behind, the next cell has."""
+    try:
+        clean()
+    except KeyboardInterrupt:
+        clean()
+        raise
+
+
+def _restore(directory: str, environ: tuple[tuple[str, str | None], ...]) -> None:
+    _set(environ)
+    if directory and _directory() != directory:
+        with contextlib.suppress(OSError):  # removed, or closed to us, meanwhile
+            os.chdir(directory)
 
 
 def move(around: Surroundings) -> None:

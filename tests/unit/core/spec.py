@@ -55,11 +55,19 @@ class Job:
 class Cell:
     """One background cell, until it is over and somebody has it."""
 
-    results: range
+    owner: int
+    size: int  # how many tasks it will be
     audience: dict[int, int]  # client → origin
-    shown: bytes = b""
-    over: bool = False
+    tasks: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    shown: list[tuple[int, int, bytes]] = field(default_factory=list)  # (task, worker, prints)
+    began: bool = False
+    ended: int = 0
     kept: set[int] = field(default_factory=set)  # results that wait for whoever collects it
+
+    @property
+    def over(self) -> bool:
+        return self.ended >= self.size
 
 
 @dataclass
@@ -94,7 +102,8 @@ class Spec:
         self.serializers: dict[int, bytes] = {}
         self.gone: dict[int, int] = {}  # drivers that left, with their prefix
         self.jobs: dict[int, Job] = {}
-        self.cells: dict[int, Cell] = {}  # by task
+        self.cells: dict[int, Cell] = {}  # by their first task
+        self.cell_of: dict[int, int] = {}  # task → its cell, of all that ever were
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
         self.stillborn = 0
@@ -187,8 +196,13 @@ class Spec:
             case ev.Collect():
                 self.collect(client, event)
             case ev.Output(task, _, data):
-                self.cells[task].shown += data
-                for number, origin in self.cells[task].audience.items():
+                cell, worker = self.cells[self.cell_of[task]], self.clients[client].worker
+                if cell.shown and cell.shown[-1][:2] == (task, worker):
+                    data_before = cell.shown.pop()[2]
+                    cell.shown.append((task, worker, data_before + data))
+                else:
+                    cell.shown.append((task, worker, data))
+                for number, origin in cell.audience.items():
                     self.owe(number, ("Output", task, data, origin))
             case ev.Bye():
                 self.polite.add(client)
@@ -416,9 +430,18 @@ class Spec:
             self.objects[id] = Object(holds=Counter([client]))
             self.watchers.add((client, id))
         self.jobs[event.task] = job
-        is_cell = event.terms is not None and event.terms.job and not self.clients[client].worker
-        if is_cell and job.results:
-            self.cells[event.task] = Cell(job.results, {client: event.origin})
+        terms = event.terms or ev.USUAL
+        if terms.job and not self.clients[client].worker and job.results:
+            first = terms.group or event.task
+            if not terms.group:
+                self.cells[first] = Cell(client, terms.size, {client: event.origin})
+            cell = self.cells.get(first)
+            if cell is None or cell.owner != client or len(cell.tasks) >= cell.size:
+                why = why or "cancelled"
+            else:
+                cell.tasks.append(event.task)
+                cell.results += job.results
+                self.cell_of[event.task] = first
         if why:
             self.fail(job, why)
 
@@ -446,17 +469,21 @@ class Spec:
         for id in reversed(tasks):
             job = self.jobs[id]
             wanted = job.owner in self.clients or any(map(self.pending, job.results))
-            wanted = wanted or id in self.cells
+            wanted = wanted or self.cell_of.get(id) in self.cells
             if not job.worker and not wanted:
                 del self.jobs[id]
                 self.settle()
 
     def left(self, client: int) -> None:
         hello = self.clients.pop(client)
-        for cell in self.cells.values():
+        for first, cell in list(self.cells.items()):
             if cell.audience.pop(client, None) is not None and not cell.audience:
                 there = [id for id in cell.results if id in self.objects]
                 cell.kept = {id for id in there if self.objects[id].state != "freed"}
+            if cell.owner == client:
+                cell.size = len(cell.tasks)  # the others won't come
+                if cell.over and cell.audience:
+                    del self.cells[first]
         for object in self.objects.values():
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
@@ -478,19 +505,20 @@ class Spec:
     # -- background cells -------------------------------------------------------------------------
 
     def end_cell(self, task: int) -> None:
-        cell = self.cells.get(task)
+        first = self.cell_of.get(task, 0)
+        cell = self.cells.get(first)
         if cell is not None:
-            cell.over = True
-            if cell.audience:
-                del self.cells[task]
+            cell.ended += 1
+            if cell.over and cell.audience:
+                del self.cells[first]
 
     def collect(self, client: int, event: ev.Collect) -> None:
         cell = self.cells.get(event.job)
         if cell is None:
             return self.owe(client, ("Collected", event.request, ()))
         cell.audience[client] = event.origin
-        if cell.shown:
-            self.owe(client, ("Output", event.job, cell.shown, event.origin))
+        for task, _, data in cell.shown:
+            self.owe(client, ("Output", task, data, event.origin))
         there = tuple(id if id in self.objects else 0 for id in cell.results)
         for id in filter(None, there):
             self.objects[id].holds[client] += 1
@@ -516,9 +544,12 @@ class Spec:
         assert run.function == job.submit.function
         assert run.deps == job.submit.deps
         job.worker = next(n for n, h in self.hands.items() if h is hand)
-        if run.task in self.cells:
-            for client in self.cells[run.task].audience:
-                self.owe(client, ("Began", run.task, job.worker))
+        first = self.cell_of.get(run.task, 0)
+        cell = self.cells.get(first)
+        if cell is not None and (cell.size == 1 or not cell.began):
+            cell.began = True
+            for client in cell.audience:
+                self.owe(client, ("Began", first, job.worker))
         hand.sent.append(run.task)
 
     def returned(self, segment: int, offset: int, length: int) -> list[int]:

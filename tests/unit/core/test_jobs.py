@@ -115,6 +115,19 @@ def test_the_note_says_what_was_cut() -> None:
     assert log.lines == 200
 
 
+def test_of_very_many_small_pieces_the_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_PIECES", 4)
+    log = Log()
+    log.add(ev.Output(1, "display", b"first"))
+    for number in range(5):
+        log.add(ev.Output(1, ("stdout", "stderr")[number % 2], b"%d\n" % number))
+    note, *kept = log
+    assert [o.data for o in kept] == [b"1\n", b"2\n", b"3\n", b"4\n"]
+    assert note.data == b"[2 B and 1 display(s) before this, not kept]\n"
+    log.add(ev.Output(1, "display", b"x" * 1000))
+    assert sum(len(output.data) for output, _ in log._pieces) == 0, "each is there once"
+
+
 def test_prints_are_cut_at_the_end_of_a_line() -> None:
     log = Log()
     for n in range(200_000):
@@ -392,8 +405,6 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     done, cancelled = records(s)
     assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
     assert (cancelled.state, cancelled.ended, cancelled.size) == ("cancelled", 2, 2)
-    late = each(s, stops, 1)[0]
-    assert late in [record.id for record in records(s)], "one that comes too late is its own"
 
 
 def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
@@ -402,11 +413,31 @@ def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
     s.worker()
     first = each(s, mine, 3, submitted=1)[0]
     terms = ev.Terms(job="cell 7", size=3, group=first)
-    other.submit(s.function(other), (), (), 1, terms=terms)
-    s.turn()
-    mine_first, other_first = records(s)
-    assert (mine_first.id, mine_first.size) == (first, 3)
-    assert other_first.id != first
+    (task,) = other.submit(s.function(other), (), (), 1, terms=terms)
+    s.all_read()
+    (record,) = records(s)
+    assert (record.id, record.size, record.ended) == (first, 3, 0)
+    assert other.values[task].header.startswith(b"!cancelled")
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bool) -> None:
+    """Somebody else stops it while its maker is still submitting."""
+    s = stage(workers=1)
+    maker, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
+    first = each(s, maker, 5, submitted=1)[0]
+    other.post(ev.Cancel(first))
+    s.all_read()
+    if over:
+        worker.finish((ev.refusal("cancelled", "it heard"),) * 2, 1.0)
+        s.all_read()
+    terms = ev.Terms(job="cell 7", binds=("a",), size=5, group=first)
+    late = maker.submit(s.function(maker), (), (), 2, origin=7, terms=terms)
+    s.all_read()
+    assert all(maker.values[id].header.startswith(b"!cancelled") for id in late)
+    assert late[0] not in s.session.schedule.tasks
+    (record,) = records(s)
+    assert (record.id, record.size, record.is_over) == (first, 1, over)
 
 
 def test_it_says_so_when_it_begins_and_begins_again(stage: Make) -> None:

@@ -414,22 +414,24 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         n=PICK, function=PICK, deps=FEW, inside=FEW, pace=PACE, times=st.sampled_from([1, 1, 8]),
         returns=st.sampled_from([1, 1, 2, 0]), retries=st.integers(0, 1),
-        job=st.sampled_from(["", "", "cell 7"]),
+        job=st.sampled_from(["", "", "cell 7"]), size=st.sampled_from([1, 7, 8, 9]),
     )  # fmt: skip
     def submits(
         self, n: int, function: int, deps: list[int], inside: list[int], times: int, pace: str,
-        job: str, **options: int,
+        job: str, size: int, **options: int,
     ) -> None:  # fmt: skip
+        """Tasks; or background cells, each of one task, or one of several."""
         peer = pick([p for p in self.peers.values() if p.held], n)
-        held = peer.held
+        held, group = peer.held, 0
         for _ in range(times):
-            peer.submit(
+            results = peer.submit(
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                terms=ev.Terms(job=job) if job else None,
+                terms=ev.Terms(job=job, size=size, group=group) if job else None,
                 **options,
             )
+            group = group or results.start if size > 1 else 0
         self.turn(pace)
 
     @precondition(lambda self: self.spec.cells and self.peers)
@@ -445,7 +447,7 @@ class SessionMachine(RuleBasedStateMachine):
     def shows(self, n: int, o: int, pace: str) -> None:
         """A background cell prints."""
         peer = pick([p for p in self.running() if p.runs[0].terms], n)
-        if peer.runs[0].task in self.spec.cells:
+        if self.spec.cell_of.get(peer.runs[0].task) in self.spec.cells:
             peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)
 
@@ -527,7 +529,11 @@ class SessionMachine(RuleBasedStateMachine):
 
     def all_leave(self) -> None:
         """With the names gone and everybody with them, nothing stays."""
+        drivers = [peer.number for peer in self.peers.values() if not peer.worker]
         self.driver_joins(0.0)
+        for number in drivers:  # what they did not come to submit won't be waited for
+            self.hang_up(number)
+        self.turn()
         for name in list(self.spec.names):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
         for id in [id for id, o in self.spec.objects.items() if o.escapes or o.pinned]:

@@ -1,7 +1,8 @@
 """Random work in the pool: what tasks ask for, and what becomes of them when workers die.
 
-Light and heavy tasks, time limits, retries, streams, tasks of tasks, cancelling, memory that
-runs short. The store's books are another machine's business (`test_session_machine`).
+Light and heavy tasks, time limits, retries, streams, background cells of one task and of many,
+cancelling, interrupts, memory that runs short. The store's books are another machine's business
+(`test_session_machine`).
 """
 
 from __future__ import annotations
@@ -57,6 +58,19 @@ class Hand:
         return next(iter(self.sent.values()), None)
 
 
+class Group:
+    """A background cell of several tasks."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.tasks: list[int] = []
+        self.stopped = False
+
+    @property
+    def is_full(self) -> bool:
+        return self.stopped or len(self.tasks) >= self.size
+
+
 class TaskMachine(RuleBasedStateMachine):
     """One driver, a pool for two processors."""
 
@@ -73,6 +87,8 @@ class TaskMachine(RuleBasedStateMachine):
         self.runs: Counter[int] = Counter()
         self.deaths: Counter[int] = Counter()  # times it ran when its worker died, or asked again
         self.stopped: set[int] = set()
+        self.groups: dict[int, Group] = {}  # by their first task
+        self.requests: dict[int, set[int]] = {}  # interrupts without an answer: what they stop
         self.read: dict[int, list[bytes]] = defaultdict(list)  # stream → items its reader got
         self.took: Counter[int] = Counter()  # stream → how many of them it took
         self.answers: dict[int, ev.Value] = {}
@@ -173,6 +189,9 @@ class TaskMachine(RuleBasedStateMachine):
                     self.read[task].append(value.header)
                     self.driver.holds[object] += 1
                     self.driver.drop(object)
+                case do.Answer(request):
+                    stopped = self.requests.pop(request)
+                    assert not stopped & self.session.schedule.tasks.keys(), "answered too soon"
 
     def ends(self, worker: int) -> None:
         """A process is gone."""
@@ -219,21 +238,47 @@ class TaskMachine(RuleBasedStateMachine):
         times=st.sampled_from([1, 1, 5, 20]),
         late=st.sampled_from([False, False, True]),
         job=st.sampled_from(["", "", "cell 7"]),
+        origin=st.integers(1, 2),
     )
     def submits(
         self, n: int, cpus: int, timeout: float, ahead: int, retries: int, times: int,
-        late: bool, job: str,
+        late: bool, job: str, origin: int,
     ) -> None:  # fmt: skip
-        """The driver submits, or a task that runs; some wait for the result of another."""
+        """The driver submits; some wait for the result of another."""
         terms = ev.Terms(cpus, timeout, b"", ahead, job)
         usual = terms == ev.USUAL
         deps = (pick(self.tasks, n),) if late and self.tasks else ()
         deps = tuple(d for d in deps if self.driver.holds[d])
         for _ in range(times):
             (task,) = self.driver.submit(
-                self.function, deps, (), retries=retries, terms=None if usual else terms
+                self.function, deps, (), retries=retries, terms=None if usual else terms,
+                origin=origin,
+            )  # fmt: skip
+            self.tasks[task] = ev.Submit(
+                task, 0, b"", deps, origin=origin, terms=None if usual else terms
             )
-            self.tasks[task] = ev.Submit(task, 0, b"", deps, terms=None if usual else terms)
+        self.turn()
+
+    @rule(
+        n=PICK, size=st.integers(2, 5), times=st.integers(1, 6),
+        joins=st.booleans(), retries=st.integers(0, 1),
+    )  # fmt: skip
+    def submits_a_cell(self, n: int, size: int, times: int, joins: bool, retries: int) -> None:
+        """Some tasks of a new background cell, or more of one: it may take no more."""
+        first = pick(self.groups, n) if joins and self.groups else 0
+        for _ in range(times):
+            group = self.groups.get(first) or Group(size)
+            terms = ev.Terms(job="cell 8", size=group.size, group=first)
+            (task,) = self.driver.submit(
+                self.function, (), (), retries=retries, terms=terms, origin=1
+            )
+            self.tasks[task] = ev.Submit(task, 0, b"", (), origin=1, terms=terms)
+            if group.is_full:
+                self.stopped.add(task)
+            else:
+                group.tasks.append(task)
+                self.groups[first or task] = group
+            first = first or task
         self.turn()
 
     def runnable(self) -> list[Hand]:
@@ -325,9 +370,38 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(n=PICK, force=st.booleans())
     def cancels(self, n: int, force: bool) -> None:
         task = pick(self.tasks, n)
-        if task in self.session.schedule.tasks:
-            self.stopped.add(task)
+        self.stopped |= self.unfinished({task}) | self.of_job(task)
         self.driver.post(ev.Cancel(task, force))
+        self.turn()
+
+    def unfinished(self, tasks: Iterable[int]) -> set[int]:
+        return self.session.schedule.tasks.keys() & set(tasks)
+
+    def of_job(self, id: int) -> set[int]:
+        """What is stopped with this background cell; no more of it will come."""
+        if id in self.groups:
+            self.groups[id].stopped = True
+            return self.unfinished(self.groups[id].tasks)
+        terms = self.tasks[id].terms
+        is_job = terms is not None and terms.job and not terms.group
+        return self.unfinished({id}) if is_job else set()
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=PICK, origin=st.integers(1, 2), with_job=st.booleans(), force=st.booleans())
+    def interrupts(self, n: int, origin: int, with_job: bool, force: bool) -> None:
+        """A person stops a cell: what it submitted, but for background cells that aren't named."""
+        task = pick(self.tasks, n)
+        stopped = self.unfinished(
+            id for id, submit in self.tasks.items()
+            if submit.origin == origin and not (submit.terms or ev.USUAL).job
+        )  # fmt: skip
+        stopped |= self.of_job(task) if with_job else set()
+        request = len(self.requests) + n * 100
+        if request not in self.requests:
+            self.stopped |= stopped
+            self.requests[request] = stopped
+            jobs = (task,) if with_job else ()
+            self.driver.post(ev.Interrupt(request, origin, jobs, force))
         self.turn()
 
     @precondition(lambda self: self.tasks)
@@ -398,6 +472,10 @@ class TaskMachine(RuleBasedStateMachine):
         assert not self.session.pool.broken
         assert not self.session.schedule.tasks, "a task was forgotten"
         assert set(self.tasks) <= self.answers.keys()
+        assert not self.requests, "an interrupt was forgotten"
+        for first in self.groups:  # what was to come of it won't
+            self.driver.post(ev.Cancel(first))
+        self.turn()
         for items in self.read.values():
             assert items == [b"%d" % i for i in range(len(items))], "lost, doubled, out of order"
         cancelled = {t for t, v in self.answers.items() if v.header.startswith(b"!cancelled")}
@@ -407,9 +485,12 @@ class TaskMachine(RuleBasedStateMachine):
         assert cancelled <= self.stopped, "cancelled by nobody"
         for job in take_snapshot(self.session).jobs:
             assert not job.kept
-            if self.driver.holds[job.id]:
-                failed = "failed" if self.answers[job.id].failed else "done"
-                assert job.state == ("cancelled" if job.id in cancelled else failed)
+            group = self.groups[job.id].tasks if job.id in self.groups else [job.id]
+            assert job.ended == job.size == len(group)
+            if all(self.driver.holds[id] for id in group):
+                failed = any(self.answers[id].failed and id not in cancelled for id in group)
+                stopped = not cancelled.isdisjoint(group)
+                assert job.state == ("failed" if failed else "cancelled" if stopped else "done")
         for id in list(+self.driver.holds):
             while self.driver.holds[id]:
                 self.driver.drop(id)

@@ -68,3 +68,35 @@ def test_afterwards_all_but_the_path_is_as_it_was(
     with pytest.raises(FileNotFoundError), within(Surroundings(str(tmp_path / "gone"))):
         pass
     assert os.getcwd() == before
+
+
+def test_a_directory_that_is_removed_meanwhile_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STAYS", "1")
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    with within(Surroundings(str(tmp_path), (), (("STAYS", "2"),))):
+        home.rmdir()
+    assert os.environ["STAYS"] == "1"
+
+
+def test_interrupted_on_its_way_back_it_still_gets_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STAYS", "1")
+    before, chdir = os.getcwd(), os.chdir
+    presses = iter([None])
+
+    def pressed(directory: str) -> None:
+        for _ in presses:
+            raise KeyboardInterrupt
+        chdir(directory)
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        within(Surroundings(str(tmp_path), (), (("STAYS", "2"),))),
+    ):
+        monkeypatch.setattr(os, "chdir", pressed)
+    assert (os.getcwd(), os.environ["STAYS"]) == (before, "1")

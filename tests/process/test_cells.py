@@ -1,0 +1,130 @@
+"""Cells on a worker, submitted without a notebook: what one of them leaves to the next."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from workbench import api
+from workbench.actors import ActorClass
+from workbench.core.events import Output
+from workbench.engines.base import ActorOptions, Engine, Exported, TaskOptions
+from workbench.errors import ActorDiedError, TaskError
+from workbench.worker.cells import Cell, Namespace, run_cell
+
+
+class Notebook:
+    """Runs cells one after the other; ``shown`` is what the last one has shown."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._function = Exported(run_cell, "cell")
+        self.shown: list[Output] = []
+        engine.output = lambda output: self.shown.append(output)
+
+    def run(self, source: str) -> None:
+        self.shown.clear()
+        cell = Cell(source, "<cell>", 1, (), in_notebook=True)
+        ref: Any = self._engine.submit(self._function, (cell,), {}, TaskOptions())
+        wb.get(ref)
+
+    def text(self, kind: str = "stdout") -> str:
+        return b"".join(o.data for o in self.shown if o.kind == kind).decode()
+
+    def messages(self, kind: str) -> list[Any]:
+        return [json.loads(o.data) for o in self.shown if o.kind == kind]
+
+
+@pytest.fixture
+def notebook(runtime: str) -> Any:
+    """With one worker: each cell comes after all the others."""
+    yield Notebook(wb.init(workers=1, memory="64MB"))
+    wb.shutdown()
+
+
+BROKEN = r"""
+import matplotlib.pyplot as plt
+plt.title(r"$\frac{$");
+"""
+
+UNSHOWABLE = """
+class Thing:
+    def _repr_html_(self):
+        raise ValueError("of the representation")
+    def __repr__(self):
+        return "the thing"
+Thing()
+"""
+
+
+def test_a_figure_that_cannot_be_drawn_stays_its_cells(notebook: Notebook) -> None:
+    notebook.run(BROKEN)
+    assert "ParseSyntaxException" in notebook.text("stderr")
+    (shown,) = notebook.messages("display")
+    assert shown["data"] == {"text/plain": "<Figure size 640x480 with 1 Axes>"}
+    notebook.run("print('next')")
+    assert [(o.kind, o.data) for o in notebook.shown] == [("stdout", b"next\n")]
+
+
+def test_figures_of_a_cell_that_is_stopped_while_they_are_drawn(notebook: Notebook) -> None:
+    stopped = (
+        "import matplotlib.pyplot as plt\n"
+        "def stop(*args, **options):\n"
+        "    raise KeyboardInterrupt\n"
+        "plt.figure().savefig = stop\n"
+    )
+    with pytest.raises(TaskError, match="KeyboardInterrupt"):
+        notebook.run(stopped)
+    notebook.run("print('next')")
+    assert [(o.kind, o.data) for o in notebook.shown] == [("stdout", b"next\n")]
+
+
+def test_what_takes_the_place_of_stdout_goes_with_the_cell(notebook: Notebook) -> None:
+    with pytest.raises(TaskError):
+        notebook.run("import io, sys\nsys.stdout = io.StringIO()\nsys.stderr = None\n1 / 0")
+    notebook.run("import sys\nprint('next')\nprint('to stderr', file=sys.stderr)")
+    assert (notebook.text(), notebook.text("stderr")) == ("next\n", "to stderr\n")
+
+
+def test_a_representation_that_fails_is_no_failure_of_the_cell(notebook: Notebook) -> None:
+    notebook.run(UNSHOWABLE)
+    assert "ValueError: of the representation" in notebook.text("stderr")
+    assert [m["data"] for m in notebook.messages("display")] == [{"text/plain": "the thing"}]
+
+
+def test_of_many_states_of_a_widget_few_are_sent_and_the_last(notebook: Notebook) -> None:
+    notebook.run(
+        "import ipywidgets\n"
+        "bar, text = ipywidgets.IntProgress(max=5000), ipywidgets.HTML()\n"
+        "for i in range(5000):\n"
+        "    bar.value = i + 1\n"
+        "    text.value = str(i)\n"
+    )
+    states = [
+        (m["content"]["comm_id"], m["content"]["data"]["state"])
+        for m in notebook.messages("comm")
+        if m["msg_type"] == "comm_msg"
+    ]
+    assert len(states) < 1000
+    assert [state for _, state in states[-2:]] == [{"value": 5000}, {"value": "4999"}]
+
+
+def test_a_namespace_whose_variables_are_gone_says_so(notebook: Notebook) -> None:
+    def run(actor: Any, source: str) -> None:
+        wb.get(actor.run.remote(Cell(source, "<cell>", 1, ())))
+
+    namespaces = ActorClass(Namespace, ActorOptions(name="side"), api.engine)
+    first = namespaces.remote()
+    run(first, "x = 1")
+    with pytest.raises(ActorDiedError):
+        run(first, "import os; os._exit(1)")
+    second = namespaces.remote()
+    with pytest.raises(TaskError, match="The namespace is new") as caught:
+        run(second, "x")
+    assert isinstance(caught.value, NameError)
+    with pytest.raises(TaskError) as caught:
+        run(second, "x")
+    assert "The namespace is new" not in str(caught.value)
