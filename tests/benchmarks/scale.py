@@ -22,7 +22,8 @@ from table import Table, as_markdown, as_text
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS, Session
+from workbench.core.events import ID_BITS
+from workbench.core.session import Session
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEW, WORKERS = 10, 1000

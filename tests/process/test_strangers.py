@@ -21,7 +21,7 @@ from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS
+from workbench.core.events import ID_BITS
 from workbench.engines.base import Engine
 from workbench.wire.codec import decode_from_server, encode
 from workbench.wire.framing import LARGEST, frame, split

@@ -34,7 +34,7 @@ from workbench.client.store import LocalStore
 from workbench.client.streams import Streams
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS
+from workbench.core.events import ID_BITS
 from workbench.core.snapshot import Account, Description, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,

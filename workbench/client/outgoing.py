@@ -13,7 +13,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects
 from workbench.client.streams import ReaderWatch, Streams
 from workbench.core import events as ev
-from workbench.core.session import ID_BITS
+from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
 TEXT = 1 << 20

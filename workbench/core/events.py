@@ -11,6 +11,9 @@ from typing import Annotated
 
 import msgspec
 
+ID_BITS = 32
+"""An id is the maker's prefix, then this many bits of the maker's own counter."""
+
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]

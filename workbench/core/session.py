@@ -29,9 +29,6 @@ from workbench.core.streams import Streams
 from workbench.core.work import Work
 from workbench.units import round_up
 
-ID_BITS = 32
-"""An id is the maker's prefix, then this many bits of the maker's own counter."""
-
 STARTER = 1
 """The first connection: of whoever started the session, who connects before there is a server."""
 
@@ -314,7 +311,7 @@ class Session:
             self.work.abandon(list(self.schedule.tasks.values()))
             self.streams.abandon(client.number)
         prefix = client.hello.prefix
-        if not client.worker and any(s >> ID_BITS == prefix for s in self._serializers):
+        if not client.worker and any(s >> ev.ID_BITS == prefix for s in self._serializers):
             self._orphaned[client.number] = prefix
         for arena, gaps in list(self.budget.orphan(client.number)):
             if arena.extents:
@@ -353,7 +350,7 @@ class Session:
 
     def owns(self, client: Client, id: int) -> bool:
         """Whether ``client`` may make this id. Hangs up if not."""
-        good = id >> ID_BITS == client.hello.prefix
+        good = id >> ev.ID_BITS == client.hello.prefix
         if not good:
             self.hang_up(client.number, "an id that is not its own")
         return good
@@ -593,7 +590,7 @@ class Session:
         """Those of a driver that has left go when the last of its tasks has."""
         for number in [n for n in self._orphaned if n not in self.schedule.owners]:
             prefix = self._orphaned.pop(number)
-            for serializer in [s for s in self._serializers if s >> ID_BITS == prefix]:
+            for serializer in [s for s in self._serializers if s >> ev.ID_BITS == prefix]:
                 del self._serializers[serializer]
                 for worker in self.schedule.by_client:
                     self.send(worker, do.Registered(serializer, b""))

@@ -14,7 +14,8 @@ from tests.unit.core.peers import ABOUT
 from workbench.client.store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS, Session
+from workbench.core.events import ID_BITS
+from workbench.core.session import Session
 from workbench.errors import StoreFullError
 from workbench.memory import segment as seg
 from workbench.memory.views import Views

@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS
+from workbench.core.events import ID_BITS
 from workbench.memory.arena import Arena
 from workbench.units import PAGE
 

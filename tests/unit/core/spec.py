@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
+from workbench.core.events import ID_BITS
 from workbench.core.pool import KILLS, STILLBORN
-from workbench.core.session import ALONE_AT_START, ID_BITS
+from workbench.core.session import ALONE_AT_START
 
 
 def plain(value: ev.Value | None) -> object:

@@ -15,9 +15,10 @@ from tests.unit.core.peers import PAGES, Peer
 from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.events import ID_BITS
 from workbench.core.pool import KILLS, SPARE_SECONDS, STILLBORN
 from workbench.core.report import take_snapshot
-from workbench.core.session import ID_BITS, Session
+from workbench.core.session import Session
 from workbench.units import PAGE
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.core.peers import ABOUT
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.session import ID_BITS, Session
+from workbench.core.events import ID_BITS
+from workbench.core.session import Session
 
 CLIENTS = (1, 2, 3)
 IDS = [c << ID_BITS | n for c in (1, 2, 3) for n in range(4)]
