@@ -24,6 +24,14 @@ over by then gets its quiet line alone."""
 MOST_NAMES = 6
 """Assigned names that the last line lists; the rest are counted."""
 
+_CLASS = "workbench-job"
+
+_STYLE = (
+    f"<style>.{_CLASS}.jupyter-widgets-disconnected::before{{display:none}}"
+    f".{_CLASS}.jupyter-button.jupyter-widgets-disconnected{{display:none}}</style>"
+)
+"""When the kernel is gone, the line stays as it was last, and there is nothing to press."""
+
 _MARKS = {
     "queued": ("○", "idle"),
     "running": ("●", "busy"),
@@ -131,7 +139,7 @@ class Line:
             return
         self._said = said
         if self._text is not None:
-            self._text.value = line_html(self.job)
+            self._text.value = _STYLE + line_html(self.job)
         else:
             self._router.display(self.job.origin, self._name, self._bundle(), False)
 
@@ -160,17 +168,19 @@ class Line:
     def _make_widget(self) -> None:
         import ipywidgets
 
-        self._text = ipywidgets.HTML(line_html(self.job))
+        self._text = ipywidgets.HTML(_STYLE + line_html(self.job))
         self._button = ipywidgets.Button(
             description="Stop",
             tooltip=f"Stop {self.job.name}: it is interrupted on its worker",
             layout={"width": "auto", "height": "24px", "margin": "0 0 0 12px"},
         )
         self._button.on_click(self._pressed)
-        self._unbind()
         self._widget = ipywidgets.HBox(
             [self._text, self._button], layout={"align_items": "center"}
         )
+        for part in (self._text, self._button, self._widget):
+            part.add_class(_CLASS)
+        self._unbind()
 
     def _pressed(self, button: Any) -> None:
         """Once: stop it. Again: end its worker. The kernel's main thread, or a subshell's."""
@@ -178,7 +188,7 @@ class Line:
         with self._lock:
             if self._ended or self._text is None:
                 return
-            self._text.value = line_html(self.job)
+            self._text.value = _STYLE + line_html(self.job)
             if not self.job.actor:  # that would lose all it has
                 button.description = "Kill"
                 button.tooltip = f"End the worker that runs {self.job.name}"
