@@ -206,6 +206,37 @@ def test_a_namespace_that_stays(session: Kernel) -> None:
     assert "no namespace for cells" in session.run("%%remote --actor taken\n1").failure
 
 
+def test_what_a_cell_of_a_namespace_did_not_come_to_assign_is_sent(session: Kernel) -> None:
+    session.ok("x = 'the notebook has it'")
+    session.run("%%remote -w --actor side\n1 / 0\nx = 'never'")
+    session.ok("%%remote -w --actor side -o y\ny = x")
+    assert session.value("y") == "'the notebook has it'"
+    session.ok("%%remote -w --actor side\nx = 'its own'")
+    session.ok("%%remote -w --actor side -o y\ny = x")
+    assert session.value("y") == "'its own'"
+
+
+def test_what_a_cell_made_goes_with_its_variable(session: Kernel) -> None:
+    sizes = "sorted(r.size // 100_000 for r in wb.snapshot().objects if r.size > 10**6)"
+    session.ok("import numpy as np\n%put --name kept np.ones(200_000)")
+    cell = session.ok("%%remote\nimport numpy as np\nx, y = np.ones(300_000), np.ones(400_000)")
+    over(session, cell)
+    session.ok("%%remote -w -n 2\nimport numpy as np\nz = np.ones(500_000)")
+    assert session.value(sizes) == "[16, 24, 32, 40, 40]"
+    session.ok("del x, z")
+    assert session.value(sizes) == "[16, 32]"
+    session.ok(f"job = %workbench job cell {cell.number}")
+    assert session.value("list(job.result())") == "['y']"
+    session.ok("y = None")
+    assert session.value(sizes) == "[16]"
+
+
+def test_a_dry_run_makes_no_namespace(session: Kernel) -> None:
+    session.ok("x = 1")
+    assert "x" in session.ok("%%remote --dry-run --actor dry\ny = x").results()[0]
+    assert session.value("wb.snapshot().actors") == "()"
+
+
 def test_cells_of_a_namespace_wait_for_each_other(session: Kernel, gate: Gate) -> None:
     session.ok(f"%%remote --actor side\nseen = []\n{gate.wait}\nseen.append(1)")
     session.until(lambda: session.says(" · in side · running"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -41,8 +42,6 @@ class Job:
 
     Attributes
     ----------
-    outputs : dict of str → ObjectRef or list of ObjectRef
-        What it assigns, by name; a list, one for each item, if it runs once per item.
     replaced : dict of str → object
         What the variables were that are bound to `outputs` meanwhile; they are again if it fails.
     unset : set of str
@@ -66,7 +65,7 @@ class Job:
         self.size = size
         self.origin = origin
         self.actor = actor
-        self.outputs: Outputs = {}
+        self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self.replaced: dict[str, Any] = {}
         self.unset: set[str] = set()
         self.state = "queued"
@@ -79,7 +78,8 @@ class Job:
         self.over = threading.Event()
         self.on_end: Callable[[Job], None] | None = None
         self._engine = engine
-        self._dones: list[ObjectRef] = []
+        self._id = 0
+        self._dones: list[ObjectRef] = []  # until it is over
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
@@ -91,7 +91,35 @@ class Job:
     @property
     def id(self) -> int:
         """Its first task's; 0 if nothing was submitted yet."""
-        return self._dones[0].id if self._dones else 0
+        return self._id
+
+    @property
+    def outputs(self) -> Outputs:
+        """What it assigns, by name; a list, one for each item, if it runs once per item.
+
+        Variables keep that, and a job doesn't: what nobody has any more is left out.
+        """
+        found: Outputs = {}
+        for name, watch in self._outputs.items():
+            if isinstance(watch, list):
+                refs = [ref for ref in (each() for each in watch) if ref is not None]
+                if len(refs) == len(watch):
+                    found[name] = refs
+            elif (ref := watch()) is not None:
+                found[name] = ref
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """Of what it assigns, whether somebody has it still or not."""
+        return list(self._outputs)
+
+    def makes(self, outputs: Outputs) -> None:
+        """These are what it assigns."""
+        self._outputs = {
+            name: [weakref.ref(each) for each in ref] if isinstance(ref, list) else weakref.ref(ref)
+            for name, ref in outputs.items()
+        }
 
     @property
     def is_over(self) -> bool:
@@ -107,6 +135,7 @@ class Job:
 
     def holds(self, done: ObjectRef) -> None:
         """One more task of it was submitted: its first result tells its end."""
+        self._id = self._id or done.id
         self._numbers[done.id] = len(self._dones)
         self._dones.append(done)
 
@@ -116,7 +145,7 @@ class Job:
 
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
-        for done in self._dones:
+        for done in list(self._dones):
             self._engine.future(done).add_done_callback(self._task_ended)
 
     def begins(self, worker: int, since: float = 0.0) -> None:
@@ -151,13 +180,17 @@ class Job:
             if self.on_end is not None:
                 self.on_end(self)
         finally:
+            self._dones.clear()
+            self._numbers.clear()
             self.over.set()
             self._finished.set_result(None)
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
+        if output.kind not in TEXT:
+            return
         self.log.add(output)
-        if output.kind in TEXT and b"%|" in output.data:
+        if b"%|" in output.data:
             for percent in _PERCENT.findall(output.data)[-1:]:
                 self._share = int(percent) / 100
 
@@ -185,7 +218,8 @@ class Job:
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """What the cell assigned, by name; waits for it.
 
-        A name whose line did not run (it is in a branch) is left out.
+        A name whose line did not run (it is in a branch) is left out, and one whose object nobody
+        has any more.
 
         Raises
         ------
@@ -218,8 +252,8 @@ class Job:
         """Stop it; what it has done so far stays. ``force`` ends its worker: for code that doesn't
         listen."""
         self.stopping += 1
-        if self._dones and not self.is_over:
-            self._engine.cancel(self._dones[0], force, True)
+        for first in self._dones[:1]:  # stands for all
+            self._engine.cancel(first, force, True)
 
     def output(self) -> str:
         """What it has printed so far, or the last megabyte of it."""
@@ -233,19 +267,20 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, TaskCancelledError) and not isinstance(error, TaskTimeoutError)
 
 
-def collected(engine: Engine, found: Collected, origin: int) -> Job:
-    """The job that somebody has collected; its output comes to ``origin`` from now on."""
+def collected(engine: Engine, found: Collected, origin: int) -> tuple[Job, Outputs]:
+    """The job that somebody has collected, and what it assigns; its output comes to ``origin``."""
     record, results = found
     stride = 1 + len(record.binds)
     job = Job(engine, record.name, max(record.size, 1), origin)
-    job.outputs = outputs_of(record.binds, results, stride, record.size > 1)
+    outputs = outputs_of(record.binds, results, stride, record.size > 1)
+    job.makes(outputs)
     for done in results[::stride]:
         if done is not None:
             job.holds(done)
     job.size = max(len(job._dones), 1)
     if record.state == "running":
         job.begins(record.worker, record.seconds)
-    return job
+    return job, outputs
 
 
 def outputs_of(

@@ -82,7 +82,7 @@ def line_html(job: Job) -> str:
 
 
 def _assigned(job: Job) -> str:
-    names = [n for n in job.outputs if n not in job.unset] if job.state == "done" else []
+    names = [n for n in job.names if n not in job.unset] if job.state == "done" else []
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 

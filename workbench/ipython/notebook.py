@@ -22,7 +22,7 @@ from workbench.ipython.output import Router
 from workbench.ipython.screens import Screen
 from workbench.worker.surroundings import Baseline
 
-MOST_JOBS = 200
+MOST_JOBS = 50
 """Background cells remembered here."""
 
 
@@ -102,7 +102,8 @@ class Notebook:
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
-        """Have a background cell of another's, or of before, shown in the running cell.
+        """Have a background cell of another's, or of before, shown in the running cell; binds what
+        it assigns.
 
         None if it is over, and was somebody's already.
         """
@@ -111,7 +112,8 @@ class Notebook:
             found = engine.collect(id)
             if found is None or not any(found.results):
                 return None
-            job = collected(engine, found, origin)
+            job, outputs = collected(engine, found, origin)
+            self.variables.update(outputs)
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -120,9 +122,10 @@ class Notebook:
     def _ended(self, waited: bool, job: Job) -> None:
         """It is over. In the thread that reads the socket."""
         for name, before in job.give_back():
-            if self.variables.get(name) is job.outputs[name]:
+            if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
         self.lines.end(job)
+        self.router.place(job.origin).leaves(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
             explain(errors[0], self.variables)

@@ -64,6 +64,12 @@ class Place:
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
+    def leaves(self, job: Job) -> None:
+        """It is over, and isn't to be kept for what may be shown here still."""
+        if self.job is job:
+            self.job = self.fixed = None
+            self.label = _worker_label
+
 
 class Router:
     """Routes output in one shell.

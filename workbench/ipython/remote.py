@@ -63,7 +63,9 @@ class RemoteMagics(NotebookMagics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook)
         self._exported: dict[str, Exported] = {}
-        self._kept: dict[int, set[str]] = {}  # by actor: names that our cells assigned there
+        # By actor: names that our cells assigned there; and cells that may yet, with theirs.
+        self._kept: dict[int, set[str]] = {}
+        self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
     @magic_arguments()
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
@@ -106,7 +108,7 @@ class RemoteMagics(NotebookMagics):
         args = parse(self.remote, line)
         request = self._read(args, line, cell)
         engine = api.engine()
-        handle = self._namespace(engine, request.actor) if request.actor else None
+        handle = self._namespace(engine, request.actor, not args.dry_run)
         reads = request.names, request.cell.given, self._known(request, handle), request.each()
         if args.dry_run:
             return preview(self._notebook, engine, *reads)
@@ -138,13 +140,16 @@ class RemoteMagics(NotebookMagics):
             job.cancel()  # of several, those that were submitted
             raise
         stride = 1 + len(request.outputs)
-        job.outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        job.makes(outputs)
         variables = self._notebook.variables
         if not wait or request.items is not None:
-            there = {name: variables[name] for name in job.outputs if name in variables}
+            there = {name: variables[name] for name in outputs if name in variables}
             job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
-            variables.update(job.outputs)
+            variables.update(outputs)
         self._notebook.follow(job, waited=wait, quiet=quiet)
+        if handle is not None:
+            self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
         if wait:
             try:
                 done = results[::stride]
@@ -158,7 +163,7 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
-            for name, ref in job.outputs.items():
+            for name, ref in outputs.items():
                 if name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
@@ -283,13 +288,17 @@ class RemoteMagics(NotebookMagics):
 
     # -- namespaces -------------------------------------------------------------------------------
 
-    def _namespace(self, engine: Engine, name: str) -> ActorHandle:
-        """The actor in whose namespace the cell is to run; made if there is none of that name."""
+    def _namespace(self, engine: Engine, name: str, make: bool) -> ActorHandle | None:
+        """The actor in whose namespace the cell is to run; if there is none of that name, a new one
+        or None."""
+        if not name:
+            return None
         from workbench.worker.cells import Namespace
 
         ref = engine.find_actor(name)
         if ref is None:
-            return ActorClass(Namespace, ActorOptions(name=name), api.engine).remote()
+            made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
+            return made.remote() if make else None
         handle = handle_of(engine, ref)
         if handle._description.cls != Namespace.__name__:
             raise MagicError(
@@ -304,10 +313,12 @@ class RemoteMagics(NotebookMagics):
         """Names that are there without being sent."""
         if handle is None:
             return frozenset(("index", request.item) if request.items is not None else ())
-        kept = self._kept.setdefault(handle._ref.id, set())
-        known = frozenset(kept - set(request.cell.given))
-        kept |= set(request.names.bound)
-        return known
+        kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
+        cells = sent.pop(handle._ref.id, [])
+        for job, names in cells:
+            kept.update(names if job.state == "done" else ())
+        sent[handle._ref.id] = [(job, names) for job, names in cells if not job.is_over]
+        return frozenset(kept - set(request.cell.given))
 
     # -- %remote ----------------------------------------------------------------------------------
 

@@ -87,8 +87,6 @@ class SessionMagics(NotebookMagics):
         job = self._notebook.collect(api.engine(), record.id)
         if job is None:
             print(f"{record.name} is over, and what it showed and made was somebody's already.")
-        else:
-            self._notebook.variables.update(job.outputs)
         return None
 
     def _job(self, wanted: str) -> Job:

@@ -188,7 +188,6 @@ class StoringMagics(NotebookMagics):
                 continue
             if not job.is_over:
                 print(f"{job.name} is {job.state}.")
-                variables.update({n: ref for n, ref in job.outputs.items() if n not in variables})
                 continue
             bound = []
             for name, ref in job.outputs.items():
