@@ -29,12 +29,18 @@ class Cell:
         self.error: str | None = None  # of the reply: the cell itself failed
         self.clears: list[bool] = []
         self.lines: list[dict[str, Any]] = []  # what the job's line was, one after the other
+        self.bars: dict[str, str] = {}  # lines with a place of their own
         self.comms: list[tuple[str, dict[str, Any], list[bytes]]] = []  # what widgets said
 
     @property
     def line(self) -> str:
         """What the job's line says now."""
         return str(self.lines[-1]["text/plain"]) if self.lines else ""
+
+    @property
+    def printed(self) -> list[str]:
+        """All lines that several workers have printed, sorted."""
+        return sorted([*self.text().splitlines(), *self.bars.values()])
 
     def text(self, stream: str = "stdout") -> str:
         """What was printed under the cell."""
@@ -149,6 +155,8 @@ class Kernel:
             cell.clears.append(content["wait"])
         elif content.get("transient", {}).get("display_id", "").startswith("workbench-job-"):
             cell.lines.append(content["data"])
+        elif "-bar-" in (name := content.get("transient", {}).get("display_id", "")):
+            cell.bars[name] = content["data"]["text/plain"]
         elif kind.startswith("comm_"):
             buffers = [bytes(each) for each in message.get("buffers", ())]
             cell.comms.append((kind, content, buffers))

@@ -194,15 +194,18 @@ class Outlet:
     # -- the thread -------------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        took = 0.0  # when it last looked: a line that isn't over then has so long to be
         while True:
             self._awake = False
             if not self._queue:  # who adds to it from here on wakes us
                 self._poll.poll(PAUSE * 1000 if self._is_held() else None)
             self._awake = True
-            while (left := self._sent_at + PAUSE - _clock()) > 0:  # tasks' threads send too
+            # Tasks' threads send too.
+            while (left := max(self._sent_at, took) + PAUSE - _clock()) > 0:
                 time.sleep(left)
             self._quiet()
             self._pass_on(send=True)
+            took = _clock()
 
     def _quiet(self) -> None:
         """Read what woke us: nothing of it tells more than that there is something."""
