@@ -414,6 +414,9 @@ def test_a_job_is_stopped_by_its_name(session: Kernel, gate: Gate) -> None:
 def test_a_job_is_awaited_and_read(session: Kernel) -> None:
     session.ok("%%remote --name job\nprint('one')\nprint('two')\nx = 3")
     session.ok("job = %workbench job job\nvalues = await job")
+    shown = session.ok("job")
+    assert re.match(r"job · done in .* · x$", shown.results()[0])
+    assert "job · done in" in shown.results("text/html")[0]
     assert session.value("(values, job.output())") == "({'x': 3}, 'one\\ntwo\\n')"
     assert "Name one" in session.run("%workbench job").failure
     missing = session.run("%workbench job nothing")

@@ -14,6 +14,7 @@ from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
 from workbench.engines.base import Collected, Engine
 from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
+from workbench.ipython.jobs import bundle, words
 from workbench.ref import ObjectRef
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
@@ -260,7 +261,10 @@ class Job:
         return "".join(o.data.decode("utf-8", "replace") for o in self.log if o.kind in TEXT)
 
     def __repr__(self) -> str:
-        return f"<Job {self.name}: {self.state}>"
+        return words(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return bundle(self)
 
 
 def _is_cancelled(error: BaseException) -> bool:
