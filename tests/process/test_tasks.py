@@ -386,8 +386,8 @@ def test_much_and_odd_text(session: Engine) -> None:
         print(what * times, end="")
 
     sink = Sink(session)
-    wb.get(prints.remote("äx\n", 900_000))
-    assert sink.text() == "äx\n" * 900_000
+    wb.get(prints.remote("äx\n", 200_000))
+    assert sink.text().count("äx\n") == 200_000
     sink.received.clear()
     wb.get(prints.remote("\udcff|\x00", 1))
     assert sink.text() == "\\udcff|\x00"
