@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -58,8 +59,12 @@ def where(ref: wb.ObjectRef) -> str:
 
 def spill_files(process: psutil.Process, disk: Path) -> list[str]:
     """Descriptors of the process on files in that directory, as paths that can be opened."""
-    paths = [f"/proc/{process.pid}/fd/{name}" for name in os.listdir(f"/proc/{process.pid}/fd")]
-    return [path for path in paths if os.readlink(path).startswith(f"{disk}/")]
+    found = []
+    for name in os.listdir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed since we looked
+            path = f"/proc/{process.pid}/fd/{name}"
+            found += [path] if os.readlink(path).startswith(f"{disk}/") else []
+    return found
 
 
 def mapped_from(disk: Path) -> bool:
