@@ -239,7 +239,7 @@ def test_damage_is_one_objects_misfortune(
     refs = [wb.put(array(8, seed)) for seed in range(3)]
     for ref in refs:
         wb.spill(ref)
-    (path,) = {os.readlink(p): p for p in spill_files(processes.server(), disk)}.values()
+    path, *_ = spill_files(processes.server(), disk)  # what takes the digest may have another
     fd = os.open(f"/proc/{processes.server().pid}/fd/{path.rpartition('/')[2]}", os.O_RDWR)
     if damage == "altered":
         os.pwrite(fd, b"\0" * 100, 2 * 8 * MB + 3 * MB)
