@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,8 +24,9 @@ class Rich:
 
     __slots__ = ()
 
+    @abstractmethod
     def _repr_html_(self) -> str:
-        raise NotImplementedError
+        """The same for a page."""
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}

@@ -67,7 +67,10 @@ class Portrait:
     def html(self) -> str:
         """For a notebook."""
         title = markup.title(*self.name, self.state, self.mood)
-        return markup.card(title, self.facts, self._html())
+        return markup.card(title, self._html_facts(), self._html())
+
+    def _html_facts(self) -> Facts:
+        return self.facts
 
     def _html(self) -> markup.Html:
         shown = self.shown
@@ -227,15 +230,13 @@ class Overview(Portrait):
     def _html(self) -> markup.Html:
         return self._named.table().html() if self._named else markup.Html()
 
-    def html(self) -> str:
-        """For a notebook: with a strip that shows how full the store is."""
-        now = self._snapshot
-        strip = markup.bar(now.live / now.capacity)
-        self.facts = [
+    def _html_facts(self) -> Facts:
+        """With a strip that shows how full the store is."""
+        strip = markup.bar(self._snapshot.live / self._snapshot.capacity)
+        return [
             (label, markup.Html(f"{strip} {markup.as_html(text)}") if label == "store" else text)
             for label, text in self.facts
         ]
-        return super().html()
 
 
 def _short(session: str) -> str:

@@ -9,11 +9,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+
+from tests.kernel.gates import Gate
 
 TIMEOUT = 60.0
 
@@ -155,7 +158,7 @@ class Kernel:
             cell.clears.append(content["wait"])
         elif content.get("transient", {}).get("display_id", "").startswith("workbench-job-"):
             cell.lines.append(content["data"])
-        elif "-bar-" in (name := content.get("transient", {}).get("display_id", "")):
+        elif "workbench-bar-" in (name := content.get("transient", {}).get("display_id", "")):
             cell.bars[name] = content["data"]["text/plain"]
         elif kind.startswith("comm_"):
             buffers = [bytes(each) for each in message.get("buffers", ())]
@@ -188,6 +191,26 @@ class Kernel:
         self.manager.shutdown_kernel(now=False)
         self.manager.cleanup_resources()
         self.manager.context.term()
+
+
+@pytest.fixture
+def gates(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
+    """Makes gates at which cells stop."""
+    made: list[Gate] = []
+
+    def make() -> Gate:
+        made.append(Gate(tmp_path / f"gate {len(made)}"))
+        return made[-1]
+
+    yield make
+    for gate in made:
+        gate.close()
+
+
+@pytest.fixture
+def gate(gates: Callable[[], Gate]) -> Gate:
+    """One of them."""
+    return gates()
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from pathlib import Path
 class Gate:
     """``gate.wait`` is code for a cell: it waits there until `open`."""
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "gate"
+    def __init__(self, path: Path) -> None:
+        self._path = path
         os.mkfifo(self._path)
         # Both ends, so that neither opening blocks: a cell that is stopped leaves nothing behind.
         self._fd = os.open(self._path, os.O_RDWR)

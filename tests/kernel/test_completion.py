@@ -56,6 +56,7 @@ def test_actions_and_jobs(desk: Kernel) -> None:
     assert offered(desk, "%workbench st") == begun
     job = desk.value("wb.api.snapshot().jobs[-1].name").strip("'")
     assert f"%workbench jobs {job}" in offered(desk, "%workbench jobs ")
+    assert f"%workbench job {job}" in offered(desk, "%workbench job ")
     assert f"%workbench jobs {job}" in offered(desk, f"%workbench jobs {job[:-1]}")
 
 

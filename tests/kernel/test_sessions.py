@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
 from tests.leaks import eventually
-
-
-class Gate:
-    """A place where a cell stops: it reads ``open(path)`` until the test writes there."""
-
-    def __init__(self, directory: str) -> None:
-        self.path = tempfile.mktemp(dir=directory)
-        os.mkfifo(self.path)
-
-    def open(self) -> None:
-        """Let on who waits there."""
-        with open(self.path, "w") as file:
-            file.write("go")
-        os.unlink(self.path)
-
-
-@pytest.fixture
-def gates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Gate]:
-    directory = str(tmp_path_factory.mktemp("gates"))
-    return lambda: Gate(directory)
 
 
 @pytest.fixture
@@ -84,7 +63,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     fast, slow = gates(), gates()
     cells = [
         kernel.ok(
-            f"%%remote\nprint('before')\nopen({gate.path!r}).read()\nprint('after')\n{name} = 42"
+            f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42"
         )
         for gate, name in ((slow, "x"), (fast, "y"))
     ]
@@ -137,7 +116,7 @@ def test_what_a_collected_cell_shows(
     cell = kernel.ok(
         "%%remote\nfrom IPython.display import display, HTML, clear_output\nimport sys\n"
         "print('cleared')\nclear_output()\ndisplay(HTML('<b>bold</b>'))\n"
-        f"print('oops', file=sys.stderr)\nopen({gate.path!r}).read()\nnever = 1 / 0"
+        f"print('oops', file=sys.stderr)\n{gate.wait}\nnever = 1 / 0"
     )
     kernel.until(lambda: cell.text("stderr"))
     crash(kernel)
@@ -172,7 +151,7 @@ def test_two_notebooks_on_one_session(
     gate = gates()
     cell = first.ok(
         "%%remote\nimport workbench as wb\nprint('before')\nwb.put([7], name='result')\n"
-        f"open({gate.path!r}).read()\nprint('after')\nnumber = 6"
+        f"{gate.wait}\nprint('after')\nnumber = 6"
     )
     first.until(cell.text)
     second.ok("%get result")

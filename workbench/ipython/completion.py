@@ -112,7 +112,7 @@ class Completion:
             kind = "option"
         elif word != token:  # the inside of an expression
             return
-        elif magic == "%workbench" and words[:1] == ["jobs"]:
+        elif magic == "%workbench" and words[:1] in (["jobs"], ["job"]):
             yield from _jobs(" ".join([*words[1:], word]), word)
             return
         else:

@@ -85,7 +85,8 @@ class Job:
         self._began: float | None = None
         self._seconds = 0.0
         self._share: float | None = None
-        self._lock = threading.Lock()
+        self._ending = False
+        self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
         self._finished: Future[None] = Future()
         self._numbers: dict[int, int] = {}  # task → its place among them
 
@@ -167,13 +168,13 @@ class Job:
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))
                 self.unset.update(getattr(ran, "unset", ()))
-            last = self.ended == self.size
-        if last or isinstance(error, SessionError):
+            last = self.ended == self.size or isinstance(error, SessionError)
+            last, self._ending = last and not self._ending, self._ending or last
+        if last:
             self._end()
 
     def _end(self) -> None:
-        if self.is_over:
-            return
+        """Once."""
         self._seconds = 0.0 if self._began is None else time.monotonic() - self._began
         failures = [error for error in self.errors if not _is_cancelled(error)]
         self.state = "failed" if failures else "cancelled" if self.errors else "done"

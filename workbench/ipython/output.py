@@ -178,7 +178,7 @@ class Router:
         if self._kernel is None:
             self._print(part, output.kind)
         elif isinstance(part, Bar):
-            name = f"workbench-{output.origin}-bar-{part.number}"
+            name = self._named("bar", f"{output.origin}-{part.number}")
             self.display(output.origin, name, {"text/plain": part.text}, part.is_new)
         else:
             self._publish(place, "stream", {"name": part.stream, "text": part.text})
@@ -220,9 +220,13 @@ class Router:
         self._publish(self.place(origin), kind, content)
 
     def display_id(self, what: str) -> str:
-        """A fresh one; the kernel's own is in it, for a notebook outlives its kernels."""
+        """A fresh one."""
+        return self._named(what, next(self._displays))
+
+    def _named(self, what: str, which: object) -> str:
+        """A display id; the kernel's own is in it, for a notebook outlives its kernels."""
         ident = "terminal" if self._kernel is None else self._kernel.ident
-        return f"workbench-{what}-{ident}-{next(self._displays)}"
+        return f"workbench-{what}-{ident}-{which}"
 
     def _answer(self, kind: str, content: dict[str, Any]) -> None:
         """Answer the front end's message that the kernel is handling."""

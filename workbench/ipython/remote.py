@@ -191,11 +191,8 @@ class RemoteMagics(NotebookMagics):
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
                     item = engine.stored_as(item) or item
                 captured = {**captured, "index": index, request.item: item}
-                options = CellOptions(
-                    num_returns=options.num_returns, max_retries=options.max_retries,
-                    name=f"{request.options.name}[{index}]", timeout=options.timeout,
-                    job=options.job, binds=options.binds, size=len(request.items), group=group,
-                )  # fmt: skip
+                name = f"{request.options.name}[{index}]"
+                options = replace(options, name=name, size=len(request.items), group=group)
             if handle is not None:
                 submitted = engine.call(handle._ref, "run", call, captured, options)
             else:
