@@ -306,7 +306,7 @@ def test_output_of_several_workers_is_labelled(session: Kernel) -> None:
     )
     assert cell.text().startswith("alone\n")
     labelled = [re.sub(r"worker \d+", "worker", line) for line in cell.printed]
-    assert labelled == ["(worker) again", "(worker) task 0", "(worker) task 1", "alone"]
+    assert sorted(labelled) == ["(worker) again", "(worker) task 0", "(worker) task 1", "alone"]
 
 
 # -- stopping --------------------------------------------------------------------------------------

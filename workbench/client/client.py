@@ -19,9 +19,10 @@ from typing import Any
 
 from workbench.client.arrivals import Arrivals
 from workbench.client.calls import ARGUMENTS, Calls
+from workbench.client.changes import Changes, Gauge
 from workbench.client.connection import Connection
 from workbench.client.handles import Handles
-from workbench.client.holders import find, main_variables
+from workbench.client.holders import find, main_variables, survey
 from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects, chunks
 from workbench.client.outgoing import Outgoing
@@ -118,10 +119,13 @@ class Client:
         self.roots: Callable[[], Mapping[str, Any]] = main_variables
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
+        self._numbers = itertools.count(1)
         self.connection = Connection(
             sock, self._handle, lambda queued: self._outgoing.translate(queued), self._ended
         )
         self._questions = Questions(self.connection, self._check_open)
+        self._changes: dict[int, Changes] = {}  # by number
+        self._gauge = Gauge()
         self._handles = Handles(self, self.connection.put, self.connection.rouse)
         self._store = LocalStore(
             self.connection.send,
@@ -162,6 +166,7 @@ class Client:
             do.Unshare: self._store.unshared,
             do.Collected: self._collected,
             do.Began: self._began,
+            do.Changed: self._changed,
             do.Ended: self.connection.told_to_end,
             ev.Output: self._show,
         }
@@ -527,7 +532,24 @@ class Client:
 
     def snapshot(self) -> Snapshot:
         """See `Engine.snapshot`."""
-        return self._questions.snapshot()
+        return self._gauge.measured(self._questions.snapshot())
+
+    def changes(self) -> Changes:
+        """See `Engine.changes`."""
+        self._check_open()
+        number = next(self._numbers)
+        made = Changes(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
+        self._changes[number] = made
+        return made
+
+    def _tell(self, message: ev.Event) -> None:
+        if self.connection.ended is None:
+            self.connection.send(message)
+            self.connection.flush()
+
+    def held(self) -> dict[int, tuple[str, ...]]:
+        """See `Engine.held`."""
+        return survey(self.objects.held_by, self.roots())
 
     def huge_pages(self) -> str:
         """See `Engine.huge_pages`."""
@@ -604,6 +626,10 @@ class Client:
         if self.began is not None:
             self.began(message.job, message.worker)
 
+    def _changed(self, message: do.Changed) -> None:
+        if message.request in self._changes:
+            self._changes[message.request].came(message.change)
+
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)
         self._questions.answer(message.request, message)
@@ -638,6 +664,8 @@ class Client:
         """The connection is gone, or we leave: nothing pending will ever come."""
         self.objects.end(reason)
         self.streams.close()
+        for changes in list(self._changes.values()):
+            changes.came(None)
         if self.on_end is not None:
             self.on_end(reason)
 

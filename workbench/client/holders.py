@@ -28,6 +28,10 @@ MOST_NODES = 500_000
 MOST_PLACES = 20
 """Places told of one object."""
 
+SURVEY_SECONDS = 0.02
+SURVEY_NODES = 20_000
+"""How far a survey goes, which is made again and again."""
+
 _LEAVES = (
     int, float, complex, str, bytes, bytearray, bool, type(None), type, ModuleType, range,
     FrameType,
@@ -71,24 +75,75 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
         ``places`` are (path, kind); ``complete`` says whether the walk came to its end.
     """
     places: dict[tuple[str, str], None] = {}
+
+    def visit(place: str, thing: Any) -> bool:
+        kind = kind_of(thing)
+        if kind:
+            places[place, kind] = None
+        return bool(kind)
+
+    complete = _walk(
+        roots, visit, lambda: len(places) >= MOST_PLACES, MOST_NODES, MOST_SECONDS
+    )
+    return tuple(places), complete
+
+
+def survey(
+    id_of: Callable[[Any], int | None], roots: Mapping[str, Any]
+) -> dict[int, tuple[str, ...]]:
+    """Where every object is held, as far as that is found in no time.
+
+    Parameters
+    ----------
+    id_of : callable(thing) → int or None
+        The object that it is a handle of, or shows.
+    roots : mapping of name → thing
+        As in `find`.
+
+    Returns
+    -------
+    dict
+        By object, the places, the plainest first.
+    """
+    found: dict[int, dict[str, None]] = {}
+
+    def visit(place: str, thing: Any) -> bool:
+        id = id_of(thing)
+        if id is not None:
+            found.setdefault(id, {})[place] = None
+        return id is not None
+
+    _walk(roots, visit, lambda: False, SURVEY_NODES, SURVEY_SECONDS)
+    return {id: tuple(places) for id, places in found.items()}
+
+
+def _walk(
+    roots: Mapping[str, Any],
+    visit: Callable[[str, Any], bool],
+    enough: Callable[[], bool],
+    most_nodes: int,
+    most_seconds: float,
+) -> bool:
+    """Breadth first from the roots; into what is not what ``visit(place, thing)`` looks for.
+
+    False if it ended early.
+    """
     seen: set[int] = set()
     queue: deque[tuple[str, Any, bool, str]] = deque(
         (*_named(key, value), key.partition(WHERE)[2])
         for key, value in list(roots.items())
         if key not in _SAME
     )
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + most_seconds
     nodes = 0
     while queue:
         path, thing, plain, where = queue.popleft()
         nodes += 1
-        if nodes > MOST_NODES or (nodes % 1000 == 0 and time.monotonic() > until):
-            return tuple(places), False
-        kind = kind_of(thing)
-        if kind:
-            places[path + where, kind] = None
-            if len(places) >= MOST_PLACES:
-                return tuple(places), False
+        if nodes > most_nodes or (nodes % 1000 == 0 and time.monotonic() > until):
+            return False
+        if visit(path + where, thing):
+            if enough():
+                return False
             continue
         if isinstance(thing, _LEAVES) or id(thing) in seen or _is_ours(type(thing)):
             continue
@@ -100,7 +155,7 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
         for below, value, named in inside:
             plainly = plain and named
             queue.append((below if plainly else path, value, plainly, where))
-    return tuple(places), True
+    return True
 
 
 def _running() -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from workbench.client.repeats import Repeats
 from workbench.client.store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
@@ -34,13 +35,14 @@ class Encoded(NamedTuple):
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
+    repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
         """What is remembered of the value itself."""
         done = self.serialized
         return ev.About(
             description, done.inband, done.outband, len(done.buffers),
-            done.seconds, self.copy_seconds, site,
+            done.seconds, self.copy_seconds, site, self.repeats,
         )  # fmt: skip
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
@@ -81,6 +83,7 @@ class Marshal:
         self._debug = debug
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
         self._scratch = codec.Scratch()
+        self._repeats = Repeats()
         self._loads: dict[int, float] = {}
         self._unreported: list[int] = []
 
@@ -118,7 +121,9 @@ class Marshal:
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)
-        return Encoded(stored, done, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        repeats = self._repeats.count(done.buffers) if stored.segment else 0
+        return Encoded(stored, done, seconds, repeats)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         """A value's inline header, whatever its size."""

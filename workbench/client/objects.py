@@ -206,11 +206,17 @@ class Objects:
 
     def kind_of(self, id: int, thing: Any) -> str:
         """``ref`` or ``view`` if the thing holds this object here, else nothing."""
+        if self.held_by(thing) != id:
+            return ""
+        return "ref" if isinstance(thing, ObjectRef) else "view"
+
+    def held_by(self, thing: Any) -> int | None:
+        """The object that a thing is a handle of, or shows."""
         if isinstance(thing, ObjectRef):
-            return "ref" if thing.id == id else ""
-        if isinstance(thing, np.ndarray | memoryview) and self._store.shown_by(thing) == id:
-            return "view"
-        return ""
+            return thing.id
+        if isinstance(thing, np.ndarray | memoryview):
+            return self._store.shown_by(thing)
+        return None
 
     # -- futures --------------------------------------------------------------------------------
 

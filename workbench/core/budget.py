@@ -37,7 +37,7 @@ class Arena:
     disk: bool = False
     granted: int = 0
     live: int = 0
-    end: int = 0  # in one of the server's own: where its next extent begins
+    end: int = 0  # behind all extents; in one of the server's own the next one begins there
     extents: dict[int, int] = field(default_factory=dict)  # offset → pages, live ones
 
     def lengths(self) -> dict[int, int]:
@@ -125,7 +125,6 @@ class Budget:
             shelf = Arena(self._own_segments, max(SHELF, length), None, disk)
             self._shelves[disk] = self.arenas[shelf.segment] = shelf
         offset = shelf.end
-        shelf.end += length
         self.seal(shelf.segment, offset, length)
         return shelf.segment, offset
 
@@ -161,6 +160,7 @@ class Budget:
         arena = self.arenas[segment]
         length = round_up(length)
         arena.extents[offset] = length // PAGE  # a small number is nobody's own object
+        arena.end = max(arena.end, offset + length)
         arena.live += length
         if arena.disk:
             self.spilled += length

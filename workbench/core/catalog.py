@@ -40,7 +40,9 @@ Kind = tuple[str, str]
 
 MOST_KINDS = 10_000
 
-_COST = Struct("<QQIff")
+MOST_REPEATS = 0xFFFF
+
+_COST = Struct("<QQIHff")
 """The rest of an `About`, in 32 bytes less its names: a million objects have one each."""
 
 
@@ -113,9 +115,11 @@ class Entry(Link):
         """What is known of its put."""
         if self.kind is None:
             return None
-        inband, outband, buffers, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
+        inband, outband, buffers, repeats, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
         type, site = self.kind
-        return About(type, inband, outband, buffers, pickle_seconds, copy_seconds, site)
+        return About(
+            type, inband, outband, buffers, pickle_seconds, copy_seconds, site, repeats
+        )
 
     @property
     def alive(self) -> bool:
@@ -163,9 +167,14 @@ class Catalog:
         self.get = self._entries.get
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
+        self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
+        self.touched: dict[int, bool] | None = None  # if anybody watches: what changed, see `touch`
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __contains__(self, id: int) -> bool:
+        return id in self._entries
 
     def entries(self) -> Iterable[Entry]:
         """All of them, in the order of their making."""
@@ -183,14 +192,22 @@ class Catalog:
 
     def expect(self, id: int) -> Entry:
         """The entry for an object that a task will make; new, or already known."""
-        entry = self._entries.get(id)
-        if entry is None:
-            entry = self._entries[id] = Entry(id, self.now)
+        return self._entries.get(id) or self._make(id)
+
+    def _make(self, id: int) -> Entry:
+        entry = self._entries[id] = Entry(id, self.now)
+        if self.touched is not None:
+            self.touched.setdefault(id, True)
         return entry
+
+    def touch(self, entry: Entry) -> None:
+        """It isn't as it was: that goes into ``touched``, with whether it is new."""
+        if self.touched is not None:
+            self.touched.setdefault(entry.id, False)
 
     def promise(self, id: int, client: int) -> None:
         """A new object that a task will make for ``client``, who holds it and waits for it."""
-        entry = self._entries[id] = Entry(id, self.now)
+        entry = self._make(id)
         if client in self._of:
             self._of[client].add(id)
         entry.holds, entry.watchers = self._alone.get(client) or self._sole(client)
@@ -205,6 +222,8 @@ class Catalog:
             return
         entry.state = State.READY
         entry.value = value
+        self.sealed += 1
+        self.touch(entry)
         if value.segment:
             self._economize(value)
         if about is not None:
@@ -228,15 +247,17 @@ class Catalog:
             self._kinds.clear()  # later objects of these kinds have their own copy
         entry.kind = self._kinds.setdefault(kind, kind)
         entry.cost = _COST.pack(
-            about.inband, about.outband, about.buffers, about.pickle_seconds, about.copy_seconds
-        )
+            about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
+            about.pickle_seconds, about.copy_seconds,
+        )  # fmt: skip
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
         entry = self._entries.get(id)
         if entry is None:
-            entry = self._entries[id] = Entry(id, self.now)
+            entry = self._make(id)
             entry.state = State.FREED
+        self.touch(entry)
         return entry
 
     # -- pins ---------------------------------------------------------------------------------
@@ -244,12 +265,14 @@ class Catalog:
     def hold(self, entry: Entry, client: int) -> None:
         """One more hold by ``client``."""
         self._follow(entry, client)
+        self.touch(entry)
         entry.holds = _more(entry.holds, client) if entry.holds else self._sole(client)[0]
 
     def drop(self, entry: Entry, client: int) -> None:
         """One hold fewer. A drop of what isn't held is ignored: the object was freed meanwhile."""
         count = entry.holds.get(client)
         if count is not None:
+            self.touch(entry)
             entry.holds = _fewer(entry.holds, client)
             if count == 1:
                 if client in self._of:
@@ -259,12 +282,14 @@ class Catalog:
     def view(self, entry: Entry, client: int) -> None:
         """One more view in ``client``."""
         self._follow(entry, client)
+        self.touch(entry)
         entry.viewers = _more(entry.viewers, client)
 
     def unview(self, entry: Entry, client: int) -> None:
         """One view fewer there."""
         count = entry.viewers.get(client)
         if count is not None:
+            self.touch(entry)
             entry.viewers = _fewer(entry.viewers, client)
             if count == 1:
                 if client in self._of:
@@ -283,6 +308,7 @@ class Catalog:
         holders = tuple(entry.holds)
         ghost = Ghost(entry.value, set(holders), entry.viewers, self.now)
         entry.value, entry.viewers = value, NONE
+        self.touch(entry)
         self.ghosts[entry.id] = ghost
         self._settle_ghost(entry.id, ghost)
         return holders
@@ -340,10 +366,12 @@ class Catalog:
     def need(self, entry: Entry) -> None:
         """A task needs it."""
         entry.tasks += 1
+        self.touch(entry)
 
     def unneed(self, entry: Entry) -> None:
         """That task doesn't any more."""
         entry.tasks -= 1
+        self.touch(entry)
         self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
@@ -351,11 +379,13 @@ class Catalog:
         known = site in entry.escapes or len(entry.escapes) == MOST_SITES
         if entry.state is not State.FREED and not known:
             entry.escapes += (site,)
+            self.touch(entry)
 
     def pin(self, entry: Entry, site: str) -> None:
         """A person wants it kept, or (an empty ``site``) no longer."""
         if entry.state is not State.FREED:
             entry.pinned = site
+            self.touch(entry)
             self.settle(entry)
             self._rest(entry)
 
@@ -363,11 +393,14 @@ class Catalog:
         """A background cell's result waits for somebody to collect it; an empty ``job``: it did."""
         if entry.state is not State.FREED:
             entry.job = job
+            self.touch(entry)
             self.settle(entry)
 
     def loaded(self, entry: Entry, seconds: float) -> None:
         """It was read, in that time. The first reading counts."""
-        entry.load_seconds = entry.load_seconds or seconds
+        if not entry.load_seconds:
+            entry.load_seconds = seconds
+            self.touch(entry)
 
     def bind(self, name: str, entry: Entry | None) -> None:
         """``name`` means this object from now on (None: means nothing)."""
@@ -376,7 +409,9 @@ class Catalog:
         if entry is not None:
             self._names[name] = entry.id
             entry.names += (name,)
+            self.touch(entry)
         if old is not None:
+            self.touch(old)
             names = list(old.names)
             names.remove(name)
             old.names = tuple(names)
@@ -418,6 +453,7 @@ class Catalog:
             if client in entry.watchers:
                 entry.watchers = tuple(c for c in entry.watchers if c != client)
             if client in entry.holds or client in entry.viewers:
+                self.touch(entry)
                 viewed = views and client in entry.viewers
                 entry.holds = _without(entry.holds, client)
                 if viewed:
@@ -435,6 +471,7 @@ class Catalog:
         it says otherwise (the session sends it Forget; it answers Unview, at once or when its
         last view dies).
         """
+        self.touch(entry)
         for name in entry.names:
             del self._names[name]
         entry.names = entry.escapes = ()
@@ -472,13 +509,16 @@ class Catalog:
         """Mark it freed; returns the objects it contained, one pin lighter."""
         was, entry.state = entry.state, State.FREED
         entry.watchers, entry.waiting = (), None
+        self.touch(entry)
         if was is not State.READY or entry.value is None:
             return []
+        self.ended += 1
         if not entry.value.segment:
             self.inline_bytes -= len(entry.value.header)
         children = [self._entries[id] for id in entry.value.contains]
         for child in children:
             child.parents -= 1
+            self.touch(child)
         return children
 
     def check(self) -> None:

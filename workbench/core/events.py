@@ -52,7 +52,8 @@ def refusal(code: str, text: str) -> Value:
 class About(Event):
     """What a put cost and what it stored. Sizes in bytes, times in seconds.
 
-    ``site`` is where it stands in a person's code.
+    ``site`` is where it stands in a person's code. ``repeats``: so often its process had serialized
+    the very same bytes before.
     """
 
     type: str
@@ -62,6 +63,7 @@ class About(Event):
     pickle_seconds: float
     copy_seconds: float
     site: str = ""
+    repeats: Natural = 0
 
 
 # -- a client's own life -------------------------------------------------------------------
@@ -427,6 +429,14 @@ class Interrupt(Event, tag=38):
     force: bool = False
 
 
+class Watch(Event, tag=39):
+    """Send Changed, once, when anything has changed since the last one of that number; the first
+    time at once, with everything. Without ``on``: no more."""
+
+    request: int
+    on: bool = True
+
+
 class End(Event, tag=40):
     """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
 
@@ -437,7 +447,7 @@ Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | Interrupt | End
+    | Pin | Explained | Noted | Keep | Collect | Interrupt | Watch | End
 )  # fmt: skip
 """What a client may send."""
 

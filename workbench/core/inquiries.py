@@ -91,7 +91,7 @@ class Inquiries:
 
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
         pins = [_found(pin, inquiry) for pin in pins_of(self._session, entry)]
-        record = object_record(entry, self._session.now)
+        record = object_record(entry, self._session.now, self._session.spilling.in_use())
         return Account(record, tuple(pins), clients_of(self._session))
 
 

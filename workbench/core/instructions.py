@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from workbench.core.events import Event, Output, Refresh, Terms, Took, Value
-from workbench.core.snapshot import Account, Description, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
 
 
 class Instruction(Event):
@@ -186,6 +186,13 @@ class Began(Instruction, tag=21):
     worker: int
 
 
+class Changed(Instruction, tag=22):
+    """What has changed since the last one: the answer to that Watch."""
+
+    request: int
+    change: Change
+
+
 class Ended(Instruction, tag=40):
     """Somebody has ended the session, for the ``reason`` that stands there; a hang-up follows."""
 
@@ -194,7 +201,8 @@ class Ended(Instruction, tag=40):
 
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
-    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Ended
+    | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
+    | Ended
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

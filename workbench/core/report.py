@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from workbench.core.snapshot import (
     Description,
     ObjectRecord,
     PinRecord,
+    SegmentRecord,
     Snapshot,
     TaskRecord,
     WorkerRecord,
@@ -37,14 +39,20 @@ def size_of(entry: Entry) -> int:
     return 0 if value is None else value.length if value.segment else len(value.header)
 
 
-def take_snapshot(session: Session, overview: bool = False) -> Snapshot:
-    """The session as it is now; as an ``overview`` without most of its objects."""
+def some_named(session: Session) -> list[Entry]:
+    """What an overview lists."""
+    catalog = session.catalog
+    named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
+    return [entry for entry in map(catalog.get, named) if entry is not None]
+
+
+def take_snapshot(
+    session: Session, entries: Iterable[Entry] | None = None, since: float = 0.0
+) -> Snapshot:
+    """The session as it is now, with these objects, or all; of its history what came ``since``."""
     schedule, catalog = session.schedule, session.catalog
-    if overview:
-        named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
-        entries = [entry for entry in map(catalog.get, named) if entry is not None]
-    else:
-        entries = list(catalog.entries())
+    in_use = session.spilling.in_use()
+    entries = catalog.entries() if entries is None else entries
     return Snapshot(
         session=session.name,
         capacity=session.budget.capacity,
@@ -54,7 +62,7 @@ def take_snapshot(session: Session, overview: bool = False) -> Snapshot:
         granted=session.budget.granted,
         queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
         running=sum(1 for w in schedule.workers.values() if w.sent),
-        objects=tuple(object_record(e, session.now) for e in entries),
+        objects=tuple(object_record(e, session.now, in_use) for e in entries),
         count=len(catalog),
         workers=tuple(
             WorkerRecord(
@@ -72,6 +80,11 @@ def take_snapshot(session: Session, overview: bool = False) -> Snapshot:
         actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
         jobs=session.jobs.records(),
         linger=session.linger,
+        segments=tuple(
+            SegmentRecord(a.segment, a.owner or 0, a.granted, a.live, a.end, a.disk)
+            for a in session.budget.arenas.values()
+        ),
+        history=session.history.samples(since),
     )  # fmt: skip
 
 
@@ -82,7 +95,7 @@ def describe(session: Session, id: int) -> Description | None:
         return None
     maker, actor = session.schedule.maker(id), session.schedule.actors.get(id)
     return Description(
-        object_record(entry, session.now),
+        object_record(entry, session.now, session.spilling.in_use()),
         tuple(
             client_record(session.clients[number])
             for number in dict.fromkeys((*entry.holds, *entry.viewers))
@@ -116,8 +129,8 @@ def _actor(session: Session, actor: Actor) -> ActorRecord:
     )
 
 
-def object_record(entry: Entry, now: float) -> ObjectRecord:
-    """What a snapshot says of the object."""
+def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRecord:
+    """What a snapshot says of the object. ``in_use``: what workers may read at any moment."""
     value = entry.value
     where = (
         "pending" if value is None
@@ -140,6 +153,9 @@ def object_record(entry: Entry, now: float) -> ObjectRecord:
         pinned=entry.pinned,
         age=now - entry.made,
         job=entry.job,
+        segment=0 if value is None else value.segment,
+        offset=0 if value is None else value.offset,
+        in_use=entry.id in in_use,
     )
 
 

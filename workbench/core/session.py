@@ -3,13 +3,13 @@
 It routes, and keeps clients and objects: who holds what is the catalog's business, memory the
 budget's, order the schedule's; its desks are `work` (tasks and workers), `lives` (actors),
 `streams`, `jobs` (background cells), `spilling` (what lies on disk), `pressure` (the machine's
-memory) and `inquiries` (why is this here?). The clock comes in with each batch; `deadline` says
-when to come back without one.
+memory), `inquiries` (why is this here?), `watching` (who looks on) and `history`. The clock comes
+in with each batch; `deadline` says when to come back without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +18,16 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.history import History
 from workbench.core.inquiries import Inquiries
 from workbench.core.jobs import Jobs
 from workbench.core.pool import Pool
 from workbench.core.pressure import Pressure
-from workbench.core.report import describe, holders_table, take_snapshot
+from workbench.core.report import describe, holders_table, some_named, take_snapshot
 from workbench.core.schedule import Schedule
 from workbench.core.spilling import Spilling
 from workbench.core.streams import Streams
+from workbench.core.watching import Watching
 from workbench.core.work import Work
 from workbench.units import round_up
 
@@ -95,6 +97,8 @@ class Session:
         self.jobs = Jobs(self)
         self.pressure = Pressure(self, headroom)
         self.inquiries = Inquiries(self)
+        self.history = History(self)
+        self.watching = Watching(self)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
         self._showing: set[int] = set()  # who has left, and whose arrays still show objects
         self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
@@ -138,16 +142,19 @@ class Session:
             ev.Keep: self._keep,
             ev.Collect: self.jobs.collect,
             ev.Interrupt: self.work.interrupt,
+            ev.Watch: self.watching.watch,
         }
 
     # -- the two ways in ----------------------------------------------------------------------
 
-    def handle(self, batch: Iterable[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
+    def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
 
         ``now`` is any clock that only goes forward, in seconds. The number beside each event is
         the connection it came from (0 for the loop's own events).
         """
+        if now >= self.history.due:
+            self.history.note(now)
         self.now = self.catalog.now = now
         if not self._started:
             self._started = True
@@ -163,6 +170,8 @@ class Session:
             else:
                 self._outside(number, event)
         self._settle()
+        if self.watching.is_open:
+            self.watching.settle(event for _, event in batch)
         out, self._out = self._out, []
         return out
 
@@ -307,6 +316,7 @@ class Session:
         self.jobs.left(client.number)
         self.catalog.forget_client(client.number, views=client.number not in self._showing)
         self.inquiries.left(client.number)
+        self.watching.left(client.number)
         if not self.schedule.owners.keys() <= self.clients.keys():
             self.work.abandon(list(self.schedule.tasks.values()))
             self.streams.abandon(client.number)
@@ -603,9 +613,10 @@ class Session:
         if event.what == "spill":
             return self.spilling.spill(client, event)
         answer = do.Answer(event.request)
-        if event.what in ("snapshot", "overview"):
-            overview = event.what == "overview"
-            answer = do.Answer(event.request, snapshot=take_snapshot(self, overview))
+        if event.what == "snapshot":
+            answer = do.Answer(event.request, snapshot=take_snapshot(self))
+        elif event.what == "overview":
+            answer = do.Answer(event.request, snapshot=take_snapshot(self, some_named(self)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(self, event.object))
         self.send(client.number, answer)

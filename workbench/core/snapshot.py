@@ -1,4 +1,7 @@
-"""The frozen picture of a session that everything which shows it reads. No behaviour but sums."""
+"""The frozen picture of a session that everything which shows it reads.
+
+No behaviour but sums, and the way to a file and back.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ class ObjectRecord(Record):
     ``escapes`` are the places where refs to it were pickled outside the store, ``pinned`` the one
     where a person asked for it to be kept; ``age`` is in seconds, since its put or submit;
     ``load_seconds`` is what its first reading took, 0 until there was one. ``job`` is the
-    background cell that made it, or will, and that nobody has collected.
+    background cell that made it, or will, and that nobody has collected. Its bytes are at
+    ``offset`` in ``segment``, 0 if they are in none. ``in_use``: a worker was sent it for a task,
+    or keeps it as a function.
     """
 
     id: int
@@ -35,6 +40,32 @@ class ObjectRecord(Record):
     pinned: str = ""
     age: float = 0.0
     job: str = ""
+    segment: int = 0
+    offset: int = 0
+    in_use: bool = False
+
+    @property
+    def strength(self) -> str:
+        """``resident``: it can't move; ``alive``; or ``freed``: only views keep its bytes."""
+        if self.state == "freed":
+            return "freed"
+        return "resident" if self.viewers or self.pinned or self.in_use else "alive"
+
+
+class SegmentRecord(Record):
+    """One segment. ``owner`` is the client that writes it, 0 if none does: then it is the
+    server's, or its writer has left.
+
+    Sizes in bytes: ``granted`` is the memory it may have touched, ``live`` that of the objects in
+    it, all of which lie below ``end``. ``disk``: it is a file.
+    """
+
+    id: int
+    owner: int
+    granted: int
+    live: int
+    end: int
+    disk: bool = False
 
 
 class WorkerRecord(Record):
@@ -152,12 +183,37 @@ class Description(Record):
     actor: ActorRecord | None = None
 
 
+class Sample(Record):
+    """How full the store was at a time (seconds before the snapshot: ``age``), and how much had
+    happened by then since the session began: objects that came, went, and moved to disk."""
+
+    age: float
+    live: int
+    spilled: int
+    puts: int
+    frees: int
+    spills: int
+
+
+class MemoryRecord(Record):
+    """Memory of the machine or, if that has less, of the container. Bytes.
+
+    ``processes``: what each process of the session has to itself, by pid.
+    """
+
+    total: int
+    available: int
+    processes: tuple[tuple[int, int], ...] = ()
+
+
 class Snapshot(Record):
     """A whole session at one moment. Sizes in bytes.
 
     ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
     last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
-    objects there are; an overview lists but some that have a name.
+    objects there are; an overview lists but some that have a name. ``history`` is of the last two
+    minutes, the oldest first. ``memory`` and ``taken``, the time (seconds since 1970), are added
+    by who asked: the session itself has neither clock nor machine.
     """
 
     session: str
@@ -175,8 +231,62 @@ class Snapshot(Record):
     jobs: tuple[JobRecord, ...] = ()
     linger: float = 0.0
     count: int = 0
+    segments: tuple[SegmentRecord, ...] = ()
+    history: tuple[Sample, ...] = ()
+    memory: MemoryRecord | None = None
+    taken: float = 0.0
 
     @property
     def warm_free(self) -> int:
         """Memory kept warm for reuse."""
         return self.granted - self.live
+
+    def seen(self, memory: MemoryRecord, taken: float) -> Snapshot:
+        """The same with what its reader adds."""
+        return msgspec.structs.replace(self, memory=memory, taken=taken)
+
+    def to_json(self) -> str:
+        """The snapshot as text, to be kept: `from_json` reads it."""
+        return msgspec.json.encode({"format": FORMAT, "snapshot": self}).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Snapshot:
+        """What `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or was written by a version whose snapshots differ.
+        """
+        try:
+            saved = msgspec.json.decode(text, type=_Saved)
+            if saved.format == FORMAT:
+                return msgspec.json.decode(saved.snapshot, type=cls)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"This is not a snapshot that `to_json` wrote: {error}.") from None
+        raise ValueError(
+            f"This snapshot has format {saved.format}, and this version of Workbench reads "
+            f"{FORMAT}: read it with the version that wrote it."
+        )
+
+
+class Change(Record):
+    """What has changed in a session since the last one told.
+
+    ``session`` is all but the objects, and of the ``history`` what is new. ``objects`` are new, or
+    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next.
+    """
+
+    session: Snapshot
+    objects: tuple[ObjectRecord, ...]
+    gone: tuple[int, ...] = ()
+    left: int = 0
+
+
+FORMAT = 1
+"""Of saved snapshots. One more whenever an older version would misread them."""
+
+
+class _Saved(msgspec.Struct):
+    format: int
+    snapshot: msgspec.Raw

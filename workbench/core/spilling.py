@@ -67,6 +67,7 @@ class Spilling:
         self.enabled = enabled
         self.moves: dict[int, Move] = {}  # by object
         self.trouble = ""  # why the disk failed last
+        self.spilled = 0  # objects that have moved to disk since the beginning
         self._broken_until = 0.0
         self._resting: Recency[Entry] = Recency()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
@@ -194,6 +195,10 @@ class Spilling:
                     if not self._resting.is_newest(victim):  # somebody has just put or read it
                         self._start(victim, disk=True)
 
+    def in_use(self) -> set[int]:
+        """What workers may read at any moment, and so doesn't move."""
+        return self._sent() | self._cached()
+
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""
         ghosts = self._session.catalog.ghosts.values()
@@ -226,7 +231,7 @@ class Spilling:
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
-        total, busy, late = 0, self._sent() | self._cached(), self._late()
+        total, busy, late = 0, self.in_use(), self._late()
         for entry in self._resting:
             if total >= nbytes:
                 break
@@ -335,6 +340,7 @@ class Spilling:
         value = msgspec.structs.replace(
             move.source, segment=segment, offset=offset, digest=move.digest if move.disk else 0
         )
+        self.spilled += move.disk
         for holder in self._session.catalog.move(entry, value):
             self._session.share(holder, value)
             self._session.send(holder, do.Moved(id, value))

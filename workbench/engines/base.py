@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, Description, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
 
@@ -152,6 +152,27 @@ class Arrivals(Protocol):
 
     def close(self) -> None:
         """Take no more; what hasn't come isn't waited for."""
+        ...
+
+
+class Changes(Protocol):
+    """What changes in a session, for one thread. Close it when you stop."""
+
+    def next(self, timeout: float | None = None) -> Change | None:
+        """Wait until something has changed since the last one, the first time: everything.
+
+        None if time is up, or if the session is over. What changes while nobody asks adds up to
+        one change, so whoever asks sets the pace.
+        """
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there will be no more."""
+        ...
+
+    def close(self) -> None:
+        """Look on no longer."""
         ...
 
 
@@ -390,6 +411,14 @@ class Engine(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The whole session, frozen."""
+        ...
+
+    def changes(self) -> Changes:
+        """The same, followed: see `Changes`."""
+        ...
+
+    def held(self) -> dict[int, tuple[str, ...]]:
+        """By object, the variables of this process that hold it, as far as they are found soon."""
         ...
 
     def close(self, goodbye: bool = True) -> None:

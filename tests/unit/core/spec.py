@@ -290,7 +290,7 @@ class Spec:
             case ev.Trimmed(_, answer):
                 assert answer
                 self.trimming.remove(client)
-            case ev.WorkerForked() | ev.Tick():
+            case ev.WorkerForked() | ev.Tick() | ev.Watch():
                 pass
             case _:
                 raise NotImplementedError(event)

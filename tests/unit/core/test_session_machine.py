@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.unit.core.follower import Follower
 from tests.unit.core.peers import PAGES, Peer
 from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
@@ -58,6 +59,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.segments: set[int] = set()  # opened and not discarded
         self.punched: dict[int, set[int]] = {}  # segment → pages given back after its owner left
         self.contents: dict[int, tuple[int, ...]] = {}  # object → what it contains
+        self.followers: dict[int, Follower] = {}  # by connection
         self.sound = False  # the last turn came out as it must
 
     @initialize(workers=st.integers(1, 3))
@@ -169,6 +171,8 @@ class SessionMachine(RuleBasedStateMachine):
                 assert self.spec.idle(), "a recall, and nobody has time"
                 assert not hand.recalled, "asked again before it answered"
                 hand.recalled = True
+            case do.Changed(_, change):
+                self.followers[to].hear(change)
             case do.Release(extents):
                 segment = next(s for s, owner in self.spec.owners.items() if owner == to)
                 for offset, length in extents:
@@ -221,6 +225,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def hang_up(self, number: int) -> None:
         del self.peers[number]
+        self.followers.pop(number, None)
         self.post(number, ev.Left())
 
     def check_shown(self, to: int, value: ev.Value) -> None:
@@ -233,7 +238,9 @@ class SessionMachine(RuleBasedStateMachine):
                 assert value.segment != segment or not offset <= value.offset < offset + length
 
     def compare(self) -> None:
-        """The session says of itself what the spec says."""
+        """The session says of itself what the spec says, also to who watches it."""
+        for follower in self.followers.values():
+            follower.check(self.session)
         spec, snapshot = self.spec, take_snapshot(self.session)
         assert {
             o.id: (
@@ -398,6 +405,16 @@ class SessionMachine(RuleBasedStateMachine):
             peer.adopt(value.contains)
             if value.segment:
                 peer.view(id)
+        self.turn(pace)
+
+    @precondition(lambda self: self.peers)
+    @rule(n=PICK, pace=PACE)
+    def watches(self, n: int, pace: str) -> None:
+        """Somebody asks what has changed."""
+        peer = pick(self.peers.values(), n)
+        follower = self.followers.setdefault(peer.number, Follower())
+        if not follower.waits:
+            peer.post(follower.ask())
         self.turn(pace)
 
     @precondition(lambda self: self.peers)

@@ -1,0 +1,92 @@
+"""What changes in the session, for one thread that looks on; and the memory of the processes in it.
+
+`came` runs in whichever thread reads the socket, the rest in the watcher's own. That one never
+reads the socket: whoever waits for an answer there would have to be woken by it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from workbench.core import events as ev
+from workbench.core.snapshot import Change, MemoryRecord, Snapshot
+from workbench.machine import MemoryGauge
+
+
+class Changes:
+    """See the module, and `engines.base.Changes`.
+
+    Parameters
+    ----------
+    number : int
+        This process's own for it.
+    tell : callable(message)
+        Sends, soon.
+    gauge : Gauge
+    on_close : callable(number)
+    """
+
+    def __init__(
+        self,
+        number: int,
+        tell: Callable[[ev.Event], None],
+        gauge: Gauge,
+        on_close: Callable[[int], object],
+    ) -> None:
+        self._number = number
+        self._tell = tell
+        self._gauge = gauge
+        self._on_close = on_close
+        self._came: SimpleQueue[Change | None] = SimpleQueue()
+        self._asked = False
+        self._closed = False
+
+    def came(self, change: Change | None) -> None:
+        """The answer; None: there won't be one any more."""
+        self._came.put(change)
+
+    def next(self, timeout: float | None = None) -> Change | None:
+        """See `engines.base.Changes`."""
+        if not self._asked and not self._closed:
+            self._asked = True
+            self._tell(ev.Watch(self._number))
+        try:
+            change = self._came.get(timeout=timeout)
+        except Empty:
+            return None
+        self._asked = False
+        if change is None:
+            self._closed = True
+            return None
+        session = self._gauge.measured(change.session)
+        return Change(session, change.objects, change.gone, change.left)
+
+    @property
+    def is_over(self) -> bool:
+        """See `engines.base.Changes`."""
+        return self._closed
+
+    def close(self) -> None:
+        """See `engines.base.Changes`."""
+        if not self._closed:
+            self._tell(ev.Watch(self._number, on=False))
+        self._on_close(self._number)
+        self._came.put(None)
+
+
+class Gauge:
+    """Adds to a snapshot what the session can't know: the memory around it, and the time."""
+
+    def __init__(self) -> None:
+        self._gauge: MemoryGauge | None = None  # it looks for cgroups when it is made
+
+    def measured(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with that."""
+        gauge = self._gauge = self._gauge or MemoryGauge()
+        available, total = gauge.read()
+        found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}
+        sizes = tuple((pid, gauge.private(pid)) for pid in sorted(found - {0}))
+        memory = MemoryRecord(total, available, sizes)
+        return snapshot.seen(memory, time.time())
