@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from workbench import widgets
     from workbench.api import (
         cancel,
         deregister_serializer,
@@ -34,15 +35,19 @@ if TYPE_CHECKING:
         why,
     )
     from workbench.config import Config
+    from workbench.core.snapshot import Snapshot
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
     from workbench.ref import ObjectRef
     from workbench.streams import ObjectRefGenerator
+    from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
+    from workbench.widgets.views import dashboard
 
 _HOME = {
     "Config": "workbench.config",
     "ObjectRef": "workbench.ref",
     "ObjectRefGenerator": "workbench.streams",
+    "Snapshot": "workbench.core.snapshot",
     "remote": "workbench.functions",
     **dict.fromkeys(["as_completed", "gather", "map"], "workbench.gathering"),
     **dict.fromkeys(
@@ -54,14 +59,20 @@ _HOME = {
         ],
         "workbench.api",
     ),
+    **dict.fromkeys(
+        ["plot_costs", "plot_occupancy", "plot_pins", "plot_timeline"], "workbench.widgets.plots"
+    ),
+    "dashboard": "workbench.widgets.views",
 }
 
 __all__ = [
     "Config",
     "ObjectRef",
     "ObjectRefGenerator",
+    "Snapshot",
     "as_completed",
     "cancel",
+    "dashboard",
     "deregister_serializer",
     "exit_actor",
     "explain_cost",
@@ -76,6 +87,10 @@ __all__ = [
     "map",
     "objects",
     "pin",
+    "plot_costs",
+    "plot_occupancy",
+    "plot_pins",
+    "plot_timeline",
     "put",
     "register_serializer",
     "remote",
@@ -85,15 +100,18 @@ __all__ = [
     "unpin",
     "wait",
     "why",
+    "widgets",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     from importlib import import_module
 
+    home = _HOME.get(name)
+    if name == "widgets":
+        return import_module("workbench.widgets")
+    if home is None:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

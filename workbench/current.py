@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from workbench.engines.base import Engine
 
+T = TypeVar("T")
+
 _engine: Engine | None = None
 _is_fork = False  # of a process with a session, and has none of its own
 _watcher: Callable[[Engine], None] | None = None
+_companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by what made them
 
 
 def get() -> Engine | None:
@@ -24,8 +27,25 @@ def set(engine: Engine | None) -> None:
     global _engine, _is_fork
     _engine = engine
     _is_fork = False
+    _companions.clear()
     if engine is not None and _watcher is not None:
         _watcher(engine)
+
+
+def companion(make: Callable[[Engine], T]) -> T:
+    """The one thing of its kind that goes with the current session, made when first asked for.
+
+    Raises
+    ------
+    LookupError
+        If there is no session.
+    """
+    if _engine is None:
+        raise LookupError("There is no current session.")
+    if make not in _companions:
+        _companions[make] = make(_engine)
+    found: T = _companions[make]
+    return found
 
 
 def is_fork() -> bool:
@@ -48,6 +68,7 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
 def _forked() -> None:
     global _engine, _is_fork
     engine, _engine = _engine, None
+    _companions.clear()
     if engine is not None:
         _is_fork = True
         engine.abandon()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import html
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 
@@ -35,7 +37,14 @@ class Rich:
 MUTED = "color:var(--jp-ui-font-color2,#808080)"
 """For what is second to read. The grey can be read on white and on black."""
 
+_TRACK = "rgba(128,128,128,.2)"
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
+_WRAPPED: dict[str, Any] = {"max_lines": 3, "placeholder": " …", "break_on_hyphens": False}
+"""How a cell of text is wrapped."""
+
+_NARROWEST = 6
+"""Letters that a flexible column keeps."""
+
 _MONO = "font-family:var(--jp-code-font-family,ui-monospace,monospace)"
 _BODY = (
     "font-family:var(--jp-ui-font-family,system-ui,sans-serif);"
@@ -85,6 +94,30 @@ def title(name: str, detail: str, state: str, mood: str) -> Html:
     return Html(f"<b>{html.escape(name)}</b> {which} {dot} {html.escape(state)}")
 
 
+def heading(text: str) -> Html:
+    """What the things below it are."""
+    return Html(f'<div style="margin:.8em 0 .2em"><b>{as_html(text)}</b></div>')
+
+
+def scroll(inside: Html) -> Html:
+    """What may be wider than the page."""
+    return Html(f'<div style="overflow-x:auto">{inside}</div>')
+
+
+def unstyled(text: str) -> Html:
+    """Text for where styles are taken away, and with them what else would show the same."""
+    return Html(f'<code style="display:none">{html.escape(text)}</code>')
+
+
+def clip(text: str, most: int) -> str:
+    """In one line, its middle left out if it has more than so many letters: ends tell most."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    tail = max(most - 1, 0) // 3
+    return f"{text[: max(most - 1 - tail, 0)]}…{text[len(text) - tail :]}"
+
+
 def pre(text: str) -> Html:
     """Lines of a fixed pitch."""
     return Html(
@@ -115,6 +148,78 @@ def status(sign: str, mood: str, text: str, done: float | None = None) -> Html:
     )
 
 
+class Piece(NamedTuple):
+    """Part of a `Strip`. ``start`` and ``share`` are of the whole; ``color`` is one that can be
+    seen on any ground, ``glyph`` the same in a terminal; ``full``, less than 1, makes it paler.
+    """
+
+    start: float
+    share: float
+    color: str
+    title: str = ""
+    glyph: str = "█"
+    full: float = 1.0
+
+
+class Strip(NamedTuple):
+    """Pieces beside each other, to scale, in their order. ``label`` says in words what it shows."""
+
+    pieces: tuple[Piece, ...]
+    label: str
+
+    def text(self, width: int = 40) -> str:
+        """So many letters; each is that of the piece that begins before its middle last."""
+        row = ["·"] * width
+        for piece in self.pieces:
+            first = min(int(piece.start * width), width - 1)
+            last = max(round((piece.start + piece.share) * width), first + 1)
+            row[first:last] = piece.glyph * (last - first)
+        return "".join(row[:width])
+
+    def html(self) -> Html:
+        """Boxes. Where styles are taken away, the letters."""
+        boxes, end = [], 0.0
+        following = [*(piece.start for piece in self.pieces[1:]), 2.0]
+        for piece, after in zip(self.pieces, following, strict=False):
+            # Rounded down, so that the last one never falls into a second row.
+            start, share = (int(n * 1e5) / 1e3 for n in (piece.start, piece.share))
+            gap = max(start - end, 0.0)
+            touches = after - piece.start - piece.share < 1e-4 and share > 0.5
+            seam = "box-shadow:inset -1px 0 rgba(255,255,255,.6);" if touches else ""
+            pale = f"opacity:{0.3 + 0.7 * piece.full:.2f};" if piece.full < 1 else ""
+            left = f"margin-left:{gap:.3f}%;" if gap else ""
+            told = f' title="{html.escape(piece.title)}"' if piece.title else ""
+            boxes.append(
+                f'<div{told} style="float:left;height:100%;{left}{seam}{pale}width:{share:.3f}%;'
+                f'background:{piece.color}"></div>'
+            )
+            end = max(start, end) + share
+        return Html(
+            f'<div role="img" aria-label="{html.escape(self.label)}" style="height:14px;'
+            f'min-width:10em;margin:.2em 0;overflow:hidden;border-radius:2px;background:{_TRACK}">'
+            f"{''.join(boxes)}{unstyled(self.text())}</div>"
+        )
+
+
+class Key(NamedTuple):
+    """What colours mean: (colour, label) each, in a line."""
+
+    entries: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        """The labels."""
+        return " · ".join(label for _, label in self.entries)
+
+    def html(self) -> Html:
+        """With the colours, in as many lines as it takes."""
+        entries = (
+            f'<span style="display:inline-block;margin-right:1em">{_mark(color)}{as_html(label)}'
+            f"</span> "
+            for color, label in self.entries
+        )
+        return Html(f"<div>{''.join(entries)}</div>")
+
+
 class Table(NamedTuple):
     """Texts in rows, for a terminal or a page.
 
@@ -123,50 +228,98 @@ class Table(NamedTuple):
     head : tuple of str
         What stands above the columns.
     rows : tuple of rows of str
-        `Html` in it is taken as it is.
+        `Html` in it is taken as it is. A `Strip` takes what room there is.
     right : tuple of str
         The heads of columns that are flush right: figures.
     note : str
         A line below.
+    marks : tuple of str
+        For each row the colour of a mark before it, on a page.
+    flexible : tuple of str
+        The heads of columns whose cells may be wrapped where there is too little room.
     """
 
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str | Strip, ...], ...]
     right: tuple[str, ...] = ()
     note: str = ""
+    marks: tuple[str, ...] = ()
+    flexible: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Columns of a fixed pitch."""
+    def text(self, room: int | None = None) -> str:
+        """Columns of a fixed pitch, in so many letters as far as the flexible ones allow it."""
         lines = [self.head, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = [
-            "  ".join(
+        cells = [[c.text() if isinstance(c, Strip) else c for c in line] for line in lines]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        if room is not None:
+            widths = self._within(widths, room)
+        rows = [line for cells_of_row in cells for line in self._lines(cells_of_row, widths)]
+        return "\n".join([*rows, *([self.note] if self.note else [])])
+
+    def _lines(self, cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+        """One row: several lines if a cell had to be wrapped."""
+        wrapped = [
+            [cell] if len(cell) <= width else wrap(cell, width, **_WRAPPED)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        for line in zip_longest(*wrapped, fillvalue=""):
+            yield "  ".join(
                 cell.rjust(width) if title in self.right else cell.ljust(width)
                 for cell, width, title in zip(line, widths, self.head, strict=True)
             ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([*rows, *([self.note] if self.note else [])])
+
+    def _within(self, widths: list[int], room: int) -> list[int]:
+        """The widest flexible column gives first."""
+        widths = list(widths)
+        gives = [i for i, title in enumerate(self.head) if title in self.flexible]
+        while gives and sum(widths) + 2 * (len(widths) - 1) > room:
+            widest = max(gives, key=widths.__getitem__)
+            if widths[widest] <= _NARROWEST:
+                break
+            widths[widest] -= 1
+        return widths
 
     def html(self) -> Html:
         """A table that is read on any ground."""
         sides = ["right" if title in self.right else "left" for title in self.head]
 
-        def line(tag: str, cells: Sequence[str], style: str) -> str:
+        def line(tag: str, cells: Sequence[str | Strip], style: str, mark: str = "") -> str:
             inside = "".join(
                 f'<{tag} style="text-align:{side};vertical-align:top;padding:.2em 1em .2em 0;'
-                f'max-width:none;{style}">{as_html(cell)}</{tag}>'
-                for cell, side in zip(cells, sides, strict=True)
+                f'max-width:none;{style}{_width(cell, side, cells)}">{first}{_cell(cell)}</{tag}>'
+                for cell, side, first in zip(cells, sides, [mark, *[""] * len(cells)], strict=False)
             )
             return f'<tr style="background:none">{inside}</tr>'
 
         top = f"font-weight:500;white-space:nowrap;border-bottom:1px solid {_LINE};{MUTED}"
-        body = "".join(line("td", row, "border:none") for row in self.rows)
+        marks = [_mark(color) for color in self.marks]
+        body = "".join(
+            line("td", row, "border:none", mark)
+            for row, mark in zip_longest(self.rows, marks[: len(self.rows)], fillvalue="")
+        )
         note = f"<div>{muted(self.note)}</div>" if self.note else ""
+        strips = any(isinstance(cell, Strip) for row in self.rows for cell in row)
+        wide = ";width:100%" if strips else ""
         return Html(
-            f'<table style="{_TABLE};margin:.2em 0">'
+            f'<table style="{_TABLE};margin:.2em 0{wide}">'
             f"<thead>{line('th', self.head, top)}</thead><tbody>{body}</tbody></table>{note}"
         )
+
+
+def _cell(cell: str | Strip) -> Html:
+    return cell.html() if isinstance(cell, Strip) else as_html(cell)
+
+
+def _width(cell: str | Strip, side: str, row: Sequence[str | Strip]) -> str:
+    """Strips take the room that others leave; figures stay in one piece."""
+    if isinstance(cell, Strip):
+        return ";width:100%;vertical-align:middle"
+    whole = side == "right" or any(isinstance(each, Strip) for each in row)
+    return ";white-space:nowrap" if whole and not isinstance(cell, Html) else ""
+
+
+def _mark(color: str) -> str:
+    return f'<span style="color:{color}">■</span>&nbsp;'
 
 
 def page(*parts: str) -> Html:
@@ -197,3 +350,9 @@ def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html
         f'<div style="{_BODY};border-left:3px solid {_LINE};padding:.1em 0 .1em .8em;'
         f'margin:.2em 0"><div>{title}</div>{body}</div>'
     )
+
+
+def mount(key: str, still: Html) -> Html:
+    """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
+    name = html.escape(key, quote=True)
+    return Html(f'<div class="workbench-view" data-workbench="{name}">{still}</div>')

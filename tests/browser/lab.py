@@ -138,9 +138,13 @@ class Lab:
 
     def open(self, name: str, *cells: str, theme: str = LIGHT) -> Notebook:
         """Open a notebook of these cells, of which none has been run."""
-        path = self.root / f"{name}.ipynb"
-        nbformat.write(_notebook(cells), path)
+        nbformat.write(_notebook(cells), self.root / f"{name}.ipynb")
         self._server.set("apputils-extension/themes", theme=theme)
+        return self.reopen(name)
+
+    def reopen(self, name: str) -> Notebook:
+        """Open a notebook that is there. What its cells show is from another kernel."""
+        path = self.root / f"{name}.ipynb"
         page = self._windows.new_page()
         page.goto(self._server.address(path.name))
         notebook = Notebook(page, path)

@@ -99,6 +99,7 @@ class Kernel:
         self.client.wait_for_ready(timeout=TIMEOUT)
         self._cells: dict[str, Cell] = {}
         self.widgets: dict[str, str] = {}  # what each widget with a text says, by model
+        self.custom: list[dict[str, Any]] = []  # what widgets said besides their state
 
     def start(self, code: str, headless: bool = False) -> Cell:
         """Send a cell; as a person at a front end does, unless ``headless``."""
@@ -148,6 +149,8 @@ class Kernel:
         kind, content = message["header"]["msg_type"], message["content"]
         if kind in ("comm_open", "comm_msg") and "value" in content["data"].get("state", {}):
             self.widgets[content["comm_id"]] = str(content["data"]["state"]["value"])
+        if kind == "comm_msg" and content["data"].get("method") == "custom":
+            self.custom.append(content["data"]["content"])
         if cell is None:
             return
         if kind == "status":

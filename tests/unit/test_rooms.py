@@ -56,8 +56,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"worker.cells", "worker.surroundings", "listing", "readonly", "reasons"}
-        | {"serialization"},
+        | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
+    ),
+    "widgets": (
+        NEUTRAL
+        | {"api", "engines.base", "core.snapshot", "listing", "reasons", "serialization.costs"},
+        {"anywidget", "traitlets", "IPython", "matplotlib", "numpy", "PIL"},
     ),
     "cli": (
         NEUTRAL
@@ -100,7 +105,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "polling": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "functions", "gathering", "ref", "streams", "ipython.extension"},
+        {"api", "config", "core.snapshot", "functions", "gathering", "ref", "streams"}
+        | {"ipython.extension", "widgets"},
         set(),
     ),
 }
@@ -195,6 +201,8 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.widgets.stills", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
+        ("workbench.widgets.plots", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
         ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
         ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),

@@ -15,6 +15,13 @@ from workbench.core.snapshot import Change, MemoryRecord, Snapshot
 from workbench.machine import MemoryGauge
 
 
+class _Roused:
+    """Stands where a change would be, for who shall wait no longer."""
+
+
+_ROUSED = _Roused()
+
+
 class Changes:
     """See the module, and `engines.base.Changes`.
 
@@ -39,7 +46,7 @@ class Changes:
         self._tell = tell
         self._gauge = gauge
         self._on_close = on_close
-        self._came: SimpleQueue[Change | None] = SimpleQueue()
+        self._came: SimpleQueue[Change | _Roused | None] = SimpleQueue()
         self._asked = False
         self._closed = False
 
@@ -56,9 +63,12 @@ class Changes:
             change = self._came.get(timeout=timeout)
         except Empty:
             return None
+        if isinstance(change, _Roused):
+            return None
         self._asked = False
         if change is None:
             self._closed = True
+            self._came.put(None)  # for the next one who asks
             return None
         session = self._gauge.measured(change.session)
         return Change(session, change.objects, change.gone, change.left)
@@ -67,6 +77,10 @@ class Changes:
     def is_over(self) -> bool:
         """See `engines.base.Changes`."""
         return self._closed
+
+    def rouse(self) -> None:
+        """See `engines.base.Changes`."""
+        self._came.put(_ROUSED)
 
     def close(self) -> None:
         """See `engines.base.Changes`."""

@@ -335,6 +335,10 @@ class Client:
         """See `Engine.stored_as`."""
         return self.objects.stored_as(value)
 
+    def copy_speed(self) -> float:
+        """See `Engine.copy_speed`."""
+        return self._store.copy_speed()
+
     def copying(self) -> tuple[int, int] | None:
         """See `Engine.copying`."""
         return self._store.copying()

@@ -166,6 +166,10 @@ class Changes(Protocol):
         """
         ...
 
+    def rouse(self) -> None:
+        """From any thread: have `next` return, now or when it is called, with None."""
+        ...
+
     @property
     def is_over(self) -> bool:
         """Whether there will be no more."""
@@ -361,6 +365,10 @@ class Engine(Protocol):
         change is recognised: arrays, not the tables and containers that hold them. None also if
         no handle lives in this process.
         """
+        ...
+
+    def copy_speed(self) -> float | None:
+        """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
         ...
 
     def copying(self) -> tuple[int, int] | None:

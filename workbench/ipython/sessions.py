@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
@@ -13,13 +15,19 @@ from workbench.ipython.jobs import JobTable, choose
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.status import session_line, started_line, status_text
 
+if TYPE_CHECKING:
+    from workbench.widgets.views import Dashboard
+
 
 @magics_class
 class SessionMagics(NotebookMagics):
     """See the module."""
 
     @magic_arguments()
-    @argument("action", nargs="?", default="status", help="status, start, stop, jobs or job")
+    @argument(
+        "action", nargs="?", default="status",
+        help="status, dashboard, start, stop, jobs or job",
+    )
     @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
@@ -37,8 +45,10 @@ class SessionMagics(NotebookMagics):
         "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
     )
     @line_magic
-    def workbench(self, line: str) -> Job | JobTable | None:
+    def workbench(self, line: str) -> Job | JobTable | Dashboard | None:
         """Show, start or stop the session; list its background cells, or collect one.
+
+        `%workbench dashboard` shows it alive.
 
         `%workbench jobs NAME` shows here what that one shows, and binds what it assigns;
         `job = %workbench job NAME` is for waiting (`await job`, `job.result()`), `job.cancel()`
@@ -67,6 +77,10 @@ class SessionMagics(NotebookMagics):
                 return self._jobs(" ".join(map(unquoted, what)))
             case "job":
                 return self._job(" ".join(map(unquoted, what)))
+            case "dashboard":
+                from workbench.widgets.views import dashboard  # brings ipywidgets
+
+                return dashboard()
             case "status":
                 print(
                     status_text(api.snapshot(), api.engine().huge_pages())
@@ -74,7 +88,7 @@ class SessionMagics(NotebookMagics):
                     else "No session is running. `%workbench start` starts one."
                 )
             case other:
-                known = "status, start, stop, jobs and job"
+                known = "status, dashboard, start, stop, jobs and job"
                 raise MagicError(f"%workbench knows {known}, not {other!r}.")
         return None
 

@@ -1,0 +1,233 @@
+"""The live views: what a person sees change, and what their buttons do; and without a kernel."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.gates import READS, TRAINS, Gates
+from tests.browser.lab import DARK, Lab, Picture
+from tests.browser.views import View
+
+START = "%load_ext workbench\nimport numpy as np, workbench as wb"
+
+PUTS = """\
+x = wb.put(np.arange(1_000_000.0).reshape(1000, 1000), name="train")
+parts = [wb.put(np.random.default_rng(n).random(200_000)) for n in range(6)]
+labels = wb.put(["cat", "dog"] * 5000)
+shown = wb.get(parts[0])"""
+
+DASHBOARD = "%workbench dashboard"
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds wrong with the views in the page."""
+    found = Axe().run(page, context=".wb").response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def test_a_put_appears_and_goes_with_its_variable(lab: Lab, picture: Picture) -> None:
+    notebook = lab.open("lives", START, DASHBOARD, PUTS, "del labels, x\n%free train")
+    notebook.run(1, 2)
+    view = View(notebook.output(2))
+    expect(view.status).to_have_text("live")
+    notebook.run(3)
+    expect(view.row("train")).to_be_visible()
+    expect(view.row("shown, parts[0]")).to_contain_text("arrays")
+    view.walk("Home")  # the first extent of the map
+    expect(view.said).to_contain_text("train, ndarray float64 (1000, 1000), 8 MB")
+    notebook.page.keyboard.press("Enter")
+    expect(view.reasons).to_contain_text("the name train")
+    expect(view.row("train")).to_have_attribute("aria-selected", "true")
+    picture("dashboard", notebook)
+    notebook.run(4)
+    expect(view.row("train")).to_have_count(0)
+    expect(view.row("labels")).to_have_count(0)
+    expect(view.row("parts[1]")).to_be_visible()
+
+
+def test_buttons_ask_do_and_say(lab: Lab) -> None:
+    puts = "data = wb.put(np.ones(200_000))\nalone = wb.put(1, name='alone')\ndel alone"
+    notebook = lab.open("buttons", START, puts, "wb.widgets.Pins()", "wb.get(data)")
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("data").click()
+    view.button("Pin").click()
+    expect(view.reasons).to_contain_text("pinned at")
+    view.button("Unpin").click()
+    expect(view.reasons).not_to_contain_text("pinned at")
+    view.button("Spill").click()
+    expect(view.note).to_contain_text("can't be moved to disk")
+    view.button("Free").click()
+    expect(view.root).to_contain_text("It is still used by data")
+    view.button("Keep").click()
+    expect(view.row("data")).to_contain_text("alive")
+    view.button("Free").click()
+    view.button("Free anyway").click()
+    expect(view.note).to_have_text("Freed.")
+    notebook.run(4)
+    expect(notebook.error(4)).to_contain_text("ObjectFreedError")
+    view.row("alone").click()
+    view.button("Free").click()  # nobody would notice, so nobody is asked
+    expect(view.row("alone")).to_have_count(0)
+
+
+def test_it_lives_and_obeys_while_a_cell_is_busy(lab: Lab, gate: Gates) -> None:
+    training, reading = gate("training"), gate("reading")
+    busy = f"inside = wb.put(np.ones(100_000))\n{READS}"
+    notebook = lab.open("busy", START, DASHBOARD, "kept = wb.put([1])", TRAINS, busy)
+    notebook.run(1, 2, 3, 4)
+    training.let_on()
+    expect(notebook.output(4)).to_contain_text("epoch 0")
+    view = View(notebook.output(2))
+    notebook.run(5)
+    expect(notebook.prompt(5)).to_have_text("[*]:")
+    expect(view.row("inside")).to_be_visible()  # put in the cell that runs
+    view.row("kept").click()
+    view.button("Pin").click()
+    expect(view.reasons).to_contain_text("pinned at")
+    jobs = view.pane("Jobs")
+    expect(jobs).to_contain_text(re.compile(r"cell 4\s*running · worker \d"))
+    jobs.get_by_role("button", name="Stop cell 4").click()
+    expect(jobs).to_contain_text("cancelled")
+    expect(notebook.output(4)).to_contain_text("cell 4 · stopped after")
+    expect(notebook.prompt(5)).to_have_text("[*]:")
+    reading.let_on()
+    expect(notebook.output(5)).to_have_text("read")
+
+
+def test_costs_and_what_is_put_again_and_again(lab: Lab, picture: Picture) -> None:
+    puts = """\
+words = wb.put({"words": [f"word {n}" for n in range(50_000)], "weights": np.ones(100_000)})
+weights = np.ones(400_000)
+copies = [wb.put(weights) for _ in range(3)]"""
+    notebook = lab.open("costs", START, puts, "wb.widgets.Costs()")
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    costs = view.pane("Costs")
+    expect(costs.locator(".wb-row").filter(has_text="copies[2]")).to_contain_text("3 ×")
+    costs.locator(".wb-row").filter(has_text="words").click()
+    tree = costs.get_by_role("tree")
+    expect(tree).to_contain_text("['words']")
+    expect(tree).to_contain_text("['weights']")
+    picture("costs", notebook)
+
+
+def test_themes_change_under_it(lab: Lab, picture: Picture) -> None:
+    notebook = lab.open("dark", START, PUTS, DASHBOARD, theme=DARK)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    expect(view.row("train")).to_be_visible()
+    expect(view.root).to_have_attribute("data-dark", "true")
+    view.row("train").click()
+    picture("dashboard-dark", notebook)
+    assert violations(notebook.page) == []
+    notebook.page.get_by_role("menuitem", name="Settings").click()
+    items = notebook.page.locator(".lm-Menu-item")
+    items.get_by_text("Theme", exact=True).click()
+    items.get_by_text("JupyterLab Light", exact=True).click()
+    expect(view.root).not_to_have_attribute("data-dark", "true")
+    assert violations(notebook.page) == []
+
+
+def test_the_keyboard_is_the_views_own(lab: Lab) -> None:
+    notebook = lab.open("keys", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("train").click()
+    cells = notebook.page.locator(".jp-Notebook .jp-Cell")
+    before = cells.count()
+    for key in ("ArrowDown", "a", "b", "d", "d", "x", "Home"):  # commands of the notebook's
+        notebook.page.keyboard.press(key)
+    expect(cells).to_have_count(before)
+    expect(view.row("train")).to_be_focused()
+    notebook.page.keyboard.press("Enter")
+    expect(view.row("train")).to_have_attribute("aria-selected", "true")
+
+
+def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
+    notebook = lab.open("narrow", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    expect(view.row("train")).to_be_visible()
+    notebook.page.set_viewport_size({"width": 420, "height": 1600})
+    view.pane("Pins")
+    expect(view.row("train")).to_be_visible()
+    fits = "e => e.scrollWidth <= e.clientWidth && e.clientWidth >= 250"
+    assert view.root.evaluate(fits)
+    assert violations(notebook.page) == []
+
+
+def test_ten_thousand_objects(lab: Lab) -> None:
+    many = "many = [wb.put(n) for n in range(10_000)]"
+    notebook = lab.open("many", START, DASHBOARD, many, "del many")
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(2))
+    expect(view.root).to_contain_text("10 000 objects")
+    expect(view.pane("Pins")).to_contain_text("6 000 smaller")
+    assert view.root.locator(".wb-pins .wb-row").count() < 100
+    notebook.run(4)
+    expect(view.root).to_contain_text("No objects")
+
+
+def test_two_notebooks_see_the_same(lab: Lab) -> None:
+    start = f"%env WORKBENCH_SESSION=seen\n{START}"
+    first = lab.open("here", start, DASHBOARD, "mine = wb.put(np.ones(100_000), name='mine')")
+    second = lab.open("there", start, DASHBOARD)
+    for notebook in (first, second):
+        notebook.run(1, 2)
+        expect(View(notebook.output(2)).status).to_have_text("live")
+    first.run(3)
+    expect(View(first.output(2)).row("mine")).to_be_visible()
+    second.page.bring_to_front()
+    theirs = View(second.output(2))
+    theirs.row("mine").click()
+    expect(theirs.reasons).to_contain_text("a ref in here.ipynb")
+    theirs.button("Free").click()
+    theirs.button("Free anyway").click()
+    expect(theirs.note).to_have_text("Freed.")
+    first.page.bring_to_front()
+    expect(View(first.output(2)).row("mine")).to_contain_text("freed")
+
+
+def test_a_view_of_the_output_lives_too(lab: Lab) -> None:
+    notebook = lab.open("twice", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("train").click(button="right")
+    notebook.page.get_by_text("Create New View for Cell Output").click()
+    other = View(notebook.page.locator(".jp-LinkedOutputView"))
+    expect(other.row("train")).to_be_visible()
+    other.row("parts[1]").click()
+    expect(view.row("parts[1]")).to_have_attribute("aria-selected", "true")
+
+
+def test_without_a_kernel_it_is_as_last_seen(lab: Lab) -> None:
+    notebook = lab.open("still", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    expect(View(notebook.output(3)).row("train")).to_be_visible()
+    saved = notebook.save()
+    (output,) = saved.cells[2].outputs
+    assert {"text/plain", "text/html", "image/png"} <= output.data.keys()
+    assert "application/vnd.jupyter.widget-view+json" not in output.data
+    assert "<script" not in json.dumps(output.data)
+    lab.close()
+    again = lab.reopen("still")
+    expect(again.output(3)).to_contain_text("train")
+    expect(again.output(3)).not_to_contain_text("Error displaying widget")
+    expect(View(again.output(3)).root).to_have_count(0)
+
+
+def test_a_restarted_kernel_leaves_it_as_last_seen(lab: Lab) -> None:
+    notebook = lab.open("gone", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("train").click()
+    expect(view.button("Pin")).to_be_enabled()
+    notebook.restart()
+    expect(view.status).to_contain_text("the kernel has gone")
+    expect(view.row("train")).to_be_visible()
+    expect(view.button("Pin")).to_be_disabled()

@@ -1,0 +1,54 @@
+"""A live view as a person has it before them: rows, buttons, the map by its keys. No assertions."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator
+
+
+class View:
+    """One view in a page.
+
+    Parameters
+    ----------
+    output : Locator
+        Where it is: a cell's output, or another place that shows one.
+    """
+
+    def __init__(self, output: Locator) -> None:
+        self.root = output.get_by_role("region", name="Workbench")
+        self.status = self.root.locator(".wb-status")
+        self.said = self.root.locator("[aria-live=polite]")
+
+    def pane(self, name: str) -> Locator:
+        """Occupancy, Pins, Costs or Jobs; brought to the front, if it is behind a tab."""
+        tab = self.root.get_by_role("tab", name=name)
+        if tab.is_visible():
+            tab.click()
+        return self.root.locator(f".wb-{name.lower()}")
+
+    def row(self, object: str) -> Locator:
+        """The object of that name, or held by it, among the pins."""
+        name = self.root.page.get_by_role("gridcell", name=object, exact=True)
+        return self.root.locator(".wb-pins .wb-row").filter(has=name)
+
+    def button(self, name: str) -> Locator:
+        """One by its words."""
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    @property
+    def reasons(self) -> Locator:
+        """Why the selected object is here."""
+        return self.root.locator(".wb-reasons")
+
+    @property
+    def note(self) -> Locator:
+        """What came of the last button."""
+        return self.root.locator(".wb-details .wb-note").filter(visible=True)
+
+    def walk(self, *keys: str) -> None:
+        """Go into the map, and press these keys."""
+        self.root.get_by_role("application", name=re.compile("Map")).focus()
+        for key in keys:
+            self.root.page.keyboard.press(key)

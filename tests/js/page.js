@@ -1,0 +1,31 @@
+// The dev page: the modules as they are, linked natively, on a made-up session. The address says what:
+// ?dark&listed=4000&others=96000&live=250&parts=pins,jobs&engine=ray
+
+import view from "/workbench/widgets/static/view.js";
+import { FakeModel, makeWorld } from "./world.js";
+
+const wanted = new URLSearchParams(location.search);
+const number = (name, otherwise) => Number(wanted.get(name) ?? otherwise);
+document.body.dataset.jpThemeLight = String(!wanted.has("dark"));
+
+const world = makeWorld({
+  listed: number("listed", 40),
+  others: number("others", 0),
+  seed: number("seed", 1),
+  now: Date.now() / 1000,
+});
+if (wanted.get("engine") === "ray") {
+  world.engine = "ray";
+  world.speed = null;
+  Object.assign(world.totals, { capacity: null, live: null, warm: null, available: null, workers: null, spilled: null });
+  for (const row of Object.values(world.objects)) Object.assign(row, { born: null, pickle: null, load: null });
+}
+const model = new FakeModel(world, wanted.get("parts")?.split(",") ?? undefined);
+const place = document.createElement("div");
+place.className = "workbench-view";
+place.dataset.workbench = model.get("key");
+place.textContent = "The still form.";
+document.getElementById("place").append(place);
+globalThis.model = model;
+globalThis.cleanup = view.initialize({ model });
+if (wanted.has("live")) setInterval(() => model.live(number("live", 250) / 1000), number("live", 250));

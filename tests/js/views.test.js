@@ -1,0 +1,105 @@
+// What views make of rows, before any of it is drawn: colours, chips, costs, the timeline's marks.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { COLOR_BY, Coloring, SIGNALS, isDark } from "../../workbench/widgets/static/colors.js";
+import { byType, copySpeed } from "../../workbench/widgets/static/costs.js";
+import { chips } from "../../workbench/widgets/static/pins.js";
+import { happened } from "../../workbench/widgets/static/timeline.js";
+
+const row = (kind, size, more = {}) => ({ id: kind, kind, size, owner: "this notebook", ...more });
+
+function contrast(one, other) {
+  const luminance = (hex) => {
+    const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+test("every colour stands out from its ground: 3:1, and 4.5:1 where it is text", () => {
+  for (const [dark, ground] of [[false, "#ffffff"], [true, "#212121"]]) {
+    for (const by of COLOR_BY) {
+      for (const color of new Coloring(by).palette(dark)) {
+        assert.ok(contrast(color, ground) >= 3, `${by}: ${color} on ${ground}`);
+      }
+    }
+    assert.ok(contrast(SIGNALS[dark ? "dark" : "light"].bad, ground) >= 4.5);
+  }
+});
+
+test("types with most bytes get hues, and keep them when others outgrow them", () => {
+  const coloring = new Coloring("type");
+  const rows = [row("small", 1), row("large", 100)];
+  coloring.assign(rows);
+  assert.equal(coloring.of(rows[1]), 0);
+  assert.equal(coloring.of(rows[0]), 1);
+  coloring.assign([row("small", 1000), row("large", 100), row("new", 5)]);
+  assert.equal(coloring.of(rows[0]), 1);
+  assert.equal(coloring.of(row("new", 5)), 2);
+});
+
+test("with more types than hues the least are others, and the legend says so", () => {
+  const coloring = new Coloring("type");
+  const rows = Array.from({ length: 9 }, (_, i) => row(`t${i}`, 100 - i));
+  coloring.assign(rows);
+  assert.equal(coloring.of(rows[5]), 5);
+  assert.equal(coloring.of(rows[6]), -1);
+  assert.deepEqual(coloring.legend(false).map(({ label }) => label).slice(-2), ["t5", "others"]);
+});
+
+test("age and strength have their own scales", () => {
+  const ages = new Coloring("age");
+  assert.deepEqual([1, 30, 300, 3000, 30_000].map((old) => ages.of({ born: 50_000 - old }, 50_000)), [0, 1, 2, 3, 4]);
+  assert.equal(ages.of({ born: null }, 50_000), -1);
+  const strengths = new Coloring("strength");
+  assert.deepEqual(["resident", "alive", "freed"].map((strength) => strengths.of({ strength })), [0, 1, 2]);
+});
+
+test("a ground is dark or not, in whatever way the browser says it", () => {
+  assert.equal(isDark("rgb(33, 33, 33)"), true);
+  assert.equal(isDark("rgb(255, 255, 255)"), false);
+  assert.equal(isDark("color(srgb 0.07 0.07 0.07 / 0.9)"), true);
+});
+
+test("pins with one reason share a chip that counts them and tells all", () => {
+  const pins = [
+    { reason: "ref", text: "parts[2]", here: false },
+    { reason: "ref", text: "y", here: true },
+    { reason: "name", text: "x", here: false },
+    { reason: "later", text: "?", here: false },
+  ];
+  assert.deepEqual(chips(pins), [
+    { reason: "ref", words: "2 refs", text: "parts[2]\ny", here: true },
+    { reason: "name", words: "named", text: "x", here: false },
+    { reason: "later", words: "later", text: "?", here: false },
+  ]);
+});
+
+test("the speed of a copy is told where there is enough to tell", () => {
+  assert.equal(copySpeed({ inband: 0, outband: 4e6, copy: 0.001 }), 4e9);
+  assert.equal(copySpeed({ inband: 100, outband: 0, copy: 1e-6 }), null);
+  assert.equal(copySpeed({ inband: null, outband: null, copy: null }), null);
+});
+
+test("types add up what is known; what isn't stays unknown", () => {
+  const cost = (more) => ({ pickle: 1, copy: 2, load: null, inband: 3, outband: 4, repeats: 0, ...more });
+  const [type, other] = byType([row("a", 1, cost()), row("a", 1, cost({ load: 5, repeats: 2 })), row("b", 1, cost())]);
+  assert.deepEqual(
+    [type.kind, type.count, type.pickle, type.copy, type.load, type.outband, type.repeats],
+    ["a", 2, 2, 4, 5, 8, 2],
+  );
+  assert.equal(other.load, null);
+});
+
+test("marks of the timeline are what was added since the sample before, column by column", () => {
+  const samples = [
+    [0, 0, 0, 10, 5, 1],
+    [1, 0, 0, 12, 5, 1],
+    [1.2, 0, 0, 12, 6, 1],
+    [9, 0, 0, 12, 6, 1],
+  ];
+  assert.deepEqual([...happened(samples, Math.round)], [[1, [2, 1, 0]]]);
+});

@@ -1,0 +1,109 @@
+"""Views in a kernel: what a cell leaves in the notebook, and how the page's words are answered."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter, MarkdownExporter
+
+from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class View:
+    """One that a cell has shown, and the page's side of it."""
+
+    def __init__(self, session: Kernel, cell: Cell) -> None:
+        (content,) = (c for kind, c in cell.outputs if kind in ("execute_result", "display_data"))
+        self.data: dict[str, Any] = content["data"]
+        # A widget's layout has a comm too.
+        self.id, self.state = next((i, s) for i, s in cell.opened().items() if "world" in s)
+        self._session = session
+
+    def says(self, **message: object) -> Cell:
+        """A page sends this; what comes of it."""
+        data = {"method": "custom", "content": message}
+        cell = self._session.send("comm_msg", {"comm_id": self.id, "data": data})
+        self._session.until(lambda: cell.idle)
+        return cell
+
+
+@pytest.fixture
+def view(session: Kernel) -> Iterator[View]:
+    session.ok("import numpy as np\ndata = wb.put(np.ones(100_000), name='data')")
+    session.custom.clear()
+    yield View(session, session.ok("%workbench dashboard"))
+    session.ok("del data")
+
+
+def test_a_cell_keeps_the_static_form(view: View) -> None:
+    assert {"text/plain", "text/html", "image/png"} <= view.data.keys()
+    assert WIDGET not in view.data
+    assert "data" in view.data["text/plain"]
+    assert f'data-workbench="{view.state["key"]}"' in view.data["text/html"]
+    assert "<script" not in view.data["text/html"]
+    assert base64.b64decode(view.data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_the_model_has_all_to_draw_at_once(view: View) -> None:
+    world = view.state["world"]
+    assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]
+    assert view.state["parts"] == ["occupancy", "pins", "costs", "jobs"]
+    assert "export default" in view.state["_esm"]
+
+
+def test_exports_show_the_static_form(view: View) -> None:
+    output = nbformat.v4.new_output("execute_result", data=view.data, execution_count=1)
+    cell = nbformat.v4.new_code_cell("%workbench dashboard", outputs=[output], execution_count=1)
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    assert "ndarray" in page
+    assert "Error displaying widget" not in page
+    text, resources = MarkdownExporter().from_notebook_node(notebook)
+    assert "ndarray" in text or resources["outputs"]
+
+
+def test_vs_code_gets_a_view_of_the_widget_besides(session: Kernel) -> None:
+    session.ok("__vsc_ipynb_file__ = '/home/me/a.ipynb'")
+    view = View(session, session.ok("wb.widgets.Pins()"))
+    session.ok("del __vsc_ipynb_file__")
+    assert view.data[WIDGET]["model_id"] == view.id
+
+
+def test_differences_come_while_a_cell_is_busy(session: Kernel, view: View, gate: Gate) -> None:
+    view.says(do="shown", on=True)
+    busy = session.start(f"inside = wb.put([1], name='inside')\n{gate.wait}")
+    session.until(lambda: "inside" in json.dumps(session.custom))
+    assert not busy.idle
+    gate.open()
+    session.until(lambda: busy.idle)
+    session.ok("wb.free('inside')\ndel inside")
+    view.says(do="shown", on=False)
+
+
+def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:
+    (id,) = (row["id"] for row in view.state["world"]["objects"].values() if row["name"])
+    view.says(do="why", id=id, number=7)
+    session.until(lambda: {"noted", "answer"} <= {m["kind"] for m in session.custom})
+    (answer,) = (m for m in session.custom if m["kind"] == "answer")
+    assert (answer["number"], answer["ok"]) == (7, True)
+    assert "the name `data`" in answer["text"]
+    view.says(do="nonsense")
+    view.says(do="resync")
+    session.until(lambda: "world" in {m["kind"] for m in session.custom})
+
+
+def test_after_the_session_views_go_on_saying_what_was(session: Kernel, view: View) -> None:
+    view.says(do="shown", on=True)
+    session.ok("%workbench stop")
+    session.until(lambda: any(m.get("ended") for m in session.custom))
+    view.says(do="pin", id="1", number=8)
+    session.until(lambda: any(m["kind"] == "answer" for m in session.custom))
+    session.ok("wb.init(workers=2)\ndata = None")

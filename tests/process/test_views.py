@@ -1,0 +1,312 @@
+"""What live views are fed by a real session, and what their buttons do there. No page."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import TIMEOUT, eventually
+from tests.process.gates import Gate, stopper
+from tests.process.scripts import Script
+from workbench import current
+from workbench.engines.base import Engine
+from workbench.widgets import mirror
+from workbench.widgets.actions import perform
+from workbench.widgets.feed import Feed
+from workbench.widgets.rows import key_of
+
+Row = dict[str, Any]
+LARGE = 1 << 17  # float64s, so that they lie in a segment
+
+
+class Page:
+    """What a page knows: the world once, then differences."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._came = threading.Condition()
+        self.told: list[Row] = []
+        self.world = feed.world()
+
+    def tell(self, message: Row) -> None:
+        with self._came:
+            self.told.append(message)
+            self._came.notify_all()
+            if message["kind"] == "world":
+                self.world = message
+                return
+            assert message["seq"] == self.world["seq"] + 1
+            objects = {**self.world["objects"], **message.get("objects", {})}
+            for key in message.get("gone", ()):
+                del objects[key]
+            rest = {k: v for k, v in message.items() if k not in ("objects", "gone", "timeline")}
+            timeline = [*self.world["timeline"], *message.get("timeline", ())]
+            self.world = {**self.world, **rest, "objects": objects, "timeline": timeline}
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        with self._came:
+            assert self._came.wait_for(condition, TIMEOUT), self.world
+
+    def rows(self, **facts: object) -> list[Row]:
+        """The objects of which all this is true."""
+        rows = self.world["objects"].values()
+        return [row for row in rows if facts.items() <= row.items()]
+
+    def row(self, ref: wb.ObjectRef) -> Row:
+        return dict(self.world["objects"].get(key_of(ref.id), {}))
+
+
+@pytest.fixture
+def feed(session: Engine) -> Iterator[Feed]:
+    feed = current.companion(Feed)
+    yield feed
+    feed.close()
+
+
+@pytest.fixture
+def page(feed: Feed) -> Iterator[Page]:
+    """A page that shows a view."""
+    page = Page(feed)
+    feed.shown(page, True)
+    yield page
+    feed.shown(page, False)
+
+
+def do(session: Engine, action: str, ref: wb.ObjectRef | str, **more: object) -> Row:
+    id = ref if isinstance(ref, str) else key_of(ref.id)
+    return perform(session, {"do": action, "id": id, **more})
+
+
+# -- what it is told -------------------------------------------------------------------------------
+
+
+def test_the_world_has_what_is_there_already(session: Engine) -> None:
+    ref = wb.put(np.ones(LARGE), name="data")
+    world = current.companion(Feed).world()
+    (row,) = world["objects"].values()
+    assert row["id"] == key_of(ref.id)
+    facts = ("name", "kind", "detail", "where", "state", "owner", "strength", "buffers")
+    assert [row[fact] for fact in facts] == [
+        "data", "ndarray", f"float64 ({LARGE},)", "memory", "ready", "this notebook", "alive", 1
+    ]  # fmt: skip
+    (segment,) = world["segments"]
+    assert segment["id"] == row["seg"]
+    assert segment["live"] == row["len"] == row["size"] >= LARGE * 8
+    totals = world["totals"]
+    assert totals["live"] + totals["warm"] + totals["available"] == totals["capacity"]
+    assert totals["kernels"] > 10 << 20
+    assert totals["machine"]["total"] > totals["machine"]["available"] > 0
+    current.companion(Feed).close()
+
+
+def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> None:
+    held: dict[str, Any] = {"ref": wb.put(np.ones(LARGE))}
+    key = key_of(held["ref"].id)
+    page.until(lambda: key in page.world["objects"])
+    wb.pin(held["ref"])
+    page.until(lambda: page.world["objects"][key]["strength"] == "resident")
+    held["array"] = wb.get(held["ref"])
+    page.until(lambda: "'view'" in str(page.world["objects"][key]["pins"]))
+    wb.unpin(held["ref"])
+    held.clear()
+    gc.collect()
+    page.until(lambda: key not in page.world["objects"])
+    assert [sample[3:5] for sample in page.world["timeline"]][-1] == (1, 1)
+
+
+def test_variables_that_hold_it_by_name(
+    session: Engine, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import __main__
+
+    ref = wb.put([1])
+    monkeypatch.setattr(__main__, "mine", ref, raising=False)
+    page._feed.nudge()
+    page.until(lambda: "mine" in page.row(ref).get("held", ""))
+    assert "mine" in page.row(ref)["breaks"]
+    monkeypatch.delattr(__main__, "mine")
+    page._feed.nudge()
+    page.until(lambda: "mine" not in page.row(ref)["held"])
+
+
+def test_a_task_and_the_worker_that_runs_it(session: Engine, page: Page, gate: Gate) -> None:
+    ref, stop = wb.put(np.ones(LARGE)), stopper(gate.path)
+
+    @wb.remote
+    def reads(array: Any) -> str:
+        return stop()
+
+    result = reads.remote(ref)
+    visitor = gate.next()
+    page.until(lambda: page.row(ref).get("strength") == "resident")
+    page.until(lambda: "reads" in str(page.world["workers"]))
+    assert {"reason": "task", "text": "1 task to read it", "here": False} in page.row(ref)["pins"]
+    assert "1 task" in page.row(ref)["breaks"]
+    visitor.let_on("done")
+    assert wb.get(result) == "done"
+    page.until(lambda: page.row(ref)["strength"] == "alive")
+    page.until(lambda: all(not w["tasks"] for w in page.world["workers"]))
+
+
+def test_nothing_is_told_while_nothing_changes(session: Engine, page: Page) -> None:
+    page.until(lambda: page.world["speed"])
+    page.until(lambda: all(w["state"] == "idle" for w in page.world["workers"]))
+    wb.put(1, name="last")
+    page.until(lambda: page.rows(name="last"))
+    before = len(page.told)
+    pause = threading.Event()
+    pause.wait(1.0)
+    assert len(page.told) == before
+
+
+def test_nobody_is_told_who_does_not_look(session: Engine, feed: Feed) -> None:
+    page = Page(feed)
+    feed.shown(page, True)
+    feed.shown(page, False)
+    ref = wb.put([1])
+    assert eventually(lambda: not any(t.name == "workbench-views" for t in threading.enumerate()))
+    told = len(page.told)
+    feed.shown(page, True, seq=page.world["seq"])  # what came meanwhile comes now
+    page.until(lambda: page.row(ref))
+    assert len(page.told) > told
+    feed.shown(page, False)
+
+
+def test_of_very_many_most_are_summed(
+    session: Engine, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [wb.put(n) for n in range(mirror.MOST + 500)]
+    page.until(lambda: sum(kind["count"] for kind in page.world["rest"]) == 500)
+    assert len(page.world["objects"]) == mirror.MOST
+    wb.put(1, name="named")
+    page.until(lambda: page.rows(name="named"))
+    assert len(page.world["objects"]) == mirror.MOST
+    del refs
+    gc.collect()
+    page.until(lambda: len(page.world["objects"]) == 1)
+    assert page.world["rest"] == []
+
+
+def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script]) -> None:
+    engine = wb.init(session="both", workers=1, memory="64MB")
+    feed = current.companion(Feed)
+    page = Page(feed)
+    feed.shown(page, True)
+    other = script(
+        f"""
+        import numpy as np
+        wb.init(session='both')
+        ref = wb.put(np.ones({LARGE}), name='theirs')
+        say('put')
+        hear()
+        """
+    )
+    assert other.line() == "put"
+    page.until(lambda: page.rows(name="theirs"))
+    (row,) = page.rows(name="theirs")
+    assert row["owner"] != "this notebook"
+    assert "other process" in row["breaks"]
+    other.signal(9)
+    page.until(lambda: page.rows(name="theirs")[0]["owner"] == "nobody any more")
+    feed.close()
+    assert engine.ended is None
+
+
+def test_the_end_of_the_session_is_told(session: Engine, page: Page) -> None:
+    wb.shutdown()
+    page.until(lambda: page.world["ended"])
+    assert "shut down" in page.world["ended"]
+
+
+# -- what its buttons do ---------------------------------------------------------------------------
+
+
+def test_free(session: Engine, page: Page) -> None:
+    ref = wb.put([1])
+    assert do(session, "free", ref)["ok"]
+    with pytest.raises(wb.errors.ObjectFreedError):
+        wb.get(ref)
+    page.until(lambda: page.row(ref).get("state") == "freed")
+
+
+def test_pin_and_unpin(session: Engine, page: Page) -> None:
+    ref = wb.put([1])
+    assert do(session, "pin", ref)["ok"]
+    page.until(lambda: "user" in [pin["reason"] for pin in page.row(ref).get("pins", ())])
+    assert do(session, "unpin", ref)["ok"]
+    page.until(lambda: "user" not in [pin["reason"] for pin in page.row(ref)["pins"]])
+
+
+def test_spill_says_where_it_is_or_why_not(session: Engine) -> None:
+    answer = do(session, "spill", wb.put(np.ones(LARGE)))
+    assert not answer["ok"]
+    assert "started without a `spill_dir`" in answer["text"]
+
+
+def test_spill(runtime: str) -> None:
+    wb.init(workers=1, memory="64MB", spill_dir=runtime)
+    engine = wb.api.engine()
+    ref = wb.put(np.ones(LARGE))
+    feed = current.companion(Feed)
+    page = Page(feed)
+    feed.shown(page, True)
+    answer = do(engine, "spill", ref)
+    assert answer["ok"], answer["text"]
+    page.until(lambda: page.row(ref)["where"] == "disk")
+    assert page.row(ref)["owner"] == "disk"
+    assert page.world["totals"]["spilled"] == page.row(ref)["len"]
+    assert page.world["timeline"][-1][5] == 1
+    feed.close()
+
+
+def test_why(session: Engine) -> None:
+    ref = wb.put([1], name="<b>")
+    answer = do(session, "why", key_of(ref.id))
+    assert "the name `<b>`" in answer["text"]
+    assert f"%free {'<b>'}" in answer["text"]
+    assert "&lt;b&gt;" in answer["html"]
+    assert "<b>" not in answer["html"].replace("<b></b>", "")
+
+
+def test_cost(session: Engine) -> None:
+    ref = wb.put({"large": np.ones(LARGE), "words": ["a", "b"] * 5000})
+    answer = do(session, "cost", ref, name="both")
+    assert answer["tree"]["name"] == "both"
+    assert {child["name"] for child in answer["tree"]["children"]} == {"['large']", "['words']"}
+    assert answer["tree"]["bytes"] > LARGE * 8
+
+
+@pytest.mark.parametrize("action", ["why", "cost", "free"])
+def test_of_what_is_gone_the_answer_says_so(session: Engine, action: str) -> None:
+    answer = do(session, action, "abc123")
+    assert answer["ok"] == (action == "free")
+    assert answer["text"]
+
+
+def test_what_is_no_request_is_answered_too(session: Engine) -> None:
+    for request in ({"do": "free"}, {"do": "nothing", "id": "1"}, {"do": "free", "id": "x"}):
+        assert not perform(session, request)["ok"]
+
+
+def test_after_the_end_buttons_say_that(session: Engine) -> None:
+    ref = wb.put([1])
+    wb.shutdown()
+    answer = do(session, "pin", ref)
+    assert not answer["ok"]
+    assert "shut down" in answer["text"]
+
+
+def test_repeats_are_counted_as_long_as_the_array_lives(session: Engine, page: Page) -> None:
+    array = np.ones(LARGE)
+    refs = [wb.put(array), wb.put({"inside": [array]}), wb.put(array[1:])]
+    page.until(lambda: page.row(refs[-1]))
+    assert [page.row(ref)["repeats"] for ref in refs] == [0, 2, 0]  # times in all
+    again = wb.put(np.ones(LARGE))  # another one, perhaps where another was
+    page.until(lambda: page.row(again))
+    assert page.row(again)["repeats"] == 0

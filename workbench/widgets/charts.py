@@ -1,0 +1,174 @@
+"""Pins, costs and jobs, each drawn into one Axes: lines of text with bars. Asks nobody.
+
+As many rows as there is room for: an Axes twice as high shows twice as many objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.listing import type_of
+from workbench.reasons import in_short
+from workbench.units import human_bytes, human_count, human_seconds
+from workbench.widgets import words
+from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
+from workbench.widgets.drawing import LINE, Bar, Sheet
+from workbench.widgets.words import UNKNOWN, Held
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROW = LINE + 11.0
+"""Points that an object takes."""
+
+THIN = 5.0
+"""Points: its bar's height."""
+
+COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
+
+
+# -- pins ----------------------------------------------------------------------------------------
+
+
+def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
+    """How much is kept for which reason, and the largest objects with what keeps each."""
+    records = sorted(now.objects, key=lambda r: -r.size)
+    sums: dict[str, tuple[int, int]] = {}
+    for record in records:
+        for reason in words.reasons_of(record):
+            number, size = sums.get(reason, (0, 0))
+            sums[reason] = number + 1, size + record.size
+    reasons = sorted(sums.items(), key=lambda item: -item[1][1])
+    largest = max([1, *(size for _, size in sums.values()), *(r.size for r in records[:1])])
+    sheet = Sheet(ax, largest)
+    if not records:
+        sheet.note("No objects. %put makes one.")
+        return
+    sheet.line("By reason", "an object counts for each that it has", strong=True)
+    rows = int((sheet.left - 4 * LINE) / ROW + 0.1)
+    fits = len(reasons) if len(reasons) + min(len(records), 3) <= rows else max(rows // 2, 1)
+    for reason, (number, size) in reasons[:fits]:
+        color = STRENGTHS["resident" if reason in words.RESIDENT else "alive"][0]
+        sheet.line(words.REASONS[reason], words.objects(number), human_bytes(size))
+        sheet.bars([Bar(0, size, color)], THIN, largest)
+        sheet.skip(ROW - LINE - THIN)
+    if len(reasons) > fits:
+        sheet.note(f"and {len(reasons) - fits} more reasons")
+    if not reasons:
+        sheet.note(f"What keeps objects is {UNKNOWN}.")
+    sheet.skip(8)
+    sheet.line("Largest objects", "and what keeps each", strong=True)
+    fits = max(int((sheet.left - 2 * LINE) / ROW + 0.1), 1)
+    for record in records[:fits]:
+        why = in_short(record, now.clients) or "nothing keeps it"
+        what = f"{type_of(record)} · {why}"
+        sheet.line(words.title_of(record, held), what, human_bytes(record.size))
+        sheet.bars([Bar(0, record.size, STRENGTHS[record.strength][0])], THIN, largest)
+        sheet.skip(ROW - LINE - THIN)
+    _more(sheet, records[fits:])
+    sheet.legend(STRENGTHS.values())
+
+
+def pins_height(now: Snapshot, rows: int) -> float:
+    """Points for so many objects."""
+    reasons = {reason for record in now.objects for reason in words.reasons_of(record)}
+    return (max(len(reasons), 1) + min(len(now.objects), rows)) * ROW + 4 * LINE + 8
+
+
+def _more(sheet: Sheet, left: Sequence[ObjectRecord]) -> None:
+    if left:
+        size = human_bytes(sum(record.size for record in left))
+        sheet.note(f"and {human_count(len(left))} more, {size}")
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+
+def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
+    """What took longest to serialize, and how fast it was."""
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -words.seconds_of(r))
+    sheet = Sheet(ax, max([words.seconds_of(record) for record in known[:1]], default=1.0))
+    if not known:
+        unknown = f"What serialization costs is {UNKNOWN}." if now.objects else "Nothing yet."
+        sheet.note(unknown)
+        return
+    sheet.legend((color, label) for label, color in COSTS)
+    sheet.skip(6)
+    fits = max(int((sheet.left - LINE) / ROW + 0.1), 1)
+    for record in known[:fits]:
+        _cost(sheet, record, held)
+    _more(sheet, known[fits:])
+
+
+def costs_height(now: Snapshot, rows: int) -> float:
+    """Points for so many objects."""
+    return min(sum(record.about is not None for record in now.objects), rows) * ROW + 2 * LINE + 8
+
+
+def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
+    about = record.about
+    assert about is not None
+    speed = words.speed_of(record)
+    what = [type_of(record), human_bytes(about.inband + about.outband)]
+    what += [f"copied at {words.speed(speed)}"] if speed else []
+    repeats = words.repeats_of(record)
+    seconds = words.took(words.seconds_of(record))
+    sheet.line(
+        words.title_of(record, held), " · ".join(what),
+        f"{repeats} · {seconds}" if repeats else seconds,
+        right_color=BAD if repeats else INK,
+    )  # fmt: skip
+    bars, at = [], 0.0
+    took = (about.pickle_seconds, about.copy_seconds, record.load_seconds)
+    for length, (_, color) in zip(took, COSTS, strict=True):
+        if length:
+            bars.append(Bar(at, length, color))
+        at += length
+    sheet.bars(bars, THIN, sheet.most)
+    sheet.skip(ROW - LINE - THIN)
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def jobs(ax: Axes, now: Snapshot) -> None:
+    """Background cells, and what the workers are at."""
+    sheet = Sheet(ax, 1.0)
+    sheet.line("Background cells", strong=True)
+    found = words.jobs_in_order(now.jobs)
+    fits = max(int((sheet.left * 0.55) // LINE), 1)
+    for job in found[:fits]:
+        took = human_seconds(job.seconds) if job.seconds else ""
+        sheet.line(job.name, _job(job), took, dot=STATES.get(job.state, OTHER))
+    if not found:
+        sheet.note("No background cells. %%remote starts one.")
+    elif len(found) > fits:
+        sheet.note(f"and {len(found) - fits} more")
+    sheet.skip(8)
+    sheet.line("Workers", strong=True)
+    processes = dict(now.memory.processes) if now.memory else {}
+    fits = max(int(sheet.left / LINE + 0.1), 1)
+    for worker in now.workers[:fits]:
+        own = human_bytes(processes[worker.pid]) if worker.pid in processes else ""
+        does = " · ".join(filter(None, (worker.state, words.runs(worker, now.actors))))
+        color = STATES.get(worker.state, OTHER)
+        sheet.line(f"worker {worker.number}", does, own, dot=color)
+    if not now.workers:
+        sheet.note("No workers yet." if now.capacity else f"Workers are {UNKNOWN}.")
+    elif len(now.workers) > fits:
+        sheet.note(f"and {len(now.workers) - fits} more")
+
+
+def jobs_height(now: Snapshot, rows: int) -> float:
+    """Points for so many jobs and so many workers."""
+    shown = sum(min(max(len(some), 1), rows) for some in (now.jobs, now.workers))
+    return (shown + 2) * LINE + 12
+
+
+def _job(job: JobRecord) -> str:
+    items = f"{job.ended} of {job.size}" if job.size > 1 else ""
+    where = f"worker {job.worker}" if job.worker else ""
+    kept = "not collected" if job.kept else ""
+    return " · ".join(filter(None, (job.state, items, where, kept)))

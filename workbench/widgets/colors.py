@@ -1,0 +1,136 @@
+"""Which objects share a colour, in pictures that stand still. Pure.
+
+The hues are Okabe and Ito's (jfly.uni-koeln.de/color), made darker or lighter until they have a
+contrast of 3:1 with white and with nearly black: a still picture can't know what it stands on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.listing import type_of
+from workbench.widgets.words import owners
+
+HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
+OTHER = "#808080"
+TRACK = "#80808040"
+"""Of what is empty. With alpha, so that it is quiet on any ground."""
+
+INK = "#7a7a7a"
+"""Of text that has to be read on white and on nearly black: about 4.3:1 with both."""
+
+LIVE, WARM, SPILLED, BAD = HUES[0], "#7fb2d3", HUES[1], HUES[4]
+
+STATES = {
+    "running": HUES[0],
+    "busy": HUES[0],
+    "done": HUES[2],
+    "failed": BAD,
+    "blocked": SPILLED,
+}
+"""Of jobs and workers; the others are grey."""
+
+STORE = (LIVE, WARM, TRACK, SPILLED)
+"""Colours of the parts of the store."""
+
+MACHINE = (LIVE, HUES[2], HUES[3], OTHER, TRACK)
+"""Colours of the parts of the machine's memory."""
+
+BY = ("type", "owner", "age", "strength")
+"""What objects can be coloured by."""
+
+_AGES = (
+    (10.0, "#b8860b", "under 10 s"),
+    (60.0, "#4f9a4d", "under 1 min"),
+    (600.0, "#1f8a8c", "under 10 min"),
+    (3600.0, "#4f7bc0", "under 1 h"),
+    (float("inf"), "#8a6bbf", "older"),
+)
+
+STRENGTHS = {
+    "resident": (HUES[1], "resident: can't move"),
+    "alive": (HUES[0], "alive: may move to disk"),
+    "freed": (OTHER, "freed, still shown"),
+}
+
+
+class Group(NamedTuple):
+    """So many objects of one colour. ``size`` in bytes."""
+
+    label: str
+    color: str
+    number: int
+    size: int
+
+
+class Coloring:
+    """Whose colour is which, for the objects of one snapshot.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    by : str
+        One of `BY`.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+        The legend: those that there are, the largest first, but ages and strengths in their order.
+
+    Raises
+    ------
+    ValueError
+        If objects can't be coloured so.
+    """
+
+    def __init__(self, snapshot: Snapshot, by: str = "type") -> None:
+        if by not in BY:
+            raise ValueError(f"Objects can be coloured by {', '.join(BY)}, not by {by!r}.")
+        self.by = by
+        self._owner: Mapping[int, str] = owners(snapshot) if by == "owner" else {}
+        sizes: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        for record in snapshot.objects:
+            label = self._label(record)
+            sizes[label] += record.size
+            counts[label] += 1
+        self._color = self._given(sizes)
+        shown = [Group(k, color, counts[k], sizes[k]) for k, color in self._color.items()]
+        others = [label for label in sizes if label not in self._color]
+        if others:
+            count, size = sum(counts[k] for k in others), sum(sizes[k] for k in others)
+            shown.append(Group(f"{len(others)} others", OTHER, count, size))
+        self.groups = tuple(shown)
+
+    def of(self, record: ObjectRecord) -> str:
+        """The colour of one object."""
+        return self._color.get(self._label(record), OTHER)
+
+    def _label(self, record: ObjectRecord) -> str:
+        match self.by:
+            case "type":
+                return kind_of(record)
+            case "owner":
+                return self._owner.get(record.segment, "in messages")
+            case "age":
+                return next(label for limit, _, label in _AGES if record.age < limit)
+            case _:
+                return STRENGTHS[record.strength][1]
+
+    def _given(self, sizes: Counter[str]) -> dict[str, str]:
+        if self.by == "age":
+            return {label: color for _, color, label in _AGES if label in sizes}
+        if self.by == "strength":
+            return {label: color for color, label in STRENGTHS.values() if label in sizes}
+        largest = [label for label, _ in sizes.most_common()]
+        # One that is alone needs no "others".
+        hues = (*HUES, OTHER) if len(largest) == len(HUES) + 1 else HUES
+        return dict(zip(largest, hues, strict=False))
+
+
+def kind_of(record: ObjectRecord) -> str:
+    """Its type's name alone, without dtype and shape."""
+    return type_of(record).partition(" ")[0] if record.about else type_of(record)

@@ -1,0 +1,230 @@
+"""How pictures are drawn with matplotlib: lines of text with bars below them. Knows no session.
+
+matplotlib is imported by whoever hands in an Axes. All text is taken as it stands (no mathematics,
+no TeX), in a grey that can be read on white and on nearly black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.markup import clip
+from workbench.widgets.colors import INK, TRACK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+POINTS = 72
+"""An inch."""
+
+SIZE = 8.5
+"""Of text, in points."""
+
+LINE = 13.0
+"""From one line of text to the next, in points."""
+
+_EM = 0.6
+"""The mean width of a letter, in sizes; rather too much than too little."""
+
+_SLACK = 1.05
+
+_COLUMN = 0.25
+"""Where the second column of a line begins: part of the width."""
+
+_SEAM = 1.0
+"""Points between neighbours that have room for it."""
+
+
+class Bar(NamedTuple):
+    """A box: ``start`` and ``length`` in what the x axis shows; ``alpha`` from 0 to 1."""
+
+    start: float
+    length: float
+    color: str
+    alpha: float | None = None
+    label: str = ""
+
+
+class Sheet:
+    """An Axes as a sheet of paper that is filled from above: the y axis counts points.
+
+    Parameters
+    ----------
+    ax : Axes
+        Its ticks and frame are taken away.
+    most : float
+        Where the x axis ends.
+    """
+
+    def __init__(self, ax: Axes, most: float) -> None:
+        box = ax.get_window_extent()
+        scale = POINTS / ax.figure.dpi
+        self.ax = ax
+        self.width, self.height = box.width * scale, box.height * scale
+        self.most = most or 1.0
+        self.y = 0.0
+        ax.set_axis_off()
+        ax.set_xlim(0, self.most)
+        ax.set_ylim(self.height, 0)
+
+    @property
+    def left(self) -> float:
+        """Points below what stands here."""
+        return self.height - self.y
+
+    def letters(self, size: float = SIZE) -> int:
+        """How many fit into a line."""
+        return max(int(self.width / (size * _EM)), 4)
+
+    def skip(self, points: float) -> None:
+        """Leave some room."""
+        self.y += points
+
+    def line(
+        self,
+        name: str,
+        detail: str = "",
+        right: str = "",
+        *,
+        strong: bool = False,
+        dot: str = "",
+        right_color: str = INK,
+    ) -> None:
+        """A line of text: what it is, more about it, and a figure on the right. Cut to fit."""
+        room = self.letters()
+        column = room if not detail else max(int(room * _COLUMN), 12)
+        first = self._fitting(name, column - 4 if dot else column - 2)
+        if dot:
+            self._marker(3.5, dot, "o")
+        self._text(
+            12 / self.width if dot else 0.0, first, weight="bold" if strong else "normal"
+        )
+        left = room - column - len(right) - 2
+        if detail and left > 6:
+            self._text(column / room, self._fitting(detail, left))
+        if right:
+            self._text(1.0, right, ha="right", color=right_color)
+        self.y += LINE
+
+    def note(self, text: str) -> None:
+        """A line that is second to read."""
+        self._text(0.0, clip(text, self.letters()), style="italic")
+        self.y += LINE
+
+    def bars(self, bars: Iterable[Bar], height: float = 7.0, track: float = 0.0) -> None:
+        """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
+        from matplotlib.collections import PolyCollection
+
+        seam = _SEAM * self.most / self.width
+        least = 0.6 * self.most / self.width
+        top, bottom = self.y, self.y + height
+        corners: list[list[tuple[float, float]]] = []
+        colors: list[tuple[str, float | None]] = []
+        if track:
+            corners.append(_box(0.0, track, top, bottom))
+            colors.append((TRACK, None))
+        for bar in bars:
+            length = bar.length - seam if bar.length > 4 * seam else max(bar.length, least)
+            corners.append(_box(bar.start, length, top, bottom))
+            colors.append((bar.color, bar.alpha))
+        drawn = PolyCollection(
+            corners, facecolors=_rgba(colors), edgecolors="none", linewidths=0, clip_on=True
+        )
+        self.ax.add_collection(drawn, autolim=False)
+        self.y += height
+
+    def labels(self, bars: Sequence[Bar], height: float) -> None:
+        """In the bars just drawn, the labels that fit into theirs."""
+        for bar in bars:
+            room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1
+            if bar.label and room >= min(len(bar.label), 6):
+                x = bar.start + bar.length / 2
+                self.ax.text(
+                    x, self.y - height / 2, shown(clip(bar.label, room)), ha="center",
+                    va="center_baseline", clip_on=True,
+                    **_style(color="white", fontsize=SIZE - 1.5, weight="bold"),
+                )  # fmt: skip
+
+    def legend(self, entries: Iterable[tuple[str, str]]) -> None:
+        """(colour, label) each, in as many lines as it takes."""
+        x = 0.0
+        for color, label in entries:
+            label = clip(label, min(36, self.letters() - 4))
+            text = self._text((x + 10) / self.width, label)
+            width = text.get_window_extent().width * POINTS / self.ax.figure.dpi + 22
+            if x and x + width > self.width + 12:
+                x, self.y = 0.0, self.y + LINE
+                text.set_position((10 / self.width, self.y + LINE / 2))
+            self._marker(x + 3.5, color, "s")
+            x += width
+        self.y += LINE
+
+    def _marker(self, points: float, color: str, form: str) -> None:
+        self.ax.plot(
+            [points / self.width], [self.y + LINE / 2], marker=form, markersize=5.5, color=color,
+            markeredgewidth=0, linestyle="none", transform=self.ax.get_yaxis_transform(),
+            clip_on=False,
+        )  # fmt: skip
+
+    def _fitting(self, text: str, letters: int) -> str:
+        """Most letters are narrower than the widest: so a little more than so many."""
+        return clip(text, round(letters * _SLACK))
+
+    def _text(self, x: float, text: str, **more: Any) -> Text:
+        return self.ax.text(
+            x, self.y + LINE / 2, shown(text), va="center_baseline",
+            transform=self.ax.get_yaxis_transform(), **_style(**more),
+        )  # fmt: skip
+
+
+def quiet(ax: Axes) -> None:
+    """Nothing but what is drawn."""
+    ax.set_facecolor("none")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    ax.tick_params(
+        left=False, bottom=False, top=False, right=False, labelleft=False, labelbottom=False,
+        labelsize=SIZE - 1, labelcolor=INK, color=TRACK, length=3, width=0.8,
+    )  # fmt: skip
+    ax.grid(False)
+
+
+def write(figure: Figure, left: float, bottom: float, text: str, **more: Any) -> None:
+    """A line outside of any Axes; places are parts of the figure."""
+    figure.text(left, bottom, shown(text), **_style(**more))
+
+
+def say(ax: Axes, text: str) -> None:
+    """Instead of a picture: why there is none."""
+    ax.text(
+        0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
+        **_style(style="italic"),
+    )  # fmt: skip
+
+
+def shown(text: str) -> str:
+    """With a box for each letter that the font doesn't have, rather than a warning for each."""
+    if text.isascii():
+        return text
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties()))
+    return "".join(c if ord(c) < 0x80 or font.get_char_index(ord(c)) else "□" for c in text)
+
+
+def _style(**more: Any) -> dict[str, Any]:
+    return {"color": INK, "fontsize": SIZE, "parse_math": False, "usetex": False, **more}
+
+
+def _box(start: float, length: float, top: float, bottom: float) -> list[tuple[float, float]]:
+    return [(start, top), (start + length, top), (start + length, bottom), (start, bottom)]
+
+
+def _rgba(colors: Sequence[tuple[str, float | None]]) -> list[Any]:
+    from matplotlib.colors import to_rgba
+
+    known = {pair: to_rgba(*pair) for pair in set(colors)}
+    return [known[pair] for pair in colors]

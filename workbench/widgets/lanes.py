@@ -1,0 +1,103 @@
+"""Segments as lanes, objects as boxes in them, to scale. Pure: bytes in, shares of a lane out.
+
+So many objects that they can't be told apart are added up by place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from workbench.core.snapshot import ObjectRecord, SegmentRecord, Snapshot
+from workbench.widgets.colors import Coloring
+from workbench.widgets.words import owners
+
+
+class Box(NamedTuple):
+    """Part of a lane: ``start`` and ``length`` in bytes. ``record`` is whose it is; None if it is
+    of several objects: then ``color`` is that of the most bytes, ``full`` how full it is (0 to 1).
+    """
+
+    start: float
+    length: float
+    color: str
+    record: ObjectRecord | None = None
+    full: float = 1.0
+
+
+class Lane(NamedTuple):
+    """A segment. ``length`` in bytes: where its last object ends; it has so many ``objects``."""
+
+    owner: str
+    segment: SegmentRecord
+    length: int
+    objects: int
+    boxes: tuple[Box, ...]
+
+
+def lanes(
+    snapshot: Snapshot, coloring: Coloring, boxes: int, most: int
+) -> tuple[list[Lane], list[SegmentRecord]]:
+    """The segments in their order, files last; and those left out: the emptiest.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    coloring : Coloring
+    boxes : int
+        So many in all lanes together, at most.
+    most : int
+        So many lanes.
+    """
+    inside = defaultdict(list)
+    for record in snapshot.objects:
+        if record.segment:
+            inside[record.segment].append(record)
+    used = [segment for segment in snapshot.segments if segment.live or segment.granted]
+    used.sort(key=lambda segment: segment.disk)
+    kept = {segment.id for segment in sorted(used, key=lambda s: -s.live)[:most]}
+    names = owners(snapshot)
+    shown = []
+    for segment in used:
+        if segment.id in kept:
+            records = sorted(inside[segment.id], key=lambda r: r.offset)
+            room = boxes // max(len(kept), 1)
+            length = max([segment.end, *(r.offset + r.size for r in records[-1:])])
+            drawn = _each(records, coloring) if len(records) <= room else (
+                _together(records, coloring, length, room)
+            )
+            shown.append(Lane(names[segment.id], segment, length, len(records), tuple(drawn)))
+    return shown, [segment for segment in used if segment.id not in kept]
+
+
+def _each(records: list[ObjectRecord], coloring: Coloring) -> list[Box]:
+    return [Box(r.offset, r.size, coloring.of(r), r) for r in records]
+
+
+def _together(
+    records: list[ObjectRecord], coloring: Coloring, length: int, parts: int
+) -> list[Box]:
+    """Equal parts of the lane, and what most of each is; full neighbours of a colour in one."""
+    part = length / parts
+    weights: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(parts)]
+    for record in records:
+        color, at, end = coloring.of(record), float(record.offset), record.offset + record.size
+        index = int(at / part)
+        while index < parts and at < end:
+            upto = min(end, (index + 1) * part)
+            weights[index][color] += max(upto - at, 0.0)
+            at, index = upto, index + 1
+    boxes: list[Box] = []
+    for index, weight in enumerate(weights):
+        if not weight:
+            continue
+        full = min(sum(weight.values()) / part, 1.0)
+        full = 1.0 if full > 0.999 else full
+        color = max(weight, key=weight.__getitem__)
+        last = boxes[-1] if boxes else None
+        touches = last is not None and abs(last.start + last.length - index * part) < part / 2
+        if last is not None and touches and last.color == color and last.full == full == 1.0:
+            boxes[-1] = last._replace(length=last.length + part)
+        else:
+            boxes.append(Box(index * part, part, color, None, full))
+    return boxes

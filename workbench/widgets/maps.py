@@ -1,0 +1,220 @@
+"""The store in space and in time, each drawn into one Axes: segments to scale, two minutes.
+
+Asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
+from workbench.units import count, human_bytes, human_count
+from workbench.widgets import words
+from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
+from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
+from workbench.widgets.lanes import Lane, lanes
+from workbench.widgets.words import UNKNOWN, Held
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_BOXES = 3000
+"""In all lanes; more objects are added up by place."""
+
+MOST_LANES = 10
+"""So many are shown before the machine's memory is."""
+
+LANE = LINE + 22.0
+"""Points that a segment takes: a line, its box, and the room below."""
+
+SECONDS = 120
+"""Of the timeline."""
+
+TIMELINE = 110.0
+"""Its height, in points."""
+
+
+def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = None) -> None:
+    """The store's capacity, and its segments to scale."""
+    coloring = Coloring(now, by)
+    height = ax.get_window_extent().height * POINTS / ax.figure.dpi
+    shows_machine = height + 1 >= occupancy_height(now, MOST_LANES)
+    fits = max(int((height - _around(now, shows_machine)) / LANE + 0.1), 1)
+    drawn, left = lanes(now, coloring, MOST_BOXES, fits)
+    sheet = Sheet(ax, max((lane.length for lane in drawn), default=1))
+    _capacity(sheet, now)
+    if shows_machine:  # the segments come first
+        _machine(sheet, now)
+    for lane in drawn:
+        _lane(sheet, lane, held)
+    if left:
+        live = human_bytes(sum(segment.live for segment in left))
+        sheet.note(f"and {count(len(left), 'segment')} more, {live} live")
+    if not now.objects:
+        sheet.note("No objects. %put makes one.")
+    elif not drawn:
+        sheet.note(f"Where objects lie is {UNKNOWN}.")
+    sheet.legend((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups)
+
+
+def occupancy_height(now: Snapshot, rows: int) -> float:
+    """Points for so many segments."""
+    used = sum(bool(segment.live or segment.granted) for segment in now.segments)
+    return _around(now, True) + min(used, rows) * LANE
+
+
+def _around(now: Snapshot, machine: bool) -> float:
+    """Points above and below the segments: one bar or two, and legends."""
+    return 4 * LINE + 14 + (2 * LINE + 18 if machine and now.memory else 0)
+
+
+def _capacity(sheet: Sheet, now: Snapshot) -> None:
+    parts = words.store_parts(now)
+    sheet.line("Store", words.store_words(now), strong=True)
+    if now.capacity:
+        # What is on disk is no part of the capacity: it stands beside it, on the same scale.
+        whole = now.capacity + now.spilled
+        gap = 0.012 * sheet.most if now.spilled else 0.0
+        scale = (sheet.most - gap) / whole
+        bars, at = [], 0.0
+        for (_, size), color in zip(parts, STORE, strict=True):
+            start = at + gap if color == SPILLED else at
+            if size:
+                bars.append(Bar(start, size * scale, color))
+            at += (size or 0) * scale
+        sheet.bars(bars, 14)
+    _legend(sheet, parts, STORE)
+
+
+def _machine(sheet: Sheet, now: Snapshot) -> None:
+    """Whose the memory is."""
+    if now.memory is None:
+        return
+    parts = words.machine_parts(now, now.memory)
+    sheet.line("Memory", words.machine_words(now.memory), strong=True)
+    scale = sheet.most / (sum(size for _, size in parts) or 1)
+    bars, at = [], 0.0
+    for (_, size), color in zip(parts, MACHINE, strict=True):
+        if size:
+            bars.append(Bar(at, size * scale, color))
+        at += size * scale
+    sheet.bars(bars, 7)
+    _legend(sheet, parts, MACHINE)
+
+
+def _legend(
+    sheet: Sheet, parts: Sequence[tuple[str, int | None]], colors: Sequence[str]
+) -> None:
+    sheet.skip(3)
+    sheet.legend(
+        (color, f"{label} {words.size(size)}")
+        for (label, size), color in zip(parts, colors, strict=True)
+    )
+    sheet.skip(8)
+
+
+def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
+    live, granted = human_bytes(lane.segment.live), human_bytes(lane.segment.granted)
+    figures = live if lane.segment.disk else f"{live} of {granted}"
+    sheet.line(lane.owner, words.objects(lane.objects), figures)
+    bars = [
+        Bar(
+            box.start, box.length, box.color,
+            0.5 if box.record and box.record.state == "freed" else 0.3 + 0.7 * box.full,
+            _label(box.record, held) if box.record else "",
+        )
+        for box in lane.boxes
+    ]  # fmt: skip
+    sheet.bars(bars, 15, lane.length)
+    sheet.labels(bars, 15)
+    sheet.skip(LANE - LINE - 15)
+
+
+def _label(record: ObjectRecord, held: Held | None) -> str:
+    return ", ".join(record.names or (held or {}).get(record.id, ()))
+
+
+# -- timeline ------------------------------------------------------------------------------------
+
+
+def timeline(ax: Axes, now: Snapshot) -> None:
+    """Live and spilled bytes of the last two minutes, and when objects came and went."""
+    quiet(ax)
+    ax.set_xlim(-SECONDS, 0)
+    history = [sample for sample in now.history if sample.age <= SECONDS]
+    if not history:
+        say(ax, "Nothing has happened yet." if now.capacity else f"The timeline is {UNKNOWN}.")
+        return
+    most = max(max(sample.live, sample.spilled) for sample in history) or 1
+    ax.set_ylim(-0.42 * most, 1.12 * most)
+    ax.tick_params(bottom=True, labelbottom=True, labelleft=True)
+    ax.set_xticks([-120, -90, -60, -30, 0], ["2 min ago", "90 s", "60 s", "30 s", "now"])
+    _ticks_of_bytes(ax, most)
+    for key, color, filled in (("live", LIVE, True), ("spilled", SPILLED, False)):
+        if key == "spilled" and not any(sample.spilled for sample in history):
+            continue
+        x, y = _course(history, key)
+        ax.step(x, y, where="post", color=color, linewidth=1.6, solid_joinstyle="round")
+        if filled:
+            ax.fill_between(x, y, step="post", color=color, alpha=0.16, linewidth=0)
+    _names(ax, history[-1], most)
+    _marks(ax, history, most)
+
+
+def _course(history: Sequence[Sample], key: str) -> tuple[list[float], list[int]]:
+    """Stairs until now; from where there was something."""
+    points = [(-sample.age, int(getattr(sample, key))) for sample in history]
+    while len(points) > 1 and not points[1][1] and not points[0][1]:
+        points.pop(0)
+    points.append((0.0, points[-1][1]))
+    x, y = zip(*points, strict=True)
+    return list(x), list(y)
+
+
+def _ticks_of_bytes(ax: Axes, most: float) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    ticks = [t for t in MaxNLocator(3, steps=[1, 2, 5, 10]).tick_values(0, most) if t <= most]
+    ax.yaxis.set_major_locator(FixedLocator(ticks))
+    ax.set_yticklabels([human_bytes(tick) if tick else "0" for tick in ticks])
+    for tick in ticks:
+        ax.axhline(tick, color=TRACK, linewidth=0.7, zorder=0)
+
+
+def _names(ax: Axes, last: Sample, most: float) -> None:
+    """At the end of each line what it is; apart, if the lines are close."""
+    ends = [("live", last.live, LIVE)]
+    if last.spilled:
+        ends.append(("on disk", last.spilled, SPILLED))
+    points = ax.get_window_extent().height * POINTS / ax.figure.dpi / 1.54
+    apart = LINE / points * most
+    ends.sort(key=lambda end: end[1])
+    at = float("-inf")
+    for label, size, color in ends:
+        at = max(size, at + apart)
+        ax.annotate(
+            f"{label} {human_bytes(size)}", (0, at), xytext=(6, 0), textcoords="offset points",
+            va="center_baseline", color=color, fontsize=SIZE, weight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
+    """A row each for what came, went, and moved to disk; larger where it was more."""
+    rows = (("puts", "^", LIVE), ("frees", "v", INK), ("spills", "D", SPILLED))
+    for row, (key, marker, color) in enumerate(rows):
+        y = (-0.13 - 0.115 * row) * most
+        counts = [getattr(sample, key) for sample in history]
+        more = [max(b - a, 0) for a, b in pairwise(counts)]
+        found = [(-s.age, n) for s, n in zip(history[1:], more, strict=True) if n]
+        sizes = [12 + 10 * min(len(str(n)) - 1, 4) for _, n in found]
+        ax.scatter(
+            [x for x, _ in found], [y] * len(found), s=sizes, marker=marker, color=color,
+            linewidths=0, alpha=0.9, clip_on=False,
+        )  # fmt: skip
+        ax.annotate(
+            f"{human_count(sum(more))} {key if sum(more) != 1 else key[:-1]}", (0, y),
+            xytext=(6, 0), textcoords="offset points", va="center_baseline", color=INK,
+            fontsize=SIZE - 1, annotation_clip=False,
+        )  # fmt: skip

@@ -1,0 +1,179 @@
+"""Plots of a session for figures of one's own: matplotlib Axes in, Axes out.
+
+They draw what the views show, of this moment or of a snapshot that was kept. What is drawn stands
+in `maps` and `charts`; nothing here decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.core.snapshot import Snapshot
+from workbench.errors import SessionError
+from workbench.widgets import charts, maps
+from workbench.widgets.colors import BY
+from workbench.widgets.drawing import POINTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from workbench.widgets.words import Held
+
+WIDTH = 8.0
+"""Inches, of a figure that is made here."""
+
+MOST_ROWS = 12
+
+
+def plot_occupancy(
+    snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None, *, by: str = "type"
+) -> Axes:
+    """Draw where the memory goes: the store's capacity, and its segments with every object.
+
+    Segments are lanes on one scale (bytes, from the left), objects boxes at their places in them.
+    Of more than 3 000 objects boxes are parts of the lane: their colour is that of the most bytes
+    in the part, and they are the paler the emptier it is.
+
+    Parameters
+    ----------
+    snapshot : Snapshot or str, optional
+        What `workbench.snapshot` gave, or the text that its ``to_json`` made of it. Default: the
+        current session, now.
+    ax : Axes, optional
+        Where to draw; pyplot is not touched then. Its size decides how many segments there is
+        room for. Default: a new figure.
+    by : str
+        What colours mean: ``type``, ``owner``, ``age`` or ``strength``.
+
+    Returns
+    -------
+    Axes
+        The x axis is in bytes of the segments, the y axis in points from above.
+
+    Raises
+    ------
+    ValueError
+        If objects can't be coloured so, or the text is no snapshot.
+    SessionError
+        If there is no snapshot, and no session whose it could be.
+    TypeError
+        If it is something else.
+    """
+    if by not in BY:
+        raise ValueError(f"Objects can be coloured by {', '.join(BY)}, not by {by!r}.")
+    now, held = _resolved(snapshot)
+    high = maps.occupancy_height(now, maps.MOST_LANES)
+    ax = _axes(ax, high)
+    maps.occupancy(ax, now, by, held)
+    return ax
+
+
+def plot_pins(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
+    """Draw what keeps objects: bytes for each reason, then the largest objects with theirs.
+
+    Parameters
+    ----------
+    snapshot, ax
+        As in `plot_occupancy`. The size of the Axes decides how many objects are listed.
+
+    Returns
+    -------
+    Axes
+        The x axis is in bytes, the y axis in points from above.
+
+    Raises
+    ------
+    ValueError, SessionError, TypeError
+        As `plot_occupancy` does.
+    """
+    now, held = _resolved(snapshot)
+    ax = _axes(ax, charts.pins_height(now, MOST_ROWS))
+    charts.pins(ax, now, held)
+    return ax
+
+
+def plot_costs(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
+    """Draw what serialization costs: seconds of pickling, copying and loading, the most first.
+
+    Behind each object stand its bytes and how many of them a second were copied; and "put it once"
+    behind one that was serialized repeatedly.
+
+    Parameters
+    ----------
+    snapshot, ax
+        As in `plot_occupancy`. The size of the Axes decides how many objects are listed.
+
+    Returns
+    -------
+    Axes
+        The x axis is in seconds, the y axis in points from above.
+
+    Raises
+    ------
+    ValueError, SessionError, TypeError
+        As `plot_occupancy` does.
+    """
+    now, held = _resolved(snapshot)
+    ax = _axes(ax, charts.costs_height(now, MOST_ROWS))
+    charts.costs(ax, now, held)
+    return ax
+
+
+def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the last two minutes: bytes in memory and on disk; puts, frees and spills as marks.
+
+    Parameters
+    ----------
+    snapshot, ax
+        As in `plot_occupancy`.
+
+    Returns
+    -------
+    Axes
+        The x axis is in seconds, 0 is when the snapshot was taken; the y axis is in bytes. What
+        the lines are stands to the right of the Axes.
+
+    Raises
+    ------
+    ValueError, SessionError, TypeError
+        As `plot_occupancy` does.
+    """
+    now, _ = _resolved(snapshot)
+    ax = _axes(ax, maps.TIMELINE, ends=True)
+    maps.timeline(ax, now)
+    return ax
+
+
+def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
+    """What to draw, and the variables that hold it, if it is of now."""
+    if isinstance(snapshot, Snapshot):
+        return snapshot, None
+    if isinstance(snapshot, str | bytes):
+        return Snapshot.from_json(snapshot), None
+    if snapshot is not None:
+        raise TypeError(
+            f"A plot is of a snapshot, or of the text that its to_json() made, not of "
+            f"{type(snapshot).__name__}."
+        )
+    from workbench import current
+
+    engine = current.get()
+    if engine is None:
+        raise SessionError(
+            "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
+            "or give a snapshot that was kept: plot_occupancy(text)."
+        )
+    return engine.snapshot(), engine.held()
+
+
+def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:
+    """The one given, or that of a new figure which is so many points high."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    around = (0.08, 0.86, 30.0) if ends else (0.02, 0.98, 8.0)
+    whole = height + around[2] + 8
+    figure = pyplot.figure(figsize=(WIDTH, whole / POINTS), facecolor="none")
+    figure.subplots_adjust(around[0], around[2] / whole, around[1], 1 - 8 / whole)
+    return figure.add_subplot()

@@ -1,0 +1,255 @@
+// The frame around the views: a line of what session this is, the panes asked for, tabs where it is
+// narrow. Draws once a frame, and only what changed. Where it stands in the page is view.js's.
+
+import { counted } from "./format.js";
+import { h, setAttr, setText, setVar, uniqueId } from "./dom.js";
+import { Costs } from "./costs.js";
+import { Jobs } from "./jobs.js";
+import { Occupancy } from "./occupancy.js";
+import { Pins } from "./pins.js";
+import { SIGNALS, isDark } from "./colors.js";
+
+const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
+const TITLES = { occupancy: "Occupancy", pins: "Pins", costs: "Costs", jobs: "Jobs" };
+/** From this width on pins stand beside costs and jobs. */
+const WIDE = 900;
+
+const NOTHING = { everything: false, objects: new Set(), keys: new Set() };
+
+const merged = (a, b) => ({
+  everything: a.everything || b.everything,
+  objects: new Set([...a.objects, ...b.objects]),
+  keys: new Set([...a.keys, ...b.keys]),
+});
+
+export class Dashboard {
+  /** @param {import("./session.js").Session} session */
+  constructor(session) {
+    this.session = session;
+    const parts = session.parts.filter((part) => part in VIEWS);
+    this.panes = new Map(parts.map((part) => [part, new VIEWS[part](session)]));
+    this.stale = new Map();
+    this.chosen = "";
+    this.wide = false;
+    this.name = h("span", { class: "wb-session" });
+    this.about = h("span", { class: "wb-about" });
+    this.status = h("span", { class: "wb-status", role: "status" });
+    this.probes = ["bg", "fg", "dim", "line", "track", "accent"].map((name) =>
+      h("i", { class: `wb-probe wb-probe-${name}` }),
+    );
+    this.el = h(
+      "div",
+      { class: "wb", role: "region", "aria-label": "Workbench" },
+      h("div", { class: "wb-head" }, this.name, this.about, this.status),
+      h("div", { hidden: true }, ...this.probes),
+    );
+    // JupyterLab looks from the focused element outwards for a command's place, or for this word.
+    this.el.addEventListener("focusin", ({ target }) => setAttr(target, "data-lm-suppress-shortcuts", "true"));
+    this.arrange();
+    this.visible = false;
+    this.near = false;
+  }
+
+  /** Panes in their places; several of pins, costs, jobs share tabs. @private */
+  arrange() {
+    const top = this.panes.get("occupancy");
+    if (top) this.el.append(top.el);
+    this.lower = ["pins", "costs", "jobs"].filter((part) => this.panes.has(part));
+    if (!this.lower.length) return;
+    this.tabs = new Map();
+    const list = h("div", { class: "wb-tabs", role: "tablist", "aria-label": "Views" });
+    const below = h("div", { class: "wb-below" }, list);
+    for (const part of this.lower) {
+      const { el } = this.panes.get(part);
+      const panel = uniqueId("panel");
+      el.id = panel;
+      const tab = h(
+        "button",
+        { type: "button", role: "tab", class: `wb-tab wb-tab-${part}`, id: uniqueId("tab"), "aria-controls": panel },
+        TITLES[part],
+      );
+      tab.addEventListener("click", () => this.choose(part));
+      this.tabs.set(part, tab);
+      list.append(tab);
+      below.append(el);
+    }
+    list.addEventListener("keydown", (event) => this.walked(event));
+    this.below = below;
+    this.el.append(below);
+    this.choose(this.lower[0]);
+  }
+
+  /** Which of the lower views are behind tabs now. @private */
+  tabbed() {
+    return this.wide && this.lower.length > 2 ? this.lower.filter((part) => part !== "pins") : this.lower;
+  }
+
+  /** @param {string} part @returns {void} */
+  choose(part) {
+    const tabbed = this.tabbed();
+    this.chosen = tabbed.includes(part) ? part : tabbed[0];
+    this.below.classList.toggle("wb-single", tabbed.length < 2);
+    for (const each of this.lower) {
+      const [tab, { el }] = [this.tabs.get(each), this.panes.get(each)];
+      const behind = tabbed.length > 1 && tabbed.includes(each);
+      const on = !behind || each === this.chosen;
+      tab.hidden = !behind;
+      setAttr(tab, "aria-selected", String(on));
+      setAttr(tab, "tabindex", on ? 0 : -1);
+      setAttr(el, "role", behind ? "tabpanel" : null);
+      setAttr(el, "aria-labelledby", behind ? tab.id : null);
+      el.hidden = !on;
+    }
+    this.refresh();
+  }
+
+  /** @private */
+  walked(event) {
+    const tabbed = this.tabbed();
+    const at = tabbed.indexOf(this.chosen);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabbed.length - 1 }[event.key];
+    if (to === undefined) return;
+    const part = tabbed[(to + tabbed.length) % tabbed.length];
+    this.choose(part);
+    this.tabs.get(part).focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Begins to follow the session; the element is in the page. @returns {void} */
+  wake() {
+    if (this.awake) return;
+    this.awake = true;
+    this.unsubscribe = this.session.store.subscribe((change) => this.changed(change));
+    this.sizes = new ResizeObserver(() => this.changed({ ...NOTHING, keys: new Set(["size"]) }));
+    this.sizes.observe(this.el);
+    this.sight = new IntersectionObserver((entries) => {
+      this.near = entries.at(-1).isIntersecting;
+      this.looked();
+    });
+    this.sight.observe(this.el);
+    const themed = () => {
+      this.themed = false;
+      this.refresh();
+    };
+    this.themes = new MutationObserver(themed);
+    const attributeFilter = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-id"];
+    for (const node of [document.documentElement, document.body]) {
+      this.themes.observe(node, { attributes: true, attributeFilter });
+    }
+    this.onvisible = () => this.looked();
+    document.addEventListener("visibilitychange", this.onvisible);
+    this.onloaded = themed; // a theme's style sheet comes after its name
+    document.addEventListener("load", this.onloaded, true);
+    this.themed = this.drawn = false;
+    this.changed({ ...NOTHING, everything: true, keys: new Set(["size"]) });
+  }
+
+  /** Stops whatever runs for it; it may be woken again. @returns {void} */
+  sleep() {
+    if (!this.awake) return;
+    if (this.stale.size && this.el.isConnected) this.draw(); // its last: that the kernel has gone, perhaps
+    this.awake = false;
+    this.unsubscribe();
+    for (const observer of [this.sizes, this.sight, this.themes]) observer.disconnect();
+    document.removeEventListener("visibilitychange", this.onvisible);
+    document.removeEventListener("load", this.onloaded, true);
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    this.near = false;
+    this.looked();
+  }
+
+  /** @private */
+  looked() {
+    const on = this.awake && this.near && document.visibilityState === "visible";
+    if (on === this.visible) return;
+    this.visible = on;
+    this.session.show(this, on);
+    if (on) this.refresh();
+  }
+
+  /** @private */
+  changed(change) {
+    for (const part of this.panes.keys()) {
+      const had = this.stale.get(part);
+      this.stale.set(part, had ? merged(had, change) : change);
+    }
+    this.refresh();
+  }
+
+  /** One frame for all that has changed; none as long as no one can see it, but the first. @private */
+  refresh() {
+    if (this.frame || !this.awake || (this.drawn && !this.visible)) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  /** @private */
+  draw() {
+    const { store } = this.session;
+    if (!store.world) return;
+    this.drawn = true;
+    const resized = (part) => this.stale.get(part)?.keys.has("size");
+    if ([...this.panes.keys()].some(resized)) this.widen();
+    if (!this.themed) this.retheme();
+    this.head();
+    const due = [...this.stale.keys()].filter((part) => !this.panes.get(part).el.hidden);
+    // All that is read before all that is written, or the browser would lay out more than once.
+    for (const part of due.filter(resized)) this.panes.get(part).measure();
+    for (const part of due) {
+      const change = this.stale.get(part);
+      this.stale.delete(part);
+      this.panes.get(part).update(change);
+    }
+  }
+
+  /** The width has changed, or the place. @private */
+  widen() {
+    const wide = this.el.clientWidth >= WIDE;
+    if (wide === this.wide) return;
+    this.wide = wide;
+    this.el.classList.toggle("wb-wide", wide);
+    if (this.below) this.choose(this.chosen);
+  }
+
+  /** Reads the theme's colours, as the browser has computed them. @private */
+  retheme() {
+    this.themed = true;
+    const theme = { font: getComputedStyle(this.el).fontFamily };
+    for (const probe of this.probes) {
+      theme[probe.className.split("wb-probe-")[1]] = getComputedStyle(probe).color;
+    }
+    theme.dark = isDark(theme.bg);
+    setAttr(this.el, "data-dark", theme.dark);
+    const signals = SIGNALS[theme.dark ? "dark" : "light"];
+    for (const [name, color] of Object.entries(signals)) setVar(this.el, `--wb-${name}`, color);
+    for (const pane of this.panes.values()) pane.retheme?.(theme);
+  }
+
+  /** @private */
+  head() {
+    const { world, alive } = this.session.store;
+    const [only, ...more] = this.panes.keys();
+    const session = world.session || "session";
+    setText(this.name, more.length ? session : TITLES[only]);
+    const about = [world.engine, world.here, counted(world.totals?.count, "object")];
+    if (!more.length) about.unshift(session);
+    setText(this.about, about.filter(Boolean).join(" · "));
+    const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
+    setText(this.status, gone || "live");
+    setAttr(this.status, "data-state", gone ? "over" : "live");
+    const running = (world.jobs ?? []).filter(({ state }) => state === "running").length;
+    const jobs = this.tabs?.get("jobs");
+    if (jobs) setText(jobs, running ? `Jobs · ${running}` : "Jobs");
+  }
+
+  /** A second has gone by while someone looks. @returns {void} */
+  tick() {
+    for (const pane of this.panes.values()) {
+      if (!pane.el.hidden && this.session.store.world) pane.tick();
+    }
+  }
+}

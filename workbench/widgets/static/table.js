@@ -1,0 +1,285 @@
+// A grid of rows: sorted, filtered, drawn only where it is looked at, walked by keys. Knows columns
+// and ids; what stands in the cells is its owner's.
+
+import { h, setAttr, setText } from "./dom.js";
+
+/** Up to so many rows all are in the page: found by its search, read by screen readers. */
+const WHOLE = 200;
+const OVERSCAN = 8;
+const ROW_HEIGHT = 26;
+/** Of a pane that hasn't been measured. */
+const HEIGHT = 260;
+
+/**
+ * @typedef {object} Column
+ * @property {string} key also the cells' class, `wb-c-key`
+ * @property {string} title
+ * @property {(row: object) => string|number|null} value what it is sorted by; null goes last
+ * @property {(cell: HTMLElement, row: object) => void} fill
+ * @property {boolean} [right] flush right: figures, which are sorted from the largest first
+ * @property {boolean} [ticks] changes with time alone
+ */
+
+export class Table {
+  /**
+   * @param {{label: string, columns: Column[], sort: string, empty: string, kind: string,
+   *   onselect: (id: string) => void, onopen?: (id: string) => void,
+   *   mark?: (row: object) => string}} options `mark` gives a row's class of the moment
+   */
+  constructor(options) {
+    this.options = options;
+    this.rows = [];
+    this.shown = [];
+    this.order = new Map();
+    this.nodes = new Map();
+    this.current = "";
+    this.selected = "";
+    const column = options.columns.find(({ key }) => key === options.sort);
+    this.sort = { column, down: Boolean(column.right) };
+    this.accepts = () => true;
+    // As last read: asking in the middle of writing would make the browser lay out at once.
+    this.high = HEIGHT;
+    this.top = 0;
+    this.heads = new Map();
+    this.body = h("tbody", { role: "rowgroup" });
+    this.table = h(
+      "table",
+      { role: "grid", class: `wb-table wb-${options.kind}-table`, "aria-label": options.label },
+      h("thead", { role: "rowgroup" }, this.head()),
+      this.body,
+    );
+    this.note = h("p", { class: "wb-empty" }, options.empty);
+    this.el = h("div", { class: "wb-scroll" }, this.table, this.note);
+    this.el.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.body.addEventListener("click", (event) => this.clicked(event));
+    this.body.addEventListener("keydown", (event) => this.pressed(event));
+    this.sorted();
+  }
+
+  /** @private */
+  head() {
+    const cells = this.options.columns.map((column) => {
+      const button = h("button", { type: "button", onclick: () => this.sortBy(column) }, column.title);
+      const cell = h(
+        "th",
+        { role: "columnheader", scope: "col", class: this.cellClass(column) },
+        button,
+      );
+      this.heads.set(column, cell);
+      return cell;
+    });
+    return h("tr", { role: "row", "aria-rowindex": 1 }, ...cells);
+  }
+
+  /** @private */
+  cellClass(column) {
+    return `wb-c-${column.key}${column.right ? " wb-right" : ""}`;
+  }
+
+  /** @private */
+  sortBy(column) {
+    const again = this.sort.column === column;
+    this.sort = { column, down: again ? !this.sort.down : Boolean(column.right) };
+    this.sorted();
+    this.arrange();
+  }
+
+  /** @private */
+  sorted() {
+    for (const [column, cell] of this.heads) {
+      const way = this.sort.down ? "descending" : "ascending";
+      setAttr(cell, "aria-sort", column === this.sort.column ? way : "none");
+    }
+  }
+
+  /** @param {(row: object) => boolean} accepts @returns {void} */
+  filter(accepts) {
+    this.accepts = accepts;
+    this.scrollTo(0);
+    this.arrange();
+  }
+
+  /** @param {object[]} rows each with an `id`; a row that changed is another object @returns {void} */
+  update(rows) {
+    this.rows = rows;
+    this.arrange();
+  }
+
+  /** Filters, sorts, draws. @private */
+  arrange() {
+    const { column, down } = this.sort;
+    const kept = [];
+    for (const row of this.rows) {
+      if (this.accepts(row)) kept.push({ row, value: column.value(row) });
+    }
+    const sign = down ? -1 : 1;
+    kept.sort((a, b) => {
+      if (a.value === b.value) return a.row.id < b.row.id ? -1 : 1;
+      if (a.value == null || b.value == null) return a.value == null ? 1 : -1;
+      return a.value < b.value ? -sign : sign;
+    });
+    this.shown = kept.map(({ row }) => row);
+    const at = this.order.get(this.current);
+    this.order = new Map(this.shown.map((row, index) => [row.id, index]));
+    if (!this.order.has(this.current)) {
+      // The next one takes its place; with the focus, if that was there.
+      const focused = this.nodes.get(this.current)?.row === document.activeElement;
+      const next = this.shown[Math.min(at ?? 0, this.shown.length - 1)];
+      this.current = next?.id ?? "";
+      if (focused && next) this.refocus = true;
+    }
+    setAttr(this.table, "aria-rowcount", this.shown.length + 1);
+    this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
+    this.note.hidden = this.shown.length > 0;
+    setText(this.note, this.rows.length ? "Nothing matches." : this.options.empty);
+    this.draw();
+    if (this.refocus) this.focus();
+    this.refocus = false;
+  }
+
+  /** Reads what only the browser knows. @returns {void} */
+  measure() {
+    this.high = this.el.clientHeight || this.high;
+    this.top = this.el.scrollTop;
+  }
+
+  /** @private */
+  scrolled() {
+    this.top = this.el.scrollTop;
+    if (this.shown.length > WHOLE) this.draw();
+  }
+
+  /** @private */
+  scrollTo(top) {
+    this.el.scrollTop = top;
+    this.top = top;
+  }
+
+  /** Puts the rows into the page that are looked at, and the one that has the focus. */
+  draw() {
+    const total = this.shown.length;
+    let [first, last] = [0, total];
+    if (total > WHOLE) {
+      const most = Math.max(0, total - Math.ceil(this.high / ROW_HEIGHT));
+      first = Math.max(0, Math.min(Math.floor(this.top / ROW_HEIGHT), most) - OVERSCAN);
+      last = Math.min(total, first + Math.ceil(this.high / ROW_HEIGHT) + 2 * OVERSCAN);
+    }
+    const current = this.order.get(this.current);
+    const wanted = new Set();
+    for (let index = first; index < last; index += 1) wanted.add(this.shown[index].id);
+    if (current != null) wanted.add(this.current);
+    for (const [id, node] of this.nodes) {
+      if (wanted.has(id)) continue;
+      node.row.remove();
+      this.nodes.delete(id);
+    }
+    for (const id of wanted) this.drawRow(this.order.get(id));
+  }
+
+  /** @private */
+  drawRow(index) {
+    const row = this.shown[index];
+    let node = this.nodes.get(row.id);
+    if (!node) {
+      const cells = this.options.columns.map((column) =>
+        h("td", { role: "gridcell", class: this.cellClass(column) }),
+      );
+      node = { row: h("tr", { role: "row", class: "wb-row" }, ...cells), cells, drawn: null, at: -1 };
+      node.row.wbId = row.id;
+      this.nodes.set(row.id, node);
+      this.body.append(node.row);
+    }
+    if (node.at !== index) {
+      node.at = index;
+      node.row.style.transform = `translateY(${index * ROW_HEIGHT}px)`;
+      setAttr(node.row, "aria-rowindex", index + 2);
+    }
+    if (node.drawn !== row) {
+      node.drawn = row;
+      this.options.columns.forEach((column, i) => column.fill(node.cells[i], row));
+    }
+    setAttr(node.row, "aria-selected", row.id === this.selected ? "true" : "false");
+    setAttr(node.row, "tabindex", row.id === this.current ? 0 : -1);
+    const mark = this.options.mark?.(row) ?? "";
+    if (node.mark !== mark) {
+      node.mark = mark;
+      node.row.className = `wb-row ${mark}`;
+    }
+  }
+
+  /** What is known of a row's cells isn't true any more. @param {string} id @returns {void} */
+  forget(id) {
+    const node = this.nodes.get(id);
+    if (node) node.drawn = null;
+  }
+
+  /** Time went on: what shows it is filled anew. */
+  tick() {
+    for (const { cells, drawn } of this.nodes.values()) {
+      this.options.columns.forEach((column, i) => column.ticks && column.fill(cells[i], drawn));
+    }
+  }
+
+  /** @param {string} id @returns {void} selected, here or elsewhere */
+  select(id) {
+    if (this.selected === id) return;
+    this.selected = id;
+    if (this.order.has(id)) {
+      this.current = id;
+      this.reveal(id);
+    }
+    this.draw();
+  }
+
+  /** @private */
+  reveal(id) {
+    const top = this.order.get(id) * ROW_HEIGHT;
+    const room = this.high - 2 * ROW_HEIGHT; // without the head
+    if (top < this.top) this.scrollTo(top);
+    else if (top > this.top + room) this.scrollTo(top - room);
+  }
+
+  /** The focus goes to the current row. @returns {void} */
+  focus() {
+    this.reveal(this.current);
+    this.draw();
+    this.nodes.get(this.current)?.row.focus({ preventScroll: true });
+  }
+
+  /** @private */
+  clicked(event) {
+    const id = event.target.closest(".wb-row")?.wbId;
+    if (id === undefined) return;
+    this.current = id;
+    this.options.onselect(id);
+    this.options.onopen?.(id);
+    this.focus();
+  }
+
+  /** @private */
+  pressed(event) {
+    const page = Math.max(1, Math.floor(this.high / ROW_HEIGHT) - 2);
+    const at = this.order.get(this.current) ?? 0;
+    const target = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: this.shown.length - 1,
+    }[event.key];
+    if (target !== undefined) {
+      const row = this.shown[Math.max(0, Math.min(target, this.shown.length - 1))];
+      this.current = row?.id ?? "";
+      this.options.onselect(this.current);
+      this.focus();
+    } else if (event.key === "Enter" || event.key === " ") {
+      this.options.onselect(this.current);
+      this.options.onopen?.(this.current);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

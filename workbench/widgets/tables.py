@@ -1,0 +1,270 @@
+"""What the still form of each view says: lines, bars and tables. Reads a snapshot; asks nobody.
+
+The same is text and HTML: `markup` makes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.listing import type_of
+from workbench.markup import Key, Piece, Strip, Table, clip
+from workbench.reasons import in_short
+from workbench.units import count, human_bytes, human_count, human_seconds
+from workbench.widgets import words
+from workbench.widgets.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
+from workbench.widgets.lanes import Lane, lanes
+from workbench.widgets.words import UNKNOWN, Held
+
+MOST_BOXES = 200
+MOST_LANES = 12
+MOST_ROWS = 30
+MOST_TYPES = 8
+
+Block = str | Strip | Key | Table
+"""A view consists of these, below each other."""
+
+
+# -- occupancy -----------------------------------------------------------------------------------
+
+
+def _occupancy(now: Snapshot, held: Held) -> list[Block]:
+    coloring = Coloring(now)
+    drawn, left = lanes(now, coloring, MOST_BOXES, MOST_LANES)
+    more = f"and {count(len(left), 'segment')} more, {_sum(s.live for s in left)} live"
+    objects = words.objects(now.count or len(now.objects))
+    return [
+        f"Store: {words.store_words(now)} · {objects}",
+        *_bar(words.store_parts(now), STORE, now.capacity, "Store", "█▒· "),
+        words.inline_words(now),
+        *_machine(now),
+        *_segments(drawn, held),
+        more if left else "",
+        *_types(now, coloring),
+    ]
+
+
+def _machine(now: Snapshot) -> list[Block]:
+    if now.memory is None:
+        return [f"Memory of the machine: {UNKNOWN}"]
+    parts = words.machine_parts(now, now.memory)
+    said = f"Memory: {words.machine_words(now.memory)}"
+    return [said, *_bar(parts, MACHINE, sum(size for _, size in parts), "Memory", "█▓▒░·")]
+
+
+def _bar(
+    parts: Sequence[tuple[str, int | None]],
+    colors: Sequence[str],
+    whole: int,
+    label: str,
+    glyphs: str,
+) -> list[Block]:
+    """To scale what belongs to the whole; and what the colours are."""
+    pieces, at = [], 0.0
+    for (part, size), color, glyph in zip(parts, colors, glyphs, strict=True):
+        share = (size or 0) / whole if whole else 0.0
+        if share and part not in words.BESIDE:
+            pieces.append(Piece(at, share, color, f"{part} {words.size(size)}", glyph))
+            at += share
+    entries = tuple(
+        (color, f"{part} {words.size(size)}")
+        for (part, size), color in zip(parts, colors, strict=True)
+    )
+    key = Key(entries)
+    return [Strip(tuple(pieces), f"{label}: {key.text()}"), key] if whole else [key]
+
+
+def _segments(drawn: list[Lane], held: Held) -> list[Block]:
+    if not drawn:
+        return []
+    longest = max(lane.length for lane in drawn) or 1
+    rows = []
+    for lane in drawn:
+        pieces = tuple(
+            Piece(
+                box.start / longest, box.length / longest, box.color,
+                f"{clip(words.title_of(box.record, held), 60)}: {clip(type_of(box.record), 60)}, "
+                f"{human_bytes(box.record.size)}" if box.record else "",
+                full=box.full,
+            )
+            for box in lane.boxes
+        )  # fmt: skip
+        live, granted = human_bytes(lane.segment.live), human_bytes(lane.segment.granted)
+        label = f"{clip(lane.owner, 60)}: {count(lane.objects, 'object')}, {live} of {granted}"
+        of = "" if lane.segment.disk else granted
+        owner, objects = clip(lane.owner, 60), human_count(lane.objects)
+        rows.append((owner, Strip(pieces, label), live, of, objects))
+    head = ("segment", "to scale", "live", "of", "objects")
+    return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
+
+
+def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
+    if not now.objects:
+        return ["No objects. %put makes one."]
+    head = ("type", "objects", "size")
+    rows = tuple(
+        (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
+    )
+    listed = len(now.objects)
+    note = f"of {human_count(now.count)} objects, {listed} are listed" if now.count > listed else ""
+    marks = tuple(group.color for group in coloring.groups)
+    return [Table(head, rows, head[1:], note, marks)]
+
+
+# -- pins ----------------------------------------------------------------------------------------
+
+
+def _pins(now: Snapshot, held: Held) -> list[Block]:
+    if not now.objects:
+        return ["No objects. %put makes one."]
+    records = sorted(now.objects, key=lambda r: -r.size)
+    head = ("object", "type", "size", "strength", "why it is here", "age")
+    rows = tuple(
+        (
+            clip(words.title_of(record, held), 80),
+            clip(type_of(record), 60),
+            human_bytes(record.size),
+            record.strength,
+            clip(in_short(record, now.clients) or "nothing", 240),
+            words.age(record.age),
+        )
+        for record in records[:MOST_ROWS]
+    )
+    flexible = ("object", "type", "why it is here")
+    marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
+    return [Table(head, rows, ("size", "age"), _rest(records), marks, flexible)]
+
+
+def _rest(records: Sequence[ObjectRecord]) -> str:
+    left = records[MOST_ROWS:]
+    return f"and {human_count(len(left))} more, {_sum(r.size for r in left)}" if left else ""
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+
+def _costs(now: Snapshot, held: Held) -> list[Block]:
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -words.seconds_of(r))
+    if not known:
+        return [f"What serialization costs is {UNKNOWN}." if now.objects else "Nothing yet."]
+    head = ("object", "type", "pickle", "copy", "load", "in-band", "out-of-band", "copy speed")
+    rows = tuple(_cost(record, held) for record in known[:MOST_ROWS])
+    repeated = [record for record in known if words.repeats_of(record)]
+    advice: list[Block] = [
+        f"{clip(words.title_of(record, held), 60)}: {words.repeats_of(record)}"
+        for record in repeated[:MOST_TYPES]
+    ]
+    if len(repeated) > MOST_TYPES:
+        advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
+    unread = any(not record.load_seconds for record in known[:MOST_ROWS])
+    note = [f"{words.NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
+    table = Table(head, rows, head[2:], _rest(known), flexible=("object", "type"))
+    return [table, *advice, *note, *_costs_by_type(known)]
+
+
+def _cost(record: ObjectRecord, held: Held) -> tuple[str, ...]:
+    about = record.about
+    assert about is not None
+    return (
+        clip(words.title_of(record, held), 80),
+        clip(type_of(record), 60),
+        words.took(about.pickle_seconds),
+        words.took(about.copy_seconds),
+        words.took(record.load_seconds or None),
+        human_bytes(about.inband),
+        human_bytes(about.outband),
+        words.speed(words.speed_of(record)),
+    )
+
+
+def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
+    types: dict[str, list[ObjectRecord]] = {}
+    for record in known:
+        types.setdefault(kind_of(record), []).append(record)
+    if len(types) == len(known):
+        return []
+    head = ("type", "objects", "pickle", "copy", "load", "in-band", "out-of-band")
+    costs = sorted(types.items(), key=lambda item: -sum(map(words.seconds_of, item[1])))
+    rows = []
+    for kind, records in costs[:MOST_TYPES]:
+        abouts = [record.about for record in records if record.about]
+        load = sum(record.load_seconds for record in records)
+        rows.append(
+            (
+                clip(kind, 40),
+                human_count(len(records)),
+                words.took(sum(about.pickle_seconds for about in abouts)),
+                words.took(sum(about.copy_seconds for about in abouts)),
+                words.took(load or None),
+                _sum(about.inband for about in abouts),
+                _sum(about.outband for about in abouts),
+            )
+        )
+    more = f"and {len(costs) - MOST_TYPES} more types" if len(costs) > MOST_TYPES else ""
+    return [Table(head, tuple(rows), head[1:], more)]
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _jobs(now: Snapshot, held: Held) -> list[Block]:
+    return [_cells(now), _workers(now)]
+
+
+def _cells(now: Snapshot) -> Block:
+    if not now.jobs:
+        return "No background cells. %%remote starts one."
+    found = words.jobs_in_order(now.jobs)
+    head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
+    rows = tuple(map(_job, found[:MOST_ROWS]))
+    more = f"and {len(found) - MOST_ROWS} more" if len(found) > MOST_ROWS else ""
+    marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
+    return Table(head, rows, ("time", "done"), more, marks, ("name", "output", "assigns"))
+
+
+def _workers(now: Snapshot) -> Block:
+    if not now.workers:
+        return "No workers yet." if now.capacity else f"Workers are {UNKNOWN}."
+    processes = dict(now.memory.processes) if now.memory else {}
+    rows = tuple(
+        (
+            f"worker {worker.number}",
+            worker.state,
+            clip(words.runs(worker, now.actors), 80),
+            str(worker.pid) if worker.pid else words.NO_FIGURE,
+            human_bytes(processes[worker.pid]) if worker.pid in processes else words.NO_FIGURE,
+        )
+        for worker in now.workers[:MOST_ROWS]
+    )
+    more = f"and {len(now.workers) - MOST_ROWS} more" if len(now.workers) > MOST_ROWS else ""
+    marks = tuple(STATES.get(worker.state, OTHER) for worker in now.workers[:MOST_ROWS])
+    head = ("worker", "state", "runs", "process", "memory")
+    return Table(head, rows, head[3:], more, marks, ("runs",))
+
+
+def _job(job: JobRecord) -> tuple[str, ...]:
+    shown = ((job.lines, "line"), (job.displays, "display"))
+    return (
+        f"#{job.number}",
+        clip(job.name, 60),
+        f"{job.state}, not collected" if job.kept else job.state,
+        f"worker {job.worker}" if job.worker else "",
+        human_seconds(job.seconds) if job.seconds else "",
+        f"{job.ended} of {job.size}" if job.size > 1 else "",
+        " and ".join(count(n, noun) for n, noun in shown if n),
+        clip(", ".join(job.binds), 80),
+    )
+
+
+def _sum(sizes: Iterable[int]) -> str:
+    return human_bytes(sum(sizes))
+
+
+VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
+    "occupancy": _occupancy,
+    "pins": _pins,
+    "costs": _costs,
+    "jobs": _jobs,
+}
+"""In the order in which the dashboard has them."""
