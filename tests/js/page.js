@@ -1,4 +1,5 @@
-// The dev page: the modules as they are, linked natively, on a made-up session. The address says what:
+// The dev page: the modules as they are, linked natively, on a made-up session. To look at it, serve the
+// project's root (python -m http.server --bind 127.0.0.1) and open /tests/js/page.html. The address says what:
 // ?dark&listed=4000&others=96000&live=250&parts=pins,jobs&engine=ray
 
 import view from "/workbench/widgets/static/view.js";
@@ -18,7 +19,9 @@ if (wanted.get("engine") === "ray") {
   world.engine = "ray";
   world.speed = null;
   Object.assign(world.totals, { capacity: null, live: null, warm: null, available: null, workers: null, spilled: null });
-  for (const row of Object.values(world.objects)) Object.assign(row, { born: null, pickle: null, load: null });
+  const unknown = { born: null, pickle: null, load: null, pins: null, strength: null, owner: null, detail: null };
+  for (const row of Object.values(world.objects)) Object.assign(row, unknown, { seg: "" });
+  Object.assign(world, { segments: null, jobs: null, bins: null, rest: null, timeline: null });
 }
 const model = new FakeModel(world, wanted.get("parts")?.split(",") ?? undefined);
 const place = document.createElement("div");

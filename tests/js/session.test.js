@@ -47,7 +47,7 @@ test("a selection is shared by all models of the same session, and by them alone
 
 test("the kernel hears when someone looks, once, and when no one does any more", (t) => {
   const { model, session } = opened(t);
-  const [one, other] = [{}, {}];
+  const [one, other] = [{ idle: () => false }, {}];
   session.show(one, true);
   session.show(other, true);
   session.show(one, false);
@@ -55,8 +55,8 @@ test("the kernel hears when someone looks, once, and when no one does any more",
   const { page } = session;
   const { seq } = session.store.world;
   assert.deepEqual(model.sent, [
-    { do: "shown", on: true, page, seq },
-    { do: "shown", on: false, page, seq },
+    { do: "shown", on: true, idle: false, page, seq },
+    { do: "shown", on: false, idle: true, page, seq },
   ]);
 });
 
@@ -64,7 +64,7 @@ test("while someone looks the kernel hears so every 20 s, and views hear the sec
   t.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
   const { model, session } = opened(t);
   let ticks = 0;
-  const view = { tick: () => (ticks += 1) };
+  const view = { tick: () => (ticks += 1), idle: () => true };
   session.show(view, true);
   t.mock.timers.tick(20_000);
   assert.equal(ticks, 20);
@@ -73,6 +73,9 @@ test("while someone looks the kernel hears so every 20 s, and views hear the sec
   t.mock.timers.tick(60_000);
   assert.equal(ticks, 20);
   assert.equal(model.sent.length, 3);
+  session.show(view, true);
+  t.mock.timers.tick(5000);
+  assert.equal(ticks, 25);
 });
 
 test("a comm that closes makes everything unusable; a word from the kernel makes it usable again", (t) => {

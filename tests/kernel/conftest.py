@@ -100,6 +100,7 @@ class Kernel:
         self._cells: dict[str, Cell] = {}
         self.widgets: dict[str, str] = {}  # what each widget with a text says, by model
         self.custom: list[dict[str, Any]] = []  # what widgets said besides their state
+        self.updates: list[dict[str, Any]] = []  # of views' displays
 
     def start(self, code: str, headless: bool = False) -> Cell:
         """Send a cell; as a person at a front end does, unless ``headless``."""
@@ -151,6 +152,9 @@ class Kernel:
             self.widgets[content["comm_id"]] = str(content["data"]["state"]["value"])
         if kind == "comm_msg" and content["data"].get("method") == "custom":
             self.custom.append(content["data"]["content"])
+        name = content.get("transient", {}).get("display_id", "")
+        if kind == "update_display_data" and name.startswith("workbench-view-"):
+            self.updates.append(content)
         if cell is None:
             return
         if kind == "status":

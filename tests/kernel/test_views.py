@@ -44,12 +44,31 @@ def view(session: Kernel) -> Iterator[View]:
 
 
 def test_a_cell_keeps_the_static_form(view: View) -> None:
-    assert {"text/plain", "text/html", "image/png"} <= view.data.keys()
-    assert WIDGET not in view.data
+    assert view.data.keys() == {"text/plain", "text/html"}
     assert "data" in view.data["text/plain"]
     assert f'data-workbench="{view.state["key"]}"' in view.data["text/html"]
     assert "<script" not in view.data["text/html"]
-    assert base64.b64decode(view.data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_when_nobody_is_at_it_what_was_seen_last_is_kept(session: Kernel, view: View) -> None:
+    session.ok("more = wb.put([1], name='more')")
+    view.says(do="shown", on=True)
+    session.until(lambda: "more" in json.dumps(session.custom))
+    view.says(do="shown", on=False)
+    session.until(lambda: session.updates)
+    data = session.updates[-1]["data"]
+    assert "more" in data["text/plain"]
+    assert f'data-workbench="{view.state["key"]}"' in data["text/html"]
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+    session.ok("wb.free(more)\ndel more")
+
+
+def test_programs_that_run_notebooks_get_all_of_it_and_no_model(session: Kernel) -> None:
+    cell = session.run("wb.widgets.Pins()", headless=True)
+    session.until(lambda: cell.idle)
+    (content,) = (c for kind, c in cell.outputs if kind == "display_data")
+    assert content["data"].keys() == {"text/plain", "text/html", "image/png"}
+    assert not [state for state in cell.opened().values() if "world" in state]
 
 
 def test_the_model_has_all_to_draw_at_once(view: View) -> None:
@@ -60,7 +79,7 @@ def test_the_model_has_all_to_draw_at_once(view: View) -> None:
 
 
 def test_exports_show_the_static_form(view: View) -> None:
-    output = nbformat.v4.new_output("execute_result", data=view.data, execution_count=1)
+    output = nbformat.v4.new_output("display_data", data=view.data)
     cell = nbformat.v4.new_code_cell("%workbench dashboard", outputs=[output], execution_count=1)
     notebook = nbformat.v4.new_notebook(cells=[cell])
     page, _ = HTMLExporter().from_notebook_node(notebook)

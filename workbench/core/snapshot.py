@@ -44,6 +44,10 @@ class ObjectRecord(Record):
     offset: int = 0
     in_use: bool = False
 
+    def at(self, age: float) -> ObjectRecord:
+        """The same when it is so old."""
+        return msgspec.structs.replace(self, age=age)
+
     @property
     def strength(self) -> str:
         """``resident``: it can't move; ``alive``; or ``freed``: only views keep its bytes."""
@@ -240,6 +244,12 @@ class Snapshot(Record):
     def warm_free(self) -> int:
         """Memory kept warm for reuse."""
         return self.granted - self.live
+
+    def having(
+        self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...]
+    ) -> Snapshot:
+        """The same with these parts, put together by who follows the session's changes."""
+        return msgspec.structs.replace(self, objects=objects, history=history)
 
     def seen(self, memory: MemoryRecord, taken: float) -> Snapshot:
         """The same with what its reader adds."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.listing import type_of
 from workbench.reasons import in_short
-from workbench.units import human_bytes, human_count, human_seconds
+from workbench.units import count, human_bytes, human_count, human_seconds
 from workbench.widgets import words
-from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
+from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
 from workbench.widgets.drawing import LINE, Bar, Sheet
 from workbench.widgets.words import UNKNOWN, Held
 
@@ -47,7 +47,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         sheet.note("No objects. %put makes one.")
         return
     sheet.line("By reason", "an object counts for each that it has", strong=True)
-    rows = int((sheet.left - 4 * LINE) / ROW + 0.1)
+    rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
     fits = len(reasons) if len(reasons) + min(len(records), 3) <= rows else max(rows // 2, 1)
     for reason, (number, size) in reasons[:fits]:
         color = STRENGTHS["resident" if reason in words.RESIDENT else "alive"][0]
@@ -55,15 +55,15 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         sheet.bars([Bar(0, size, color)], THIN, largest)
         sheet.skip(ROW - LINE - THIN)
     if len(reasons) > fits:
-        sheet.note(f"and {len(reasons) - fits} more reasons")
+        sheet.note(f"and {count(len(reasons) - fits, 'more reason')}")
     if not reasons:
         sheet.note(f"What keeps objects is {UNKNOWN}.")
     sheet.skip(8)
     sheet.line("Largest objects", "and what keeps each", strong=True)
-    fits = max(int((sheet.left - 2 * LINE) / ROW + 0.1), 1)
+    fits = _fits(sheet.left - LINE, len(records))
     for record in records[:fits]:
         why = in_short(record, now.clients) or "nothing keeps it"
-        what = f"{type_of(record)} · {why}"
+        what = f"{kind_of(record)} · {why}"
         sheet.line(words.title_of(record, held), what, human_bytes(record.size))
         sheet.bars([Bar(0, record.size, STRENGTHS[record.strength][0])], THIN, largest)
         sheet.skip(ROW - LINE - THIN)
@@ -71,10 +71,17 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     sheet.legend(STRENGTHS.values())
 
 
+def _fits(points: float, wanted: int) -> int:
+    """How many objects, with the line that counts the others if there are any."""
+    all = int(points / ROW + 0.1)
+    return all if wanted <= all else max(int((points - LINE) / ROW + 0.1), 1)
+
+
 def pins_height(now: Snapshot, rows: int) -> float:
     """Points for so many objects."""
     reasons = {reason for record in now.objects for reason in words.reasons_of(record)}
-    return (max(len(reasons), 1) + min(len(now.objects), rows)) * ROW + 4 * LINE + 8
+    lines = 3 + (len(now.objects) > rows)
+    return (max(len(reasons), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
 
 
 def _more(sheet: Sheet, left: Sequence[ObjectRecord]) -> None:
@@ -96,7 +103,7 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         return
     sheet.legend((color, label) for label, color in COSTS)
     sheet.skip(6)
-    fits = max(int((sheet.left - LINE) / ROW + 0.1), 1)
+    fits = _fits(sheet.left, len(known))
     for record in known[:fits]:
         _cost(sheet, record, held)
     _more(sheet, known[fits:])
@@ -104,7 +111,8 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
 
 def costs_height(now: Snapshot, rows: int) -> float:
     """Points for so many objects."""
-    return min(sum(record.about is not None for record in now.objects), rows) * ROW + 2 * LINE + 8
+    known = sum(record.about is not None for record in now.objects)
+    return min(known, rows) * ROW + (1 + (known > rows or not known)) * LINE + 8
 
 
 def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:

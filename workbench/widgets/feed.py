@@ -14,6 +14,7 @@ from typing import Protocol
 
 from IPython.core.getipython import get_ipython
 
+from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Engine
 from workbench.widgets.mirror import Mirror
@@ -27,6 +28,9 @@ SHARE = 20
 
 FIRST = 0.5
 """Seconds that a first view waits to have something to show."""
+
+GLANCE = 0.05
+"""Seconds that another one waits to hear what is new, if anything is."""
 
 SPAN = 120.0
 """Seconds of the past that are shown."""
@@ -63,6 +67,11 @@ class Feed:
     ----------
     engine : Engine
         Of the session.
+
+    Attributes
+    ----------
+    held : dict of int → tuple of str
+        By object, the variables of this process that hold it.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -72,7 +81,7 @@ class Feed:
         self._mirror = Mirror()
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
-        self._held: dict[int, tuple[str, ...]] = {}
+        self.held: dict[int, tuple[str, ...]] = {}
         self._rest: Row = {}  # the world but for its objects and its timeline
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
@@ -105,11 +114,43 @@ class Feed:
                 "timeline": list(self._timeline),
             }
 
-    def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> None:
-        """A page shows this view, of which it knows all up to that difference; or not any more."""
+    def snapshot(self) -> Snapshot:
+        """The same for those who draw it once: what is listed, and how much there is besides.
+
+        Raises
+        ------
+        SessionError
+            If nothing was ever heard of the session.
+        """
         with self._lock:
+            if self._mirror.session is None:
+                return self.engine.snapshot()
+            now = self._mirror.session.taken
+            history = tuple(Past(now - time, *levels) for time, *levels in self._timeline)
+            return self._mirror.session.having(self._mirror.records(), history)
+
+    @property
+    def seq(self) -> int:
+        """Of the last difference."""
+        return self._seq
+
+    def catch_up(self) -> None:
+        """Take in what has happened while nobody looked."""
+        with self._lock:
+            if self._thread is None and not self.is_over:
+                self._take_in(GLANCE)
+                if self._difference():
+                    self._seq += 1
+
+    def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
+        """A page shows this view, of which it knows all up to that difference; or not any more.
+
+        Returns whether it has shown it before.
+        """
+        with self._lock:
+            before = (view, page) in self._audience
             if on:
-                if (view, page) not in self._audience and seq not in (-1, self._seq):
+                if not before and seq not in (-1, self._seq):
                     view.tell({"kind": "world", **self.world()})
                 self._audience[view, page] = time.monotonic()
             else:
@@ -122,6 +163,7 @@ class Feed:
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
         self._changes.rouse()
+        return before
 
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
@@ -211,8 +253,8 @@ class Feed:
 
     def _objects(self, session: Snapshot) -> Row:
         """The rows that aren't as they were."""
-        mirror, words, before = self._mirror, Words(session), self._held
-        self._held = held = self.engine.held()
+        mirror, words, before = self._mirror, Words(session), self.held
+        self.held = held = self.engine.held()
         owners = {segment.id: words.owner(segment.id) for segment in session.segments}
         moved = {id for id in owners if owners[id] != self._owners.get(id)}
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))

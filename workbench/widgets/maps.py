@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
-from workbench.units import count, human_bytes, human_count
+from workbench.units import count, human_bytes
 from workbench.widgets import words
 from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
 from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
@@ -28,9 +28,6 @@ MOST_LANES = 10
 
 LANE = LINE + 22.0
 """Points that a segment takes: a line, its box, and the room below."""
-
-SECONDS = 120
-"""Of the timeline."""
 
 TIMELINE = 110.0
 """Its height, in points."""
@@ -75,7 +72,7 @@ def _capacity(sheet: Sheet, now: Snapshot) -> None:
     sheet.line("Store", words.store_words(now), strong=True)
     if now.capacity:
         # What is on disk is no part of the capacity: it stands beside it, on the same scale.
-        whole = now.capacity + now.spilled
+        whole = max(now.capacity, now.live + max(now.warm_free, 0)) + now.spilled
         gap = 0.012 * sheet.most if now.spilled else 0.0
         scale = (sheet.most - gap) / whole
         bars, at = [], 0.0
@@ -142,8 +139,8 @@ def _label(record: ObjectRecord, held: Held | None) -> str:
 def timeline(ax: Axes, now: Snapshot) -> None:
     """Live and spilled bytes of the last two minutes, and when objects came and went."""
     quiet(ax)
-    ax.set_xlim(-SECONDS, 0)
-    history = [sample for sample in now.history if sample.age <= SECONDS]
+    ax.set_xlim(-words.SECONDS, 0)
+    history = [sample for sample in now.history if sample.age <= words.SECONDS]
     if not history:
         say(ax, "Nothing has happened yet." if now.capacity else f"The timeline is {UNKNOWN}.")
         return
@@ -202,10 +199,11 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
     """A row each for what came, went, and moved to disk; larger where it was more."""
-    rows = (("puts", "^", LIVE), ("frees", "v", INK), ("spills", "D", SPILLED))
-    for row, (key, marker, color) in enumerate(rows):
+    happened = words.happened(history)
+    rows = (("put", "^", LIVE), ("free", "v", INK), ("spill", "D", SPILLED))
+    for row, (what, marker, color) in enumerate(rows):
         y = (-0.13 - 0.115 * row) * most
-        counts = [getattr(sample, key) for sample in history]
+        counts = [getattr(sample, f"{what}s") for sample in history]
         more = [max(b - a, 0) for a, b in pairwise(counts)]
         found = [(-s.age, n) for s, n in zip(history[1:], more, strict=True) if n]
         sizes = [12 + 10 * min(len(str(n)) - 1, 4) for _, n in found]
@@ -214,7 +212,7 @@ def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
             linewidths=0, alpha=0.9, clip_on=False,
         )  # fmt: skip
         ax.annotate(
-            f"{human_count(sum(more))} {key if sum(more) != 1 else key[:-1]}", (0, y),
+            count(happened[what], what), (0, y),
             xytext=(6, 0), textcoords="offset points", va="center_baseline", color=INK,
             fontsize=SIZE - 1, annotation_clip=False,
         )  # fmt: skip

@@ -74,6 +74,11 @@ class Mirror:
         """Whether so many rows have gone that others should have one: begin anew."""
         return bool(self.others) and len(self.listed) < self._most // 2
 
+    def records(self) -> tuple[ObjectRecord, ...]:
+        """The listed ones, at the time of the last change."""
+        now = 0.0 if self.session is None else self.session.taken
+        return tuple(record.at(now - self.born[id]) for id, record in self.listed.items())
+
     def kinds(self) -> list[tuple[str, int, int]]:
         """Of the others: type, how many, bytes; the most bytes first."""
         found = [(kind, n, size) for kind, (n, size) in self._kinds.items()]

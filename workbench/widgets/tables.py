@@ -22,6 +22,10 @@ MOST_LANES = 12
 MOST_ROWS = 30
 MOST_TYPES = 8
 
+LEVELS = "▁▂▃▄▅▆▇█"
+EVERY = 5
+"""Seconds that a letter of the timeline stands for."""
+
 Block = str | Strip | Key | Table
 """A view consists of these, below each other."""
 
@@ -39,6 +43,7 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
         *_bar(words.store_parts(now), STORE, now.capacity, "Store", "█▒· "),
         words.inline_words(now),
         *_machine(now),
+        _timeline(now),
         *_segments(drawn, held),
         more if left else "",
         *_types(now, coloring),
@@ -61,6 +66,8 @@ def _bar(
     glyphs: str,
 ) -> list[Block]:
     """To scale what belongs to the whole; and what the colours are."""
+    inside = sum(size or 0 for part, size in parts if part not in words.BESIDE)
+    whole = max(whole, inside) if whole else 0  # more may live than there is room for, for a while
     pieces, at = [], 0.0
     for (part, size), color, glyph in zip(parts, colors, glyphs, strict=True):
         share = (size or 0) / whole if whole else 0.0
@@ -73,6 +80,24 @@ def _bar(
     )
     key = Key(entries)
     return [Strip(tuple(pieces), f"{label}: {key.text()}"), key] if whole else [key]
+
+
+def _timeline(now: Snapshot) -> str:
+    """As a line of letters, the higher the more."""
+    history = [sample for sample in now.history if sample.age <= words.SECONDS]
+    if not history:
+        return "" if now.capacity else f"The last two minutes are {UNKNOWN}."
+    most = max(sample.live for sample in history)
+    steps = [
+        next((sample.live for sample in reversed(history) if sample.age >= age), None)
+        for age in range(words.SECONDS - EVERY, -1, -EVERY)
+    ]
+    letters = "".join(
+        "·" if live is None else LEVELS[round(live / (most or 1) * (len(LEVELS) - 1))]
+        for live in steps
+    )
+    happened = ", ".join(count(n, what) for what, n in words.happened(history).items())
+    return f"Last two minutes: {letters} {human_bytes(most)} at most; {happened}"
 
 
 def _segments(drawn: list[Lane], held: Held) -> list[Block]:
@@ -159,7 +184,7 @@ def _costs(now: Snapshot, held: Held) -> list[Block]:
         advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
     unread = any(not record.load_seconds for record in known[:MOST_ROWS])
     note = [f"{words.NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
-    table = Table(head, rows, head[2:], _rest(known), flexible=("object", "type"))
+    table = Table(head, rows, head[2:], _rest(known), flexible=("type",))
     return [table, *advice, *note, *_costs_by_type(known)]
 
 
@@ -167,7 +192,7 @@ def _cost(record: ObjectRecord, held: Held) -> tuple[str, ...]:
     about = record.about
     assert about is not None
     return (
-        clip(words.title_of(record, held), 80),
+        clip(words.title_of(record, held), 30),
         clip(type_of(record), 60),
         words.took(about.pickle_seconds),
         words.took(about.copy_seconds),

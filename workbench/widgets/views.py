@@ -8,10 +8,12 @@ it was.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -49,9 +51,11 @@ class View(anywidget.AnyWidget):
     world = traitlets.Any().tag(sync=True, to_json=lambda _, view: view.feed.world())
 
     def __init__(self, *parts: str) -> None:
-        engine = api.engine()
+        api.engine()
         self.feed = current.companion(Feed)
-        self._engine = engine
+        self.feed.catch_up()
+        self._kept = -1  # the difference up to which the still form has it all
+        self._renewing = False
         super().__init__(parts=list(parts), key=uuid.uuid4().hex)
         self.on_msg(self._heard)
 
@@ -66,24 +70,21 @@ class View(anywidget.AnyWidget):
         """The kernel's main thread, or a subshell's."""
         match request.get("do"):
             case "shown":
-                page, seq = request.get("page", ""), request.get("seq", -1)
-                self.feed.shown(self, bool(request.get("on")), page, seq)
+                on, page = bool(request.get("on")), request.get("page", "")
+                before = self.feed.shown(self, on, page, request.get("seq", -1))
+                if before and (request.get("idle") or not on):
+                    self._renew()
             case "resync":
                 self.tell({"kind": "world", **self.feed.world()})
             case action if action in actions.ACTIONS:
-                number = request.get("number")
-                self.tell({"kind": "noted", "number": number})
-                thread = threading.Thread(
-                    target=self._perform, args=(number, request), name="workbench-action"
-                )
-                thread.daemon = True
-                thread.start()
+                self.tell({"kind": "noted", "number": request.get("number")})
+                _in_a_thread(self._perform, request)
             case _:
                 pass
 
-    def _perform(self, number: object, request: Row) -> None:
-        answer = actions.perform(self._engine, request)
-        self.tell({"kind": "answer", "number": number, **answer})
+    def _perform(self, request: Row) -> None:
+        answer = actions.perform(self.feed.engine, request)
+        self.tell({"kind": "answer", "number": request.get("number"), **answer})
 
     def tell(self, message: Row) -> None:
         """Send a message to all pages that have this view. Any thread."""
@@ -95,19 +96,69 @@ class View(anywidget.AnyWidget):
         # ipykernel 7.4 answers a comm on the subshell that last published on it, which would be
         # a busy one; so its comm forgets that, and the front end's choice holds.
         vars(comm).pop("_reply_subshell_id", None)
+        if message.get("ended"):
+            self._renew()
 
     # -- what stays in the notebook ----------------------------------------------------------------
 
+    def _ipython_display_(self) -> None:
+        """Show it: at once what is quickly made, the picture when there is time."""
+        shell = get_ipython()
+        if getattr(shell, "kernel", None) is None:
+            print(self._still().text())
+        elif is_attended():
+            self._publish(self._bundle(), update=False)
+        else:
+            self._publish(self._repr_mimebundle_()[0], update=False)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        bundle = stills.bundle(self.parts, self._engine.snapshot(), self._engine.held())
-        bundle["text/html"] = markup.mount(self.key, markup.Html(bundle["text/html"]))
+        png = base64.b64encode(self._still().png()).decode()
+        return {**self._bundle(), "image/png": png}, {}
+
+    def _still(self) -> stills.Still:
+        return stills.Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
+
+    def _bundle(self) -> dict[str, Any]:
+        """The still form but for the picture, which takes a while."""
+        still = self._still()
+        bundle: dict[str, Any] = {
+            "text/plain": still.text(),
+            "text/html": markup.mount(self.key, still.html()),
+        }
         if needs_view():
             bundle["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
                 "version_minor": 0,
                 "model_id": self.model_id,
             }
-        return bundle, {}
+        return bundle
+
+    def _renew(self) -> None:
+        """Nobody is at it just now: bring what stays in the notebook up to date."""
+        if self._kept == self.feed.seq or self._renewing or needs_view():
+            return
+        self._renewing = True
+
+        def renew() -> None:
+            try:
+                self._kept = self.feed.seq
+                self._publish(self._repr_mimebundle_()[0], update=True)
+            finally:
+                self._renewing = False
+
+        _in_a_thread(renew)
+
+    def _publish(self, bundle: dict[str, Any], update: bool) -> None:
+        shell = get_ipython()
+        if shell is not None:
+            shell.display_pub.publish(
+                bundle, {}, transient={"display_id": f"workbench-view-{self.key}"}, update=update
+            )
+
+
+def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
+    """What takes a while, so that the kernel goes on."""
+    threading.Thread(target=target, args=arguments, name="workbench-view", daemon=True).start()
 
 
 def needs_view() -> bool:

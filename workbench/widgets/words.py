@@ -6,13 +6,14 @@ What a snapshot doesn't tell, because its engine can't, is `UNKNOWN` here and ne
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import (
     ActorRecord,
     JobRecord,
     MemoryRecord,
     ObjectRecord,
+    Sample,
     SegmentRecord,
     Snapshot,
     WorkerRecord,
@@ -174,6 +175,20 @@ def machine_parts(snapshot: Snapshot, memory: MemoryRecord) -> tuple[tuple[str, 
 def machine_words(memory: MemoryRecord) -> str:
     """``2.9 GB of 8 GB in use``."""
     return f"{size(memory.total - memory.available)} of {size(memory.total)} in use"
+
+
+SECONDS = 120
+"""Of the timeline."""
+
+
+def happened(history: Sequence[Sample]) -> dict[str, int]:
+    """How many objects were put, freed and spilled meanwhile."""
+    first, last = history[0], history[-1]
+    return {
+        "put": last.puts - first.puts,
+        "free": last.frees - first.frees,
+        "spill": last.spills - first.spills,
+    }
 
 
 # -- costs ---------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def hostile() -> Snapshot:
         holders=(SCRIPT,),
     )  # fmt: skip
     jobs = (JobRecord(0x51, 1, HOSTILE, "running", 4.2, 3, 1, (HOSTILE,), True, 1, 1, 2),)
-    clients = (*CLIENTS[:1], ClientRecord(SCRIPT, 900_000_002, "driver", HOSTILE), CLIENTS[2])
+    clients = (*(ClientRecord(n, 900_000_000 + n, "driver", HOSTILE) for n in (1, 2)), CLIENTS[2])
     workers = (WorkerRecord(1, 900_000_003, "busy", (HOSTILE,), 5),)
     more = [an_object(2, 5 * MB, segment=THERE), an_object(3, 5 * MB, offset=5 * MB)]
     return a_session([record, *more], jobs=jobs, clients=clients, workers=workers, session=HOSTILE)

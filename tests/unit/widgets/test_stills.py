@@ -2,21 +2,258 @@
 
 from __future__ import annotations
 
-import importlib.util
+import base64
+import io
+import os
+import re
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
+
+import msgspec
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.unit.widgets import snapshots
+from workbench.core.snapshot import Snapshot
+from workbench.markup import Html
+from workbench.widgets.colors import HUES, INK
+from workbench.widgets.stills import COLUMNS, PARTS, Still, bundle
+from workbench.widgets.tables import MOST_BOXES, MOST_ROWS
 
 GOLDEN = Path(__file__).parent / "golden"
 REGENERATE = "WORKBENCH_GOLDEN"
 """Set it to have the golden files written anew. Then look at what `git diff` says."""
 
+MOMENTS: dict[str, Callable[[], Snapshot]] = {
+    "usual": snapshots.usual,
+    "empty": snapshots.empty,
+    "elsewhere": snapshots.elsewhere,
+    "hostile": snapshots.hostile,
+    "crowd": lambda: snapshots.crowd(1000),
+}
 
-def _module(name: str) -> ModuleType:
-    """A module beside this one, which isn't in a package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
+
+@pytest.fixture(autouse=True)
+def _east_of_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Times are shown as clocks show them here."""
+    monkeypatch.setenv("TZ", "HERE-1")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture(params=MOMENTS)
+def moment(request: pytest.FixtureRequest) -> Snapshot:
+    return MOMENTS[request.param]()
+
+
+@pytest.mark.parametrize("form", ["txt", "html"])
+@pytest.mark.parametrize("name", [name for name in MOMENTS if name != "crowd"])
+def test_what_stays_is_what_was_looked_at(name: str, form: str) -> None:
+    still = Still(PARTS, MOMENTS[name]())
+    # A line for each element, so that a difference can be read.
+    made = still.text() if form == "txt" else still.html().replace("><", ">\n<")
+    file = GOLDEN / f"{name}.{form}"
+    if os.environ.get(REGENERATE):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(made + "\n")
+    assert made + "\n" == file.read_text(), f"set {REGENERATE}=1 if this is meant"
+
+
+def test_text_fits_a_terminal(moment: Snapshot) -> None:
+    assert max(map(len, Still(PARTS, moment).text().splitlines())) <= COLUMNS
+
+
+class _Page(HTMLParser):
+    """Elements must nest, and be none but those that every mail program shows."""
+
+    ALLOWED = frozenset({"b", "code", "div", "span", "table", "tbody", "td", "th", "thead", "tr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.styles: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in self.ALLOWED
+        assert {name for name, _ in attrs} <= {"style", "title", "role", "aria-label"}
+        self.styles += [value or "" for name, value in attrs if name == "style"]
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def _parsed(page: str) -> _Page:
+    parser = _Page()
+    parser.feed(page)
+    parser.close()
+    assert not parser.open
+    return parser
+
+
+def test_html_is_well_formed_and_whatever_people_name_things_is_text(moment: Snapshot) -> None:
+    parsed = _parsed(Still(PARTS, moment).html())
+    assert not [style for style in parsed.styles if "url(" in style or "expression" in style]
+    assert "&lt;" not in "".join(parsed.texts)  # escaped once
+
+
+def test_names_that_would_be_markup_are_shown_as_they_are() -> None:
+    still = Still(PARTS, snapshots.hostile())
+    assert "<script" not in still.html()
+    assert "".join(_parsed(still.html()).texts).count("<script>alert(1)</script>") > 5
+
+
+def test_without_styles_every_figure_is_still_there() -> None:
+    """As where a mail program or GitHub takes them away."""
+    still = Still(PARTS, snapshots.usual())
+    bare = Html(re.sub(r' (style|role|aria-label|title)="[^"]*"', "", still.html()))
+    texts = "".join(_parsed(bare).texts).replace("\xa0", " ")
+    for said in ("live 189 MB", "free, warm 48 MB", "on disk 30 MB", "serialized 3 ×", "15:05:12"):
+        assert said in texts
+    assert re.search("█{40}", texts)  # the map, in letters
+    # Where styles are kept these letters are not shown: the boxes are.
+    assert "█" * 20 not in re.sub(r'<code style="display:none">.*?</code>', "", still.html())
+
+
+def test_boxes_are_to_scale_and_never_too_many() -> None:
+    page = Still(("occupancy",), snapshots.usual()).html()
+    x = re.search(r'title="x: ndarray[^"]*, 80 MB" style="([^"]*)"', page)
+    assert x is not None
+    assert "width:47.058%" in x[1]  # 80 of 170 MB
+    assert HUES[0] in x[1]
+    for number in (100, 20_000):
+        page = Still(("occupancy",), snapshots.crowd(number)).html()
+        assert 20 < page.count("float:left") <= MOST_BOXES + 10
+        for row in re.findall(r'role="img".*?</code>', page):
+            widths = re.findall(r"[;\"](?:margin-left|width):([\d.]+)%", row)
+            assert sum(map(float, widths)) <= 100.0
+
+
+def test_long_tables_end_with_what_is_left_out() -> None:
+    text = Still(("pins",), snapshots.crowd(1000)).text()
+    assert re.search(rf"and {1000 - MOST_ROWS} more, [\d.]+ MB", text)
+
+
+def test_many_jobs_and_workers_are_counted() -> None:
+    job, worker = snapshots.JOBS[1], snapshots.WORKERS[0]
+    now = snapshots.a_session(
+        (),
+        jobs=tuple(msgspec.structs.replace(job, number=number) for number in range(1, 41)),
+        workers=tuple(msgspec.structs.replace(worker, number=number) for number in range(1, 51)),
+    )
+    still = Still(("jobs",), now)
+    lines = still.text().splitlines()
+    assert len(lines) < 2 * MOST_ROWS + 10
+    assert lines[2].startswith("#40")  # the latest first
+    assert [line for line in lines if line.startswith("and ")] == ["and 10 more", "and 20 more"]
+    assert _pixels(still.png()).shape[0] < 700
+
+
+def test_what_an_engine_cannot_tell_is_not_zero() -> None:
+    text = Still(PARTS, snapshots.elsewhere()).text()
+    assert "capacity not known here" in text
+    assert "Memory of the machine: not known here" in text
+    assert "What serialization costs is not known here." in text
+    assert "Workers are not known here." in text
+    assert not re.search(r"\b0 (B|s)\b", text)
+
+
+def test_the_last_two_minutes_are_a_line() -> None:
+    text = Still(("occupancy",), snapshots.usual()).text()
+    line = re.search(r"Last two minutes: (\S+) 236 MB at most; (.*)", text)
+    assert line is not None
+    letters, happened = line.groups()
+    assert len(letters) == 24  # five seconds each
+    assert letters.startswith("·▁")  # it began 112 seconds before
+    assert letters.index("█") == 11  # 64.5 seconds before: between 65 and 60
+    assert letters[-1] == "▇"
+    assert happened == "13 puts, 5 frees, 2 spills"
+
+
+def test_variables_are_names_too() -> None:
+    still = Still(("pins",), snapshots.usual(), {3: ("weights", "Out[3]"), 1: ("other",)})
+    rows = still.text().splitlines()
+    assert any(row.startswith("weights, Out[3]") for row in rows)
+    assert any(row.startswith("x ") for row in rows)  # its name in the store comes first
+
+
+def test_parts_are_shown_in_the_order_asked_for() -> None:
+    text = Still(("jobs", "pins"), snapshots.usual()).text()
+    assert 0 <= text.index("Jobs") < text.index("Pins")
+    assert "Occupancy" not in text
+    for wrong in ((), ("occupancy", "nothing")):
+        with pytest.raises(ValueError, match="The views are occupancy, pins, costs, jobs"):
+            Still(wrong, snapshots.usual())
+
+
+def _pixels(png: bytes) -> np.ndarray:
+    image = Image.open(io.BytesIO(png))
+    assert image.format == "PNG"
+    return np.asarray(image.convert("RGBA"))
+
+
+def test_the_picture_shows_something_on_no_ground(moment: Snapshot) -> None:
+    png = Still(PARTS, moment).png()
+    assert len(png) < 150_000
+    pixels = _pixels(png)
+    assert pixels.shape[1] == 1000
+    seen = pixels[..., 3] > 0
+    assert 0.01 < seen.mean() < 0.5
+    # In each fifth from above to below there is something, and nothing runs out at the side.
+    assert all(band.any() for band in np.array_split(seen, 5))
+    assert not seen[:, -8:].any()
+
+
+def test_the_picture_can_be_read_on_white_and_on_black() -> None:
+    """3:1 is what WCAG 2.2 asks for of large text and graphics (1.4.11)."""
+
+    def luminance(color: str) -> float:
+        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    for color in (*HUES, INK):
+        light = luminance(color)
+        assert min(1.05 / (light + 0.05), (light + 0.05) / (luminance("#111111") + 0.05)) >= 3
+    pixels = _pixels(Still(("occupancy",), snapshots.usual()).png())
+    blue = np.array([int(HUES[0][i : i + 2], 16) for i in (1, 3, 5)])
+    close = (np.abs(pixels[..., :3].astype(int) - blue).max(axis=-1) < 12) & (pixels[..., 3] > 250)
+    assert close.sum() > 3000  # objects of the most bytes
+
+
+def test_the_bundle_is_what_jupyter_takes() -> None:
+    made = bundle(("pins",), snapshots.usual())
+    assert set(made) == {"text/plain", "text/html", "image/png"}
+    assert made["text/plain"] == Still(("pins",), snapshots.usual()).text()
+    assert type(made["text/html"]) is str
+    assert _pixels(base64.b64decode(made["image/png"])).any()
+    msgspec.json.encode(made)
+
+
+def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
+    """Whoever plots in the notebook at the same time isn't disturbed."""
+    code = (
+        "import sys, threading\n"
+        "from tests.unit.widgets import snapshots\n"
+        "from workbench.widgets.stills import PARTS, Still\n"
+        "still, made = Still(PARTS, snapshots.usual()), []\n"
+        "still.html(), still.text()\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "thread = threading.Thread(target=lambda: made.append(still.png()))\n"
+        "thread.start(); thread.join()\n"
+        "assert made and 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.returncode == 0, done.stderr

@@ -1,6 +1,8 @@
 // Colours: which objects share one, and how it looks on light and on dark. Pure; the palettes are
 // Okabe and Ito's (jfly.uni-koeln.de/color), made darker or lighter where 3:1 against the ground wants it.
 
+import { UNKNOWN } from "./format.js";
+
 /** Six hues that the colour-blind tell apart, then grey for all others. */
 const HUES = {
   light: ["#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf"],
@@ -80,7 +82,7 @@ export class Coloring {
     const weights = new Map();
     for (const row of rows) {
       const group = this.by === "type" ? row.kind : row.owner;
-      weights.set(group, (weights.get(group) ?? 0) + row.size);
+      weights.set(group, (weights.get(group) ?? 0) + (row.size ?? 0));
     }
     for (const group of this.given.keys()) {
       if (!weights.has(group) && this.given.size >= HUES.light.length) this.given.delete(group);
@@ -123,7 +125,7 @@ export class Coloring {
       return STRENGTHS.map((name, i) => ({ color: colors[i], label: STRENGTH_WORDS[name] }));
     }
     const entries = [...this.given].sort((a, b) => a[1] - b[1]);
-    const legend = entries.map(([label, hue]) => ({ color: colors[hue], label }));
+    const legend = entries.map(([label, hue]) => ({ color: colors[hue], label: label ?? UNKNOWN }));
     return this.others ? [...legend, { color: colors.at(-1), label: "others" }] : legend;
   }
 }

@@ -1,7 +1,7 @@
 // The view of what serialization costs: per object and per type, and the cost tree of one object.
 
-import { bytes, count, percent, rate, seconds, title } from "./format.js";
-import { h, radios, setAttr, setChildren, setText, setVar } from "./dom.js";
+import { bytes, count, percent, rate, seconds, title, UNKNOWN } from "./format.js";
+import { h, radios, setAttr, setChildren, setDash, setText, setVar } from "./dom.js";
 import { CostTree } from "./tree.js";
 import { Table } from "./table.js";
 import { fillType, nameCell } from "./pins.js";
@@ -34,24 +34,18 @@ export function byType(rows) {
   return [...types.values()];
 }
 
+const NOT_READ = `not read yet, or ${UNKNOWN}`;
+
 const figure = (key, name, words) => ({
   key,
   title: name,
   right: true,
   value: (row) => row[key],
   fill: (cell, row) => {
-    if (row[key] != null) setChildren(cell, words(row[key]), () => [words(row[key])]);
-    else setChildren(cell, "", () => unknown(unknownFigure(key)));
-    setAttr(cell, "title", row[key] == null ? unknownFigure(key) : null);
+    if (row[key] == null) setDash(cell, key === "load" ? NOT_READ : UNKNOWN);
+    else setChildren(cell, words(row[key]), () => [words(row[key])]);
   },
 });
-
-/** A dash to look at, words to listen to. */
-const unknown = (why) => [h("span", { "aria-hidden": "true" }, "–"), h("span", { class: "wb-sr" }, why)];
-
-function unknownFigure(key) {
-  return key === "load" ? "not read yet, or not known here" : "not known here";
-}
 
 export class Costs {
   /** @param {import("./session.js").Session} session */
@@ -236,15 +230,18 @@ export class Costs {
   fillSpeed(cell, row) {
     const speed = copySpeed(row);
     const limit = this.session.store.world?.speed;
-    const none = "too little to tell, or not known here";
-    setChildren(cell, speed == null ? "" : `${rate(speed)} ${limit}`, () => {
-      if (speed == null) return unknown(none);
+    if (speed == null) {
+      setDash(cell, `too little to tell, or ${UNKNOWN}`);
+      setAttr(cell, "title", null);
+      return;
+    }
+    setChildren(cell, `${rate(speed)} ${limit}`, () => {
       const meter = h("span", { class: "wb-meter", "aria-hidden": "true" });
       setVar(meter, "--wb-share", String(limit ? Math.min(speed / limit, 1) : 0));
       meter.hidden = !limit;
-      return [meter, rate(speed)];
+      return [meter, h("span", { class: "wb-rate" }, rate(speed))];
     });
-    setAttr(cell, "title", speed == null ? none : `${rate(speed)}${this.against(speed)}`);
+    setAttr(cell, "title", `${rate(speed)}${this.against(speed)}`);
   }
 }
 

@@ -43,8 +43,9 @@ export class Dashboard {
       h("div", { class: "wb-head" }, this.name, this.about, this.status),
       h("div", { hidden: true }, ...this.probes),
     );
-    // JupyterLab looks from the focused element outwards for a command's place, or for this word.
-    this.el.addEventListener("focusin", ({ target }) => setAttr(target, "data-lm-suppress-shortcuts", "true"));
+    this.onkey = (event) => this.keyed(event);
+    this.scrolls = new Map();
+    this.el.addEventListener("scroll", ({ target }) => this.scrolls.set(target, target.scrollTop), true);
     this.arrange();
     this.visible = false;
     this.near = false;
@@ -137,6 +138,7 @@ export class Dashboard {
     for (const node of [document.documentElement, document.body]) {
       this.themes.observe(node, { attributes: true, attributeFilter });
     }
+    window.addEventListener("keydown", this.onkey, true);
     this.onvisible = () => this.looked();
     document.addEventListener("visibilitychange", this.onvisible);
     this.onloaded = themed; // a theme's style sheet comes after its name
@@ -152,12 +154,33 @@ export class Dashboard {
     this.awake = false;
     this.unsubscribe();
     for (const observer of [this.sizes, this.sight, this.themes]) observer.disconnect();
+    window.removeEventListener("keydown", this.onkey, true);
     document.removeEventListener("visibilitychange", this.onvisible);
     document.removeEventListener("load", this.onloaded, true);
     cancelAnimationFrame(this.frame);
     this.frame = 0;
     this.near = false;
     this.looked();
+  }
+
+  /**
+   * Plain keys are the view's own, Ctrl+S and the like the front end's. JupyterLab takes a key before it
+   * comes here, and doesn't if the focused element has this word.
+   * @private
+   */
+  keyed({ target, ctrlKey, metaKey }) {
+    if (!(target instanceof Element) || !this.el.contains(target)) return;
+    setAttr(target, "data-lm-suppress-shortcuts", ctrlKey || metaKey ? null : "true");
+  }
+
+  /** Moved in the page, which takes back all scrolling. @returns {void} */
+  rescroll() {
+    for (const [element, top] of [...this.scrolls]) element.scrollTop = top;
+  }
+
+  /** @returns {boolean} whether nobody has the mouse or the keyboard on it */
+  idle() {
+    return !this.el.matches(":hover") && !this.el.contains(document.activeElement);
   }
 
   /** @private */

@@ -1,6 +1,6 @@
 // One object in full: what it is, why it is here, and what can be done about it.
 
-import { age, bytes, title } from "./format.js";
+import { age, bytes, title, typed } from "./format.js";
 import { h, setAttr, setChildren, setText } from "./dom.js";
 import { pinKey } from "./store.js";
 import { pinWords } from "./map.js";
@@ -57,7 +57,7 @@ export class Details {
     setText(this.heading, title(row));
     setAttr(this.full, "data-gone", gone);
     this.tick();
-    this.pinned = row.pins.some((pin) => pin.reason === "user");
+    this.pinned = (row.pins ?? []).some((pin) => pin.reason === "user");
     setText(this.pin, this.pinned ? "Unpin" : "Pin");
     const usable = store.usable && !gone;
     this.pin.disabled = this.why.disabled = !usable;
@@ -77,7 +77,7 @@ export class Details {
     const held = row.name && row.held ? `held by ${row.held}` : "";
     const born = row.born == null ? "" : age(this.session.store.now() - row.born);
     const facts = [
-      `${row.kind} ${row.detail}`.trim(),
+      typed(row),
       bytes(row.size),
       WHERE[row.where] ?? "",
       row.strength,
@@ -96,9 +96,9 @@ export class Details {
       const mark = marks.get(pinKey(pin));
       return mark ? (mark.fresh ? "wb-fresh" : "wb-gone") : "";
     };
-    const pins = [...row.pins, ...gone];
+    const pins = [...(row.pins ?? []), ...gone];
     const key = pins.map((pin) => pinKey(pin) + state(pin)).join("\n\n");
-    setChildren(this.reasons, `${row.id}${key}`, () => {
+    setChildren(this.reasons, `${row.id}${row.pins != null}${key}`, () => {
       if (!pins.length) return [h("li", { class: "wb-none" }, pinWords(row))];
       return pins.map((pin) =>
         h("li", { class: state(pin) }, pin.text, pin.here ? h("span", { class: "wb-here" }, "here") : null),

@@ -22,6 +22,7 @@ export function h(tag, props = {}, ...children) {
 export function setText(node, text) {
   if (node.wbText === text) return;
   node.wbText = text;
+  node.wbKey = null;
   node.textContent = text;
 }
 
@@ -52,8 +53,22 @@ export function setVar(node, name, value) {
 export function setChildren(node, key, make) {
   if (node.wbKey === key) return false;
   node.wbKey = key;
+  node.wbText = null;
   node.replaceChildren(...make());
   return true;
+}
+
+/**
+ * What isn't known: a dash to look at, words to listen to and to point at.
+ * @param {HTMLElement} node
+ * @param {string} why
+ * @returns {void}
+ */
+export function setDash(node, why) {
+  setChildren(node, `– ${why}`, () => [
+    h("span", { "aria-hidden": "true", title: why }, "–"),
+    h("span", { class: "wb-sr" }, why),
+  ]);
 }
 
 let serial = 0;

@@ -104,6 +104,15 @@ export function rate(perSecond) {
 }
 
 /**
+ * What an object is: its type, and what is known of it.
+ * @param {{kind: string|null, detail: string|null}} row
+ * @returns {string}
+ */
+export function typed(row) {
+  return [row.kind ?? `type ${UNKNOWN}`, row.detail].filter(Boolean).join(" ");
+}
+
+/**
  * How an object is called: its names, or the variables that hold it, or its type.
  * @param {{name: string, held: string, kind: string}} row
  * @returns {string}

@@ -14,9 +14,9 @@ export class Jobs {
     this.lines = new Map();
     this.people = new Map();
     this.jobs = h("ul", { class: "wb-jobs-list", "aria-label": "Background cells" });
-    this.none = h("p", { class: "wb-empty" }, "No background cells. %%remote starts one.");
+    this.none = h("p", { class: "wb-empty" });
     this.workers = h("ul", { class: "wb-workers-list", "aria-label": "Workers" });
-    this.nobody = h("p", { class: "wb-empty", hidden: true }, "No workers yet.");
+    this.nobody = h("p", { class: "wb-empty", hidden: true });
     this.note = h("p", { class: "wb-note wb-jobs-note", role: "status" });
     this.el = h(
       "section",
@@ -39,7 +39,10 @@ export class Jobs {
   update({ everything, keys }) {
     const { world } = this.session.store;
     if (everything || keys.has("jobs") || keys.has("alive") || keys.has("ended")) this.fillJobs(world);
-    if (everything || keys.has("workers")) this.fillWorkers(world.workers ?? []);
+    if (everything || keys.has("workers")) {
+      this.fillWorkers(world.workers ?? []);
+      setText(this.nobody, world.workers ? "No workers yet." : "Not known here.");
+    }
   }
 
   /** @private */
@@ -47,6 +50,7 @@ export class Jobs {
     const jobs = [...(world.jobs ?? [])];
     jobs.sort((a, b) => ORDER[a.state] - ORDER[b.state] || b.number - a.number);
     this.none.hidden = jobs.length > 0;
+    setText(this.none, world.jobs ? "No background cells. %%remote starts one." : "Not known here.");
     keyed(this.jobs, this.lines, jobs, (job) => job.id, (job) => this.line(job));
     for (const job of jobs) this.fillJob(this.lines.get(job.id), job);
   }

@@ -1,7 +1,7 @@
 // The map of segments: every extent to scale on a canvas, looked at with the mouse, walked by keys.
 // Geometry is layout.js's, colours are colors.js's; this draws and listens.
 
-import { age, bytes, counted, title } from "./format.js";
+import { age, bytes, counted, title, typed, UNKNOWN } from "./format.js";
 import { drawing, h, radios, setAttr, setChildren, setText } from "./dom.js";
 import { COLOR_BY, Coloring } from "./colors.js";
 import { hit, laidOut, spot, step } from "./layout.js";
@@ -20,6 +20,7 @@ const KEYS = {
 
 /** @param {object} row @returns {string} why it is here, in a line */
 export function pinWords(row) {
+  if (!row.pins) return `why it is here: ${UNKNOWN}`;
   return row.pins.map((pin) => pin.text).join("; ") || "nothing keeps it";
 }
 
@@ -48,7 +49,7 @@ export class StoreMap {
       this.canvas,
       this.over,
     );
-    this.none = h("p", { class: "wb-empty wb-map-none", hidden: true }, "Nothing in shared memory yet.");
+    this.none = h("p", { class: "wb-empty wb-map-none", hidden: true });
     this.legend = h("ul", { class: "wb-key wb-legend" });
     this.el = h(
       "div",
@@ -111,6 +112,8 @@ export class StoreMap {
     const size = { width: this.width, height: MAP_HEIGHT, grain };
     this.layout = laidOut(world.segments ?? [], world.objects.values(), world.bins ?? {}, size);
     this.none.hidden = this.layout.lanes.length > 0;
+    this.el.classList.toggle("wb-unknown", !world.segments);
+    setText(this.none, world.segments ? "Nothing in shared memory yet." : "Not known here.");
     const cursor = this.cursor?.row.id;
     this.cursor = (cursor && this.layout.where.get(cursor)) || null;
     if (this.hover) this.point(null);
@@ -180,7 +183,7 @@ export class StoreMap {
 
   /** @private */
   key(theme) {
-    const entries = this.coloring.legend(theme.dark);
+    const entries = this.layout.lanes.length ? this.coloring.legend(theme.dark) : [];
     const { world } = this.session.store;
     const others = (world.rest ?? []).reduce((sum, { count }) => sum + (count ?? 0), 0);
     const name = `${theme.dark}${others}${entries.map(({ color, label }) => color + label).join()}`;
@@ -292,9 +295,9 @@ export class StoreMap {
     const born = row.born == null ? null : age(this.session.store.now() - row.born);
     return [
       title(row),
-      `${row.kind} ${row.detail}`.trim(),
+      typed(row),
       bytes(row.size) + (born ? `, ${born === "now" ? "just now" : `${born} old`}` : ""),
-      `${row.strength}: ${pinWords(row)}`,
+      [row.strength, pinWords(row)].filter(Boolean).join(": "),
     ];
   }
 

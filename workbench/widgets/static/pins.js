@@ -1,7 +1,7 @@
 // The view of why objects are still here: a table, a filter by reason, one object in full.
 
-import { age, bytes, count, counted, title } from "./format.js";
-import { h, setAttr, setChildren, setText } from "./dom.js";
+import { age, bytes, count, counted, title, typed, UNKNOWN } from "./format.js";
+import { h, setAttr, setChildren, setDash, setText } from "./dom.js";
 import { Details } from "./details.js";
 import { Table } from "./table.js";
 import { pinKey } from "./store.js";
@@ -57,13 +57,13 @@ export class Pins {
           title: "Size",
           right: true,
           value: (row) => row.size,
-          fill: (cell, row) => setText(cell, bytes(row.size)),
+          fill: (cell, row) => (row.size == null ? setDash(cell, UNKNOWN) : setText(cell, bytes(row.size))),
         },
         { key: "strength", title: "Strength", value: (row) => row.strength, fill: fillStrength },
         {
           key: "reasons",
           title: "Why it is here",
-          value: (row) => row.pins.length || null,
+          value: (row) => row.pins?.length || null,
           fill: (cell, row) => this.fillChips(cell, row),
         },
         {
@@ -72,7 +72,10 @@ export class Pins {
           right: true,
           ticks: true,
           value: (row) => (row.born == null ? null : -row.born),
-          fill: (cell, row) => setText(cell, age(row.born == null ? null : store.now() - row.born)),
+          fill: (cell, row) => {
+            if (row.born == null) setDash(cell, UNKNOWN);
+            else setText(cell, age(store.now() - row.born));
+          },
         },
       ],
       onselect: (id) => session.select(id),
@@ -126,10 +129,11 @@ export class Pins {
   filter() {
     const { needle, reason } = this;
     this.table.filter((row) => {
-      if (reason && !row.pins.some((pin) => pin.reason === reason)) return false;
+      const pins = row.pins ?? [];
+      if (reason && !pins.some((pin) => pin.reason === reason)) return false;
       if (!needle) return true;
-      const texts = [row.name, row.held, row.kind, row.detail, ...row.pins.map((pin) => pin.text)];
-      return texts.some((text) => text.toLowerCase().includes(needle));
+      const texts = [row.name, row.held, row.kind, row.detail, ...pins.map((pin) => pin.text)];
+      return texts.some((text) => text?.toLowerCase().includes(needle));
     });
     this.count();
   }
@@ -188,13 +192,14 @@ export class Pins {
   fillChips(cell, row) {
     const marks = this.session.store.pins.get(row.id);
     const left = marks ? [...marks.values()].filter(({ fresh }) => !fresh).map(({ pin }) => pin) : [];
-    const fresh = new Set(row.pins.filter((pin) => marks?.get(pinKey(pin))?.fresh).map((pin) => pin.reason));
-    const now = chips(row.pins).map((chip) => ({ ...chip, mark: fresh.has(chip.reason) ? "wb-fresh" : "" }));
+    const pins = row.pins ?? [];
+    const fresh = new Set(pins.filter((pin) => marks?.get(pinKey(pin))?.fresh).map((pin) => pin.reason));
+    const now = chips(pins).map((chip) => ({ ...chip, mark: fresh.has(chip.reason) ? "wb-fresh" : "" }));
     const gone = chips(left).map((chip) => ({ ...chip, mark: "wb-gone" }));
     const all = [...now, ...gone];
     const key = all.map(({ words, text, mark, here }) => `${words}|${text}|${mark}|${here}`).join("\n");
-    setChildren(cell, key, () => {
-      if (!all.length) return [h("span", { class: "wb-none" }, "nothing")];
+    setChildren(cell, row.pins ? key : UNKNOWN, () => {
+      if (!all.length) return [h("span", { class: "wb-none" }, row.pins ? "nothing" : UNKNOWN)];
       return all.map(({ reason, words, text, here, mark }) =>
         h("span", { class: `wb-chip wb-r-${reason} ${here ? "wb-is-here" : ""} ${mark}`, title: text }, words),
       );
@@ -215,12 +220,13 @@ export function nameCell(cell, row) {
 
 /** @param {HTMLElement} cell @param {object} row @returns {void} */
 export function fillType(cell, row) {
-  const text = `${row.kind} ${row.detail}`.trim();
-  setChildren(cell, text, () => [row.kind, h("span", { class: "wb-dim" }, ` ${row.detail}`)]);
+  const text = typed(row);
+  setChildren(cell, text, () => [row.kind ?? UNKNOWN, h("span", { class: "wb-dim" }, ` ${row.detail ?? ""}`)]);
   setAttr(cell, "title", text);
 }
 
 function fillStrength(cell, row) {
-  setText(cell, row.strength);
+  if (row.strength == null) setDash(cell, UNKNOWN);
+  else setText(cell, row.strength);
   setAttr(cell, "data-strength", row.strength);
 }

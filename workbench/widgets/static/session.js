@@ -27,7 +27,6 @@ export class Session {
     this.page = crypto.randomUUID?.() ?? String(Math.random());
     this.parts = model.get("parts") ?? [];
     this.shown = new Set();
-    this.tickers = new Set();
     this.asked = -Infinity;
     this.ends = [];
     this.listen(model, "msg:custom", (message) => this.heard(message));
@@ -132,7 +131,9 @@ export class Session {
 
   /** @private */
   tell(on) {
-    if (this.store.alive) this.model.send({ do: "shown", on, page: this.page, seq: this.store.world?.seq ?? 0 });
+    if (!this.store.alive) return;
+    const idle = [...this.shown].every((view) => view.idle());
+    this.model.send({ do: "shown", on, idle, page: this.page, seq: this.store.world?.seq ?? 0 });
   }
 
   /** The model is no more: nothing will come, what was seen stays. @returns {void} */

@@ -23,7 +23,7 @@ const ENVELOPE = new Set(["kind", "seq", "now", "objects", "gone", "timeline"]);
 export function worldOf(message) {
   const { kind, ...world } = message;
   world.objects = new Map(Object.entries(message.objects ?? {}));
-  world.timeline = message.timeline ?? [];
+  world.timeline = message.timeline ?? null;
   return world;
 }
 
@@ -42,7 +42,7 @@ export function applied(world, diff) {
   }
   if (diff.timeline) {
     const horizon = diff.now - TIMELINE_SECONDS;
-    const samples = [...world.timeline, ...diff.timeline];
+    const samples = [...(world.timeline ?? []), ...diff.timeline];
     // The last sample before the horizon stays: it says how things stood there.
     const first = samples.findLastIndex(([time]) => time <= horizon);
     next.timeline = first > 0 ? samples.slice(first) : samples;
@@ -132,7 +132,7 @@ export class Store {
         this.fresh.set(id, until);
         this.vanished.delete(id);
       } else if (row && old.pins !== row.pins) {
-        this.markPins(id, old.pins, row.pins, until);
+        this.markPins(id, old.pins ?? [], row.pins ?? [], until);
       }
     }
   }

@@ -1,6 +1,6 @@
 // Two minutes of live and spilled bytes, and when objects were put, freed, spilled.
 
-import { bytes, counted } from "./format.js";
+import { bytes, counted, UNKNOWN } from "./format.js";
 import { drawing, h, setAttr, setText } from "./dom.js";
 import { SIGNALS } from "./colors.js";
 import { TIMELINE_SECONDS } from "./store.js";
@@ -56,7 +56,7 @@ export class Timeline {
    */
   draw(world, now, width, theme) {
     if (width <= 0) return;
-    const samples = world.timeline;
+    const samples = world.timeline ?? [];
     const colors = SIGNALS[theme.dark ? "dark" : "light"];
     const context = drawing(this.canvas, width, PLOT_HEIGHT);
     const base = PLOT_HEIGHT - MARKS;
@@ -79,8 +79,9 @@ export class Timeline {
       }
     }
     this.marks(context, samples, x, base, theme.dark, colors, theme);
-    setText(this.top, samples.length ? bytes(most) : "");
-    this.describe(samples, most);
+    const top = most > 1 ? bytes(most) : "";
+    setText(this.top, world.timeline ? top : UNKNOWN);
+    this.describe(samples, most, world.timeline ? "nothing has happened" : UNKNOWN);
     this.flat = !samples.length || samples.at(-1)[0] < now - TIMELINE_SECONDS;
   }
 
@@ -136,9 +137,9 @@ export class Timeline {
   }
 
   /** @private */
-  describe(samples, most) {
+  describe(samples, most, otherwise) {
     if (!samples.length) {
-      setAttr(this.canvas, "aria-label", "Timeline: nothing has happened yet");
+      setAttr(this.canvas, "aria-label", `Last two minutes: ${otherwise}`);
       return;
     }
     const [first, last] = [samples[0], samples.at(-1)];

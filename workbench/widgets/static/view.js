@@ -36,7 +36,10 @@ function mount(session, element) {
     dashboard = new Dashboard(session);
     mounts.set(element, dashboard);
   }
-  if (dashboard.el.parentNode !== element) element.replaceChildren(dashboard.el);
+  if (dashboard.el.parentNode !== element) {
+    element.replaceChildren(dashboard.el);
+    dashboard.rescroll();
+  }
   dashboard.wake();
   return dashboard;
 }
@@ -54,14 +57,24 @@ function initialize({ model }) {
   const scan = () => {
     frame = 0;
     if (!session.store.world) return; // until there is something to show the still form is better
-    for (const [element, dashboard] of found) {
-      if (element.isConnected) continue;
-      dashboard.sleep();
-      found.delete(element);
+    const left = [];
+    for (const element of found.keys()) {
+      if (!element.isConnected) left.push(element);
     }
     for (const element of places) {
       if (element.dataset.workbench !== session.key || found.has(element)) continue;
+      // The kernel has sent the still form anew: its view moves on, as it is.
+      const before = mounts.has(element) ? undefined : left.pop();
+      if (before) {
+        mounts.set(element, mounts.get(before));
+        mounts.delete(before);
+        found.delete(before);
+      }
       found.set(element, mount(session, element));
+    }
+    for (const element of left) {
+      found.get(element).sleep();
+      found.delete(element);
     }
   };
   // Every change of the page comes by here: one look a frame, at a list the browser keeps.

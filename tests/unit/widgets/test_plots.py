@@ -1,0 +1,228 @@
+"""Plots of a session: Axes in, Axes out, of now or of a snapshot that was kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import workbench
+from tests.unit.widgets import snapshots
+from workbench.core.snapshot import Snapshot
+from workbench.errors import SessionError
+from workbench.widgets.colors import BAD, HUES
+from workbench.widgets.maps import MOST_BOXES
+
+MB = snapshots.MB
+PLOTS: list[Callable[..., Any]] = [
+    workbench.plot_occupancy,
+    workbench.plot_pins,
+    workbench.plot_costs,
+    workbench.plot_timeline,
+]
+every_plot = pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
+
+
+@pytest.fixture(autouse=True)
+def _no_screen() -> Iterator[None]:
+    from matplotlib import pyplot
+
+    with mpl.rc_context():
+        pyplot.switch_backend("agg")
+        yield
+        pyplot.close("all")
+
+
+def _axes(width: float = 8, height: float = 6) -> Any:
+    return Figure((width, height)).add_subplot()
+
+
+def _texts(ax: Any) -> list[str]:
+    return [text.get_text() for text in ax.findobj(Text) if text.get_text()]
+
+
+def _boxes(ax: Any) -> list[tuple[float, float, str]]:
+    """(start, length, colour) of all boxes, in the order in which they were drawn."""
+    found = []
+    for collection in ax.findobj(PolyCollection):
+        colors = collection.get_facecolor()
+        for path, color in zip(collection.get_paths(), colors, strict=True):
+            x = path.vertices[:, 0]
+            found.append((x.min(), x.max() - x.min(), mpl.colors.to_hex(color)))
+    return found
+
+
+@every_plot
+def test_a_plot_goes_where_it_is_told_and_touches_nothing_else(plot: Callable[..., Any]) -> None:
+    from matplotlib import pyplot
+
+    figure = Figure((12, 5))
+    left, right = figure.subplots(1, 2)
+    assert plot(snapshots.usual(), ax=left) is left
+    assert not pyplot.get_fignums()
+    assert not right.has_data()
+    assert not right.texts
+    assert figure.axes == [left, right]
+    figure.canvas.draw()
+
+
+@every_plot
+def test_without_axes_there_is_a_figure_that_notebooks_show(plot: Callable[..., Any]) -> None:
+    from matplotlib import pyplot
+
+    ax = plot(snapshots.usual())
+    assert [pyplot.figure(number) for number in pyplot.get_fignums()] == [ax.figure]
+
+
+@every_plot
+@pytest.mark.parametrize("make", [snapshots.empty, snapshots.elsewhere, snapshots.hostile])
+def test_whatever_there_is_can_be_drawn(
+    plot: Callable[..., Any], make: Callable[[], Snapshot]
+) -> None:
+    """Warnings are errors: also that of a font that lacks a letter."""
+    ax = plot(make(), _axes())
+    ax.figure.canvas.draw()
+    assert _texts(ax)
+    # Names are no mathematics.
+    assert not [t for t in ax.findobj(Text) if "$" in t.get_text() and t.get_parse_math()]
+
+
+@every_plot
+def test_a_kept_snapshot_is_drawn_as_the_session_was(plot: Callable[..., Any]) -> None:
+    now = snapshots.usual()
+    kept = workbench.Snapshot.from_json(now.to_json())
+    drawn = [_texts(plot(each, _axes())) for each in (now, now.to_json(), kept)]
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+@every_plot
+def test_what_cannot_be_drawn_is_said(plot: Callable[..., Any]) -> None:
+    assert workbench.is_initialized() is False
+    with pytest.raises(SessionError, match=r"no session to draw.*init\(\).*snapshot that was kept"):
+        plot()
+    with pytest.raises(ValueError, match="not a snapshot"):
+        plot('{"a": 1}')
+    with pytest.raises(TypeError, match="not of int"):
+        plot(3)
+
+
+def test_segments_are_to_scale() -> None:
+    ax = workbench.plot_occupancy(snapshots.usual(), _axes())
+    assert ax.get_xlim() == (0, 170 * MB)
+    boxes = {(round(start / MB), round(length / MB)): color for start, length, color in _boxes(ax)}
+    blue, orange, green = HUES[0], HUES[1], HUES[2]
+    assert boxes[0, 80] == boxes[126, 24] == blue  # less a seam: a point, a third of a megabyte
+    assert boxes[80, 42] == orange
+    assert boxes[0, 30] == green  # on disk
+    texts = _texts(ax)
+    for said in ("first-steps.ipynb", "worker 1", "disk", "161 MB of 209 MB", "x", "train, frame"):
+        assert said in texts
+    assert "live 189 MB" in texts
+    assert "on disk 30 MB" in texts
+
+
+def test_objects_are_coloured_by_what_is_asked_for() -> None:
+    def colors(by: str) -> dict[int, str]:
+        ax = workbench.plot_occupancy(snapshots.usual(), _axes(), by=by)
+        return {round(start / MB): color for start, length, color in _boxes(ax) if length > 4 * MB}
+
+    by_owner = colors("owner")
+    assert by_owner[80] == by_owner[126] == HUES[0]
+    assert colors("strength")[80] == HUES[0]
+    assert colors("strength")[126] == HUES[1]  # pinned
+    by_age = colors("age")
+    assert len({by_age[80], by_age[152], by_age[164]}) == 3
+    with pytest.raises(ValueError, match="by type, owner, age, strength, not by 'size'"):
+        workbench.plot_occupancy(snapshots.usual(), by="size")
+
+
+def test_many_objects_are_added_up_by_place() -> None:
+    few, many = (snapshots.crowd(number) for number in (1_000, 20_000))
+    lane = [box for box in _boxes(workbench.plot_occupancy(few, _axes())) if box[1] > 0]
+    assert len(lane) > 1_000  # each one, and the bars above
+    ax = workbench.plot_occupancy(many, _axes())
+    assert len(_boxes(ax)) < MOST_BOXES + 20
+    assert "13 333 objects" in _texts(ax)
+    ends = max(start + length for start, length, _ in _boxes(ax))
+    assert ends <= ax.get_xlim()[1] * 1.001
+
+
+def test_too_many_segments_are_counted() -> None:
+    low = workbench.plot_occupancy(snapshots.usual(), _axes(height=2.2))
+    texts = _texts(low)
+    assert any(text.startswith("and 2 segments more") for text in texts)
+    assert "Memory" not in texts  # segments come first
+    assert "Memory" in _texts(workbench.plot_occupancy(snapshots.usual(), _axes()))
+
+
+def test_reasons_hold_so_many_bytes() -> None:
+    ax = workbench.plot_pins(snapshots.usual(), _axes(14, 8))
+    texts = _texts(ax)
+    named = texts.index("named")
+    assert texts[named : named + 3] == ["named", "2 objects", "122 MB"]
+    lengths = [round(length / MB) for _, length, color in _boxes(ax) if color in HUES]
+    assert 122 in lengths
+    assert any("its name, refs in first-steps.ipynb; arrays" in text for text in texts)
+    assert HUES[1] in {color for _, length, color in _boxes(ax) if round(length / MB) == 80}
+
+
+def test_a_higher_plot_shows_more_objects() -> None:
+    def left(height: float) -> int:
+        texts = _texts(workbench.plot_pins(snapshots.crowd(100), _axes(height=height)))
+        return int(next(text for text in texts if re.match(r"and \d", text)).split()[1])
+
+    assert left(16) < left(8) < left(4) < 100
+
+
+def test_costs_stand_beside_each_other() -> None:
+    ax = workbench.plot_costs(snapshots.usual(), _axes())
+    assert ax.get_xlim()[1] == pytest.approx(0.022)  # seconds of the dearest
+    copied = max(length for _, length, color in _boxes(ax) if color == HUES[0])
+    assert copied == pytest.approx(0.020, rel=0.01)
+    texts = _texts(ax)
+    assert "ndarray float64 (10000000,) · 80 MB · copied at 4 GB/s" in texts
+    advice = next(t for t in ax.findobj(Text) if t.get_text().startswith("serialized"))
+    assert advice.get_text() == "serialized 3 ×: put it once · 10.7 ms"
+    assert advice.get_color() == BAD
+    starts = [start for start, length, color in _boxes(ax) if color == HUES[0]]
+    assert max(starts) == pytest.approx(0.002)  # behind the pickling
+
+
+def test_the_timeline_is_stairs_with_marks() -> None:
+    now = snapshots.usual()
+    ax = workbench.plot_timeline(now, _axes())
+    assert ax.get_xlim() == (-120, 0)
+    live, spilled = ax.get_lines()[-2:]
+    assert live.get_drawstyle() == "steps-post"
+    assert list(np.asarray(live.get_xdata())) == [-112.0, -90.0, -64.5, -40.0, -12.0, -3.0, 0.0]
+    assert np.asarray(live.get_ydata())[-1] == now.live
+    assert np.asarray(spilled.get_ydata())[-1] == now.spilled
+    puts, frees, spills = (np.asarray(marks.get_offsets())[:, 0] for marks in ax.collections[-3:])
+    assert list(puts) == [-90.0, -64.5, -12.0, -3.0]
+    assert list(frees) == [-64.5, -40.0, -12.0]
+    assert list(spills) == [-40.0, -12.0]
+    assert {"13 puts", "5 frees", "2 spills", "live 189 MB", "on disk 30 MB"} <= set(_texts(ax))
+
+
+@pytest.mark.parametrize("number", [1, 10, 1000])
+def test_no_text_lies_over_another(number: int) -> None:
+    for plot in PLOTS:
+        ax = plot(snapshots.crowd(number))
+        ax.figure.canvas.draw()
+        boxes = [
+            text.get_window_extent()
+            for text in ax.findobj(Text)
+            if text.get_text() and text.get_visible()
+        ]
+        for index, one in enumerate(boxes):
+            for other in boxes[:index]:
+                shared = min(one.x1, other.x1) - max(one.x0, other.x0)
+                high = min(one.y1, other.y1) - max(one.y0, other.y0)
+                assert shared < 1 or high < 3, (plot.__name__, one, other)
