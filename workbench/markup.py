@@ -38,6 +38,8 @@ MUTED = "color:var(--jp-ui-font-color2,#808080)"
 """For what is second to read. The grey can be read on white and on black."""
 
 _TRACK = "rgba(128,128,128,.2)"
+"""Behind a strip's pieces."""
+
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _WRAPPED: dict[str, Any] = {"max_lines": 3, "placeholder": " …", "break_on_hyphens": False}
 """How a cell of text is wrapped."""
@@ -168,7 +170,7 @@ class Strip(NamedTuple):
     label: str
 
     def text(self, width: int = 40) -> str:
-        """So many letters; each is that of the piece that begins before its middle last."""
+        """So many letters. A piece has one at least, so that it is seen."""
         row = ["·"] * width
         for piece in self.pieces:
             first = min(int(piece.start * width), width - 1)

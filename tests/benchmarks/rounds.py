@@ -49,6 +49,7 @@ CONTESTANTS = {
     "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
     "kernel": Contestant(("cell", "flood")),
+    "page": Contestant(("views",)),
     "imports": Contestant(("import",)),
     "processpool": Contestant((*POOL_ROWS, *MANY), "peers"),
     "loky": Contestant((*POOL_ROWS, *MANY), "peers"),

@@ -162,6 +162,22 @@ ROWS = (
         Figure("kernel", "speed_loud"), (
         _at_least(0.9, "kernel", "speed_silent", "while it only counts"),
     )),
+    Row("views", "dashboard: first paint", Figure("page", "first_paint"), (
+        _at_most(0.5),
+    )),
+    Row("views", "dashboard shown, idle: of the kernel's processor", Figure("page", "cpu_idle"), (
+        _at_most(0.005),
+    )),
+    Row("views", "dashboard shown, 5 000 puts/s: of the kernel's processor",
+        Figure("page", "cpu_busy"), (
+        _at_most(0.05),
+    )),
+    Row("views", "an update with 100 000 objects, in the kernel", Figure("page", "update_many"), (
+        _at_most(0.1),
+    )),
+    Row("views", "a frame then, in the browser (19 of 20)", Figure("page", "frame_many"), (
+        _at_most(0.016),
+    )),
     Row("memory", "memory at rest, 2 workers", Figure("notebook", "magic_memory"), (
         _at_most(150e6),
     )),
@@ -206,6 +222,7 @@ UNITS = {
     "put_full": "B/s", "sendfile_full": "B/s",
     "speed_loud": "/s", "speed_silent": "/s",
     "per_object_small": "bytes", "per_object_shared": "bytes",
+    "cpu_idle": "share", "cpu_busy": "share", "update_bytes": "bytes",
 }  # fmt: skip
 """Of figures that aren't seconds."""
 
@@ -260,6 +277,7 @@ OTHERS = {
     Figure("sockets", "round_trip_one_core"): "200 bytes there and back, unix socket, one core",
     Figure("workbench", "make_and_copy"): "100 MB made and copied once, in a worker",
     Figure("imports", "import_numpy"): "import numpy",
+    Figure("page", "update_bytes"): "a difference told to a page, 100 of 100 000 objects changed",
     Figure("kernel", "cell_here"): "a cell in a kernel, sent and answered",
     Figure("imports", "import_workbench_all"): "import of all that workbench's first use loads",
 }

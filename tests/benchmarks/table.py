@@ -129,6 +129,8 @@ def _scale(value: float, unit: str) -> tuple[float, str, int]:
         return 1e9, "GB/s", 2
     if unit == "bytes":
         return 1, "bytes", 0
+    if unit == "share":
+        return 0.01, "%", 2
     if unit == "B":
         return 1e6, "MB", 0
     if unit == "/s":

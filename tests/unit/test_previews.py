@@ -63,7 +63,7 @@ def test_a_series_and_a_frame_of_a_persons_own_class() -> None:
 
     table = preview(pd.Series([1.5, None], ["a", "b"], name="x")).table
     assert table is not None
-    assert table == (("", "x"), (("a", "1.5"), ("b", "nan")), ("x",), "")
+    assert table[:4] == (("", "x"), (("a", "1.5"), ("b", "nan")), ("x",), "")
     own = preview(Own({"name": ["a", None]})).table
     assert own is not None
     assert own.right == ("",)

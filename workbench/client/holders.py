@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from inspect import CO_OPTIMIZED
+from itertools import islice
 from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
@@ -29,8 +30,9 @@ MOST_PLACES = 20
 """Places told of one object."""
 
 SURVEY_SECONDS = 0.02
-SURVEY_NODES = 20_000
-"""How far a survey goes, which is made again and again."""
+SURVEY_NODES = 10_000
+SURVEY_INSIDE = 500
+"""How far a survey goes, which is made again and again; into a list, that many of its things."""
 
 _LEAVES = (
     int, float, complex, str, bytes, bytearray, bool, type(None), type, ModuleType, range,
@@ -41,7 +43,9 @@ _LEAVES = (
 _ITS_OWN = 3
 """References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""
 
-_MACHINERY = ("workbench.client.", "workbench.engines.", "workbench.ipython.", "workbench.worker.")
+_MACHINERY = tuple(
+    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
+)
 
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
 """What IPython has under plainer names too, and what is its own."""
@@ -83,7 +87,7 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
         return bool(kind)
 
     complete = _walk(
-        roots, visit, lambda: len(places) >= MOST_PLACES, MOST_NODES, MOST_SECONDS
+        roots, visit, lambda: len(places) >= MOST_PLACES, MOST_NODES, MOST_SECONDS, MOST_NODES
     )
     return tuple(places), complete
 
@@ -113,7 +117,7 @@ def survey(
             found.setdefault(id, {})[place] = None
         return id is not None
 
-    _walk(roots, visit, lambda: False, SURVEY_NODES, SURVEY_SECONDS)
+    _walk(roots, visit, lambda: False, SURVEY_NODES, SURVEY_SECONDS, SURVEY_INSIDE)
     return {id: tuple(places) for id, places in found.items()}
 
 
@@ -123,6 +127,7 @@ def _walk(
     enough: Callable[[], bool],
     most_nodes: int,
     most_seconds: float,
+    most_inside: int,
 ) -> bool:
     """Breadth first from the roots; into what is not what ``visit(place, thing)`` looks for.
 
@@ -139,7 +144,7 @@ def _walk(
     while queue:
         path, thing, plain, where = queue.popleft()
         nodes += 1
-        if nodes > most_nodes or (nodes % 1000 == 0 and time.monotonic() > until):
+        if nodes > most_nodes or (nodes % 100 == 0 and time.monotonic() > until):
             return False
         if visit(path + where, thing):
             if enough():
@@ -149,7 +154,7 @@ def _walk(
             continue
         seen.add(id(thing))
         try:
-            inside = list(_inside(path, thing))
+            inside = list(islice(_inside(path, thing), most_inside))
         except Exception:  # it changed while it was looked at, or is of a kind of its own
             continue
         for below, value, named in inside:

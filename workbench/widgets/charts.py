@@ -35,29 +35,12 @@ COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     """How much is kept for which reason, and the largest objects with what keeps each."""
     records = sorted(now.objects, key=lambda r: -r.size)
-    sums: dict[str, tuple[int, int]] = {}
-    for record in records:
-        for reason in words.reasons_of(record):
-            number, size = sums.get(reason, (0, 0))
-            sums[reason] = number + 1, size + record.size
-    reasons = sorted(sums.items(), key=lambda item: -item[1][1])
-    largest = max([1, *(size for _, size in sums.values()), *(r.size for r in records[:1])])
-    sheet = Sheet(ax, largest)
+    reasons = _by_reason(records)
+    sheet = Sheet(ax, max([*(size for _, _, size in reasons), *(r.size for r in records)] or [1]))
     if not records:
         sheet.note("No objects. %put makes one.")
         return
-    sheet.line("By reason", "an object counts for each that it has", strong=True)
-    rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
-    fits = len(reasons) if len(reasons) + min(len(records), 3) <= rows else max(rows // 2, 1)
-    for reason, (number, size) in reasons[:fits]:
-        color = STRENGTHS["resident" if reason in words.RESIDENT else "alive"][0]
-        sheet.line(words.REASONS[reason], words.objects(number), human_bytes(size))
-        sheet.bars([Bar(0, size, color)], THIN, largest)
-        sheet.skip(ROW - LINE - THIN)
-    if len(reasons) > fits:
-        sheet.note(f"and {count(len(reasons) - fits, 'more reason')}")
-    if not reasons:
-        sheet.note(f"What keeps objects is {UNKNOWN}.")
+    _reasons(sheet, reasons, len(records))
     sheet.skip(8)
     sheet.line("Largest objects", "and what keeps each", strong=True)
     fits = _fits(sheet.left - LINE, len(records))
@@ -65,10 +48,39 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         why = in_short(record, now.clients) or "nothing keeps it"
         what = f"{kind_of(record)} · {why}"
         sheet.line(words.title_of(record, held), what, human_bytes(record.size))
-        sheet.bars([Bar(0, record.size, STRENGTHS[record.strength][0])], THIN, largest)
-        sheet.skip(ROW - LINE - THIN)
+        _bar(sheet, [Bar(0, record.size, STRENGTHS[record.strength][0])])
     _more(sheet, records[fits:])
     sheet.legend(STRENGTHS.values())
+
+
+def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
+    """(reason, objects, bytes), the most bytes first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for record in records:
+        for reason in words.reasons_of(record):
+            number, size = sums.get(reason, (0, 0))
+            sums[reason] = number + 1, size + record.size
+    return sorted(((reason, *both) for reason, both in sums.items()), key=lambda row: -row[2])
+
+
+def _reasons(sheet: Sheet, reasons: Sequence[tuple[str, int, int]], objects: int) -> None:
+    """All of them, if that leaves room for three objects; else in half of the room."""
+    sheet.line("By reason", "an object counts for each that it has", strong=True)
+    rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
+    fits = len(reasons) if len(reasons) + min(objects, 3) <= rows else max(rows // 2, 1)
+    for reason, number, size in reasons[:fits]:
+        color = STRENGTHS["resident" if reason in words.RESIDENT else "alive"][0]
+        sheet.line(words.REASONS[reason], words.objects(number), human_bytes(size))
+        _bar(sheet, [Bar(0, size, color)])
+    if len(reasons) > fits:
+        sheet.note(f"and {count(len(reasons) - fits, 'more reason')}")
+    if not reasons:
+        sheet.note(f"What keeps objects is {UNKNOWN}.")
+
+
+def _bar(sheet: Sheet, bars: Sequence[Bar]) -> None:
+    sheet.bars(bars, THIN, sheet.most)
+    sheet.skip(ROW - LINE - THIN)
 
 
 def _fits(points: float, wanted: int) -> int:
@@ -134,8 +146,7 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
         if length:
             bars.append(Bar(at, length, color))
         at += length
-    sheet.bars(bars, THIN, sheet.most)
-    sheet.skip(ROW - LINE - THIN)
+    _bar(sheet, bars)
 
 
 # -- jobs ----------------------------------------------------------------------------------------

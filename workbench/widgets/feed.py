@@ -1,7 +1,7 @@
 """What live views of one session are fed: the world once, then differences, while anybody looks.
 
-One thread a session, which asks for changes at most four times a second, and takes at most a
-twentieth of the time for what it does with them. `world`, `shown` and `nudge` come in other
+One thread a session, which asks for changes at most four times a second, and takes at most one
+part in thirty of the time for what it does with them. `world`, `shown` and `nudge` come in other
 threads: the kernel's main one, or a subshell's.
 """
 
@@ -23,7 +23,7 @@ from workbench.widgets.rows import Row, Words, here, key_of, session_of, short_n
 PACE = 0.25
 """Seconds between two updates, at least."""
 
-SHARE = 20
+SHARE = 30
 """An update that took a second is followed by so many without one."""
 
 FIRST = 0.5

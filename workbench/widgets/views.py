@@ -12,6 +12,7 @@ import base64
 import contextlib
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,10 @@ from workbench.widgets.modules import script, styles
 from workbench.widgets.rows import Row
 
 PARTS = ("occupancy", "pins", "costs", "jobs")
+
+RENEWAL = 60.0
+"""Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
+shown: that takes half a second of a processor's time, the first time more."""
 
 VSCODE = "__vsc_ipynb_file__"
 """A variable that VS Code gives each notebook."""
@@ -55,7 +60,7 @@ class View(anywidget.AnyWidget):
         self.feed = current.companion(Feed)
         self.feed.catch_up()
         self._kept = -1  # the difference up to which the still form has it all
-        self._renewing = False
+        self._due = time.monotonic() + RENEWAL  # when a renewal is worth its price again
         super().__init__(parts=list(parts), key=uuid.uuid4().hex)
         self.on_msg(self._heard)
 
@@ -72,7 +77,7 @@ class View(anywidget.AnyWidget):
             case "shown":
                 on, page = bool(request.get("on")), request.get("page", "")
                 before = self.feed.shown(self, on, page, request.get("seq", -1))
-                if before and (request.get("idle") or not on):
+                if before and (not on or (request.get("idle") and time.monotonic() > self._due)):
                     self._renew()
             case "resync":
                 self.tell({"kind": "world", **self.feed.world()})
@@ -135,18 +140,9 @@ class View(anywidget.AnyWidget):
 
     def _renew(self) -> None:
         """Nobody is at it just now: bring what stays in the notebook up to date."""
-        if self._kept == self.feed.seq or self._renewing or needs_view():
-            return
-        self._renewing = True
-
-        def renew() -> None:
-            try:
-                self._kept = self.feed.seq
-                self._publish(self._repr_mimebundle_()[0], update=True)
-            finally:
-                self._renewing = False
-
-        _in_a_thread(renew)
+        if self._kept != self.feed.seq and not needs_view():
+            self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
+            _in_a_thread(lambda: self._publish(self._repr_mimebundle_()[0], update=True))
 
     def _publish(self, bundle: dict[str, Any], update: bool) -> None:
         shell = get_ipython()
