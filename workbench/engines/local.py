@@ -42,9 +42,8 @@ class LocalEngine(Client):
     ) -> None:
         self._process = process
         self._linger = config.linger
-        label = os.environ.get("JPY_SESSION_NAME", "") or os.path.basename(sys.argv[0] or "python")
         super().__init__(
-            sock, session, linger=config.linger, label=label, threads=config.cpus,
+            sock, session, linger=config.linger, label=_label(), threads=config.cpus,
             debug=config.pickle_debug, huge=config.huge_pages,
         )  # fmt: skip
         if process is not None:  # what its Welcome will say
@@ -83,6 +82,13 @@ class LocalEngine(Client):
             return False
         drivers = sum(client.role == "driver" for client in snapshot.clients)
         return drivers > 1 or (snapshot.linger > 0 and not goodbye)
+
+
+def _label() -> str:
+    """What this process is called, to people: its notebook's path, or its script's name."""
+    script = os.path.basename(sys.argv[0] or "python")
+    notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
+    return os.environ.get("JPY_SESSION_NAME", "") or notebook or script
 
 
 class ServerProcess:

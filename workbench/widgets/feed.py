@@ -86,6 +86,7 @@ class Feed:
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
         self._seq = 0
+        self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
@@ -137,7 +138,8 @@ class Feed:
     def catch_up(self) -> None:
         """Take in what has happened while nobody looked."""
         with self._lock:
-            if self._thread is None and not self.is_over:
+            late = time.monotonic() - self._looked > GLANCE
+            if late and self._thread is None and not self.is_over:
                 self._take_in(GLANCE)
                 if self._difference():
                     self._seq += 1
@@ -218,6 +220,7 @@ class Feed:
             # Of a change in pieces each next one is on its way.
             change = self._changes.next(FIRST) if change.left else None
         with self._lock:
+            self._looked = time.monotonic()
             if self._mirror.is_thin:
                 self._changes.close()
                 self._changes, self._mirror = self.engine.changes(), Mirror()
