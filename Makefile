@@ -11,7 +11,7 @@ PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test browser pictures slow bench scale pins clean distclean
+.PHONY: help install demo lab test browser pictures stills slow bench scale pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test: $(TEST) browser ## Check style and types, run all tests but the slow ones
 
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
+
+stills: $(LAB) ## Renew the output with which notebooks/02-what-you-see.ipynb is kept
+	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/02-what-you-see.ipynb
+	@cp build/demo/02-what-you-see.ipynb notebooks/
 
 slow: $(TORCH) ## Run the slow tests; installs torch (5 GB) for them
 	@$(RUN) pytest -m slow --timeout 0 $(ARGS)

@@ -116,12 +116,12 @@ class Marshal:
         contains = tuple(inside)
         if done.inband + done.outband <= INLINE:
             stored = ev.Value(done.inline(), contains=contains)
+            seconds = time.perf_counter() - started
         else:
-            stored = self._store.write(done, contains, self._capacity(), claims)
+            stored, seconds = self._store.write(done, contains, self._capacity(), claims)
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)
-        seconds = time.perf_counter() - started
         repeats = self._repeats.count(done.buffers) if stored.segment else 0
         return Encoded(stored, done, seconds, repeats)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -115,8 +116,10 @@ class LocalStore:
         contains: tuple[int, ...],
         capacity: int,
         claims: Claims,
-    ) -> ev.Value:
+    ) -> tuple[ev.Value, float]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
+
+        Returns the value and how long the copying took, without what was waited for room.
 
         Raises
         ------
@@ -129,8 +132,11 @@ class LocalStore:
         assert self._descriptors is not None
         assert self._mapped is not None
         fd = self._descriptors.writable
+        began = time.perf_counter()
         fill(self._mapped, fd, extent, serialized.layout(), self._copier, self._huge)
-        return ev.Value(serialized.header(), self._segment, extent.offset, extent.length, contains)
+        seconds = time.perf_counter() - began
+        place = self._segment, extent.offset, extent.length
+        return ev.Value(serialized.header(), *place, contains), seconds
 
     def copy_speed(self) -> float:
         """See `Engine.copy_speed`: the best of a few copies of memory that is there."""

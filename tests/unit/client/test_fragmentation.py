@@ -93,7 +93,7 @@ def test_what_is_refused_has_no_room() -> None:
             size = int(SMALLEST * (LARGEST / SMALLEST) ** chance.random())
             claims: Claims = []
             try:
-                value = stores[number].write(codec.serialize(data[:size], {}), (), CAPACITY, claims)
+                value, _ = stores[number].write(codec.serialize(data[:size], {}), (), CAPACITY, claims)
             except StoreFullError:
                 refused += 1
                 free = CAPACITY - budget.live
