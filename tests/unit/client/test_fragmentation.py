@@ -93,7 +93,8 @@ def test_what_is_refused_has_no_room() -> None:
             size = int(SMALLEST * (LARGEST / SMALLEST) ** chance.random())
             claims: Claims = []
             try:
-                value, _ = stores[number].write(codec.serialize(data[:size], {}), (), CAPACITY, claims)
+                taken_apart = codec.serialize(data[:size], {})
+                value, _ = stores[number].write(taken_apart, (), CAPACITY, claims)
             except StoreFullError:
                 refused += 1
                 free = CAPACITY - budget.live
