@@ -43,7 +43,8 @@ WATCH = """
 
 START = """\
 %load_ext workbench
-import gc, json, time
+import json, time
+from time import sleep as pause
 import numpy as np
 import workbench as wb
 from workbench import current
@@ -52,7 +53,7 @@ from workbench.widgets.feed import Feed
 def share(seconds):
     "Of a processor's time, this process's."
     began = time.process_time()
-    time.sleep(seconds)
+    pause(seconds)
     return (time.process_time() - began) / seconds
 
 @wb.remote
@@ -62,7 +63,7 @@ def puts(seconds, rate):
         while count < (time.time() - began) * rate:
             kept = [*kept[-500:], wb.put(count)]
             count += 1
-        time.sleep(0.005)
+        pause(0.005)
     return count / seconds
 
 some = [wb.put(np.ones(20_000)) for _ in range(20)]"""
@@ -70,7 +71,7 @@ some = [wb.put(np.ones(20_000)) for _ in range(20)]"""
 SHARES = """\
 idle = share({seconds})
 ref = puts.remote({seconds} + 1, {rate})
-time.sleep(0.5)
+pause(0.5)
 busy = share({seconds})
 if wb.get(ref) < {rate} * 0.8: raise RuntimeError("the worker put too slowly")
 shares = globals().get("shares", []) + [(idle, busy)]
@@ -92,7 +93,7 @@ def timed(diff):
 feed._tell = timed
 for _ in range(8):
     many[:100] = [wb.put(np.ones(2_500)) for _ in range(100)]
-    time.sleep(1)
+    pause(1)
 feed._tell = tell
 costs = [after - before for before, after in zip(ends[1:], ends[2:])]
 print(json.dumps({"costs": costs, "sizes": sizes}))"""
