@@ -71,6 +71,13 @@ def test_programs_that_run_notebooks_get_all_of_it_and_no_model(session: Kernel)
     assert not [state for state in cell.opened().values() if "world" in state]
 
 
+def test_a_box_with_views_is_shown_to_programs_too(session: Kernel) -> None:
+    cell = session.run("import ipywidgets\nipywidgets.HBox([wb.widgets.Pins()])", headless=True)
+    session.until(lambda: cell.idle)
+    assert not cell.failure
+    assert [state for state in cell.opened().values() if "world" in state]
+
+
 def test_the_model_has_all_to_draw_at_once(view: View) -> None:
     world = view.state["world"]
     assert [row["name"] for row in world["objects"].values() if row["name"]] == ["data"]

@@ -20,6 +20,7 @@ from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
 from workbench.widgets.rows import key_of
+from workbench.widgets.words import owners
 
 Row = dict[str, Any]
 LARGE = 1 << 17  # float64s, so that they lie in a segment
@@ -135,6 +136,21 @@ def test_variables_that_hold_it_by_name(
     page.until(lambda: "mine" not in page.row(ref)["held"])
 
 
+def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
+    session: Engine, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = wb.put(np.ones(LARGE))
+    roots: dict[str, Any] = {"mine": ref, "shown": wb.get(ref)}
+    monkeypatch.setattr(session, "roots", lambda: roots)
+    page._feed.nudge()
+    page.until(lambda: page.row(ref).get("held") == "mine, shown")
+    texts = {pin["reason"]: pin["text"] for pin in page.row(ref)["pins"]}
+    assert texts["ref"] == "mine in this notebook"
+    assert texts["view"] == "shown in this notebook showing it"
+    assert page.row(ref)["breaks"].startswith("It is still used by mine:")
+    roots.clear()
+
+
 def test_a_task_and_the_worker_that_runs_it(session: Engine, page: Page, gate: Gate) -> None:
     ref, stop = wb.put(np.ones(LARGE)), stopper(gate.path)
 
@@ -193,6 +209,32 @@ def test_of_very_many_most_are_summed(
     assert page.world["rest"] == []
 
 
+def test_when_most_rows_have_gone_others_take_their_place(session: Engine, page: Page) -> None:
+    refs = {ref.id: ref for ref in [wb.put("same") for _ in range(mirror.MOST + 500)]}
+    page.until(lambda: sum(kind["count"] for kind in page.world["rest"]) == 500)
+    for key in list(page.world["objects"])[: mirror.MOST // 2 + 100]:
+        del refs[int(key, 16)]
+    page.until(lambda: len(page.world["objects"]) == len(refs) and not page.world["rest"])
+    assert {*page.world["objects"]} == {*map(key_of, refs)}
+    times = [sample[0] for sample in page.world["timeline"]]
+    assert times == sorted(times)
+
+
+def test_a_new_view_has_all_that_came_while_nobody_looked(session: Engine, feed: Feed) -> None:
+    page = Page(feed)
+    feed.shown(page, True)
+    feed.shown(page, False)
+    assert eventually(lambda: not any(t.name == "workbench-views" for t in threading.enumerate()))
+    feed.shown(page, False)  # nobody to be roused
+    for name in ("first", "second"):
+        wb.put(1, name=name)
+        session.snapshot()  # it has been told by now what it had asked for
+    feed._looked = 0.0
+    feed.catch_up()
+    names = {row["name"] for row in feed.world()["objects"].values()}
+    assert {"first", "second"} <= names
+
+
 def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script]) -> None:
     engine = wb.init(session="both", workers=1, memory="64MB")
     feed = current.companion(Feed)
@@ -222,6 +264,19 @@ def test_the_end_of_the_session_is_told(session: Engine, page: Page) -> None:
     wb.shutdown()
     page.until(lambda: page.world["ended"])
     assert "shut down" in page.world["ended"]
+
+
+def test_who_looks_again_after_the_end_is_told_too(session: Engine, feed: Feed) -> None:
+    page = Page(feed)
+    feed.shown(page, True)
+    page.until(lambda: page.told)
+    feed.shown(page, False)
+    assert eventually(lambda: not any(t.name == "workbench-views" for t in threading.enumerate()))
+    page.world = feed.world()
+    wb.shutdown()
+    feed.shown(page, True, seq=page.world["seq"])
+    assert "shut down" in page.world["ended"]
+    assert "shut down" in feed.world()["ended"]
 
 
 # -- what its buttons do ---------------------------------------------------------------------------
@@ -262,6 +317,10 @@ def test_spill(runtime: str) -> None:
     assert page.row(ref)["owner"] == "disk"
     assert page.world["totals"]["spilled"] == page.row(ref)["len"]
     assert page.world["timeline"][-1][5] == 1
+    wb.pin(ref)  # which brings it back
+    page.until(lambda: page.row(ref)["where"] == "memory")
+    assert page.row(ref)["owner"] == "the server"
+    assert "the server" in owners(wb.snapshot()).values()
     feed.close()
 
 
@@ -294,6 +353,12 @@ def test_what_is_no_request_is_answered_too(session: Engine) -> None:
         assert not perform(session, request)["ok"]
 
 
+@pytest.mark.parametrize("id", ["-1", "0", "8000000000000000", "f" * 40])
+def test_an_id_that_cannot_be_one_is_not_sent(session: Engine, id: str) -> None:
+    assert not do(session, "free", id)["ok"]
+    assert wb.get(wb.put(1)) == 1  # the line still carries what follows
+
+
 def test_after_the_end_buttons_say_that(session: Engine) -> None:
     ref = wb.put([1])
     wb.shutdown()
@@ -307,6 +372,10 @@ def test_repeats_are_counted_as_long_as_the_array_lives(session: Engine, page: P
     refs = [wb.put(array), wb.put({"inside": [array]}), wb.put(array[1:])]
     page.until(lambda: page.row(refs[-1]))
     assert [page.row(ref)["repeats"] for ref in refs] == [0, 2, 0]  # times in all
+    array[:] = 2.0
+    anew = wb.put(array)
+    page.until(lambda: page.row(anew))
+    assert page.row(anew)["repeats"] == 0
     again = wb.put(np.ones(LARGE))  # another one, perhaps where another was
     page.until(lambda: page.row(again))
     assert page.row(again)["repeats"] == 0

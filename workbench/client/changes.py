@@ -6,6 +6,7 @@ reads the socket: whoever waits for an answer there would have to be woken by it
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -47,6 +48,7 @@ class Changes:
         self._gauge = gauge
         self._on_close = on_close
         self._came: SimpleQueue[Change | _Roused | None] = SimpleQueue()
+        self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
         self._closed = False
 
@@ -56,14 +58,15 @@ class Changes:
 
     def next(self, timeout: float | None = None) -> Change | None:
         """See `engines.base.Changes`."""
-        if not self._asked and not self._closed:
-            self._asked = True
-            self._tell(ev.Watch(self._number))
+        with self._lock:
+            if not self._asked and not self._closed:
+                self._asked = True
+                self._tell(ev.Watch(self._number))
         try:
             change = self._came.get(timeout=timeout)
+            while isinstance(change, _Roused):  # however often, it is once
+                change = self._came.get_nowait()
         except Empty:
-            return None
-        if isinstance(change, _Roused):
             return None
         self._asked = False
         if change is None:
@@ -84,8 +87,10 @@ class Changes:
 
     def close(self) -> None:
         """See `engines.base.Changes`."""
-        if not self._closed:
-            self._tell(ev.Watch(self._number, on=False))
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._tell(ev.Watch(self._number, on=False))
         self._on_close(self._number)
         self._came.put(None)
 

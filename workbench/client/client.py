@@ -22,7 +22,7 @@ from workbench.client.calls import ARGUMENTS, Calls
 from workbench.client.changes import Changes, Gauge
 from workbench.client.connection import Connection
 from workbench.client.handles import Handles
-from workbench.client.holders import find, main_variables, survey
+from workbench.client.holders import Places, find, main_variables, survey
 from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects, chunks
 from workbench.client.outgoing import Outgoing
@@ -544,6 +544,8 @@ class Client:
         number = next(self._numbers)
         made = Changes(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
         self._changes[number] = made
+        if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
+            made.came(None)
         return made
 
     def _tell(self, message: ev.Event) -> None:
@@ -551,7 +553,7 @@ class Client:
             self.connection.send(message)
             self.connection.flush()
 
-    def held(self) -> dict[int, tuple[str, ...]]:
+    def held(self) -> dict[int, Places]:
         """See `Engine.held`."""
         return survey(self.objects.held_by, self.roots())
 

@@ -93,14 +93,14 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
 
 
 def survey(
-    id_of: Callable[[Any], int | None], roots: Mapping[str, Any]
-) -> dict[int, tuple[str, ...]]:
+    held_by: Callable[[Any], tuple[int | None, str]], roots: Mapping[str, Any]
+) -> dict[int, Places]:
     """Where every object is held, as far as that is found in no time.
 
     Parameters
     ----------
-    id_of : callable(thing) → int or None
-        The object that it is a handle of, or shows.
+    held_by : callable(thing) → int or None, kind
+        The object that it is a handle of, or shows; and which of the two.
     roots : mapping of name → thing
         As in `find`.
 
@@ -109,12 +109,12 @@ def survey(
     dict
         By object, the places, the plainest first.
     """
-    found: dict[int, dict[str, None]] = {}
+    found: dict[int, dict[tuple[str, str], None]] = {}
 
     def visit(place: str, thing: Any) -> bool:
-        id = id_of(thing)
+        id, kind = held_by(thing)
         if id is not None:
-            found.setdefault(id, {})[place] = None
+            found.setdefault(id, {})[place, kind] = None
         return id is not None
 
     _walk(roots, visit, lambda: False, SURVEY_NODES, SURVEY_SECONDS, SURVEY_INSIDE)
@@ -146,14 +146,14 @@ def _walk(
         nodes += 1
         if nodes > most_nodes or (nodes % 100 == 0 and time.monotonic() > until):
             return False
-        if visit(path + where, thing):
-            if enough():
-                return False
-            continue
-        if isinstance(thing, _LEAVES) or id(thing) in seen or _is_ours(type(thing)):
-            continue
-        seen.add(id(thing))
-        try:
+        try:  # even to ask for its class may fail: of a weak proxy whose object is gone
+            if visit(path + where, thing):
+                if enough():
+                    return False
+                continue
+            if isinstance(thing, _LEAVES) or id(thing) in seen or _is_ours(type(thing)):
+                continue
+            seen.add(id(thing))
             inside = list(islice(_inside(path, thing), most_inside))
         except Exception:  # it changed while it was looked at, or is of a kind of its own
             continue

@@ -206,17 +206,16 @@ class Objects:
 
     def kind_of(self, id: int, thing: Any) -> str:
         """``ref`` or ``view`` if the thing holds this object here, else nothing."""
-        if self.held_by(thing) != id:
-            return ""
-        return "ref" if isinstance(thing, ObjectRef) else "view"
+        held, kind = self.held_by(thing)
+        return kind if held == id else ""
 
-    def held_by(self, thing: Any) -> int | None:
-        """The object that a thing is a handle of, or shows."""
+    def held_by(self, thing: Any) -> tuple[int | None, str]:
+        """The object that a thing is a handle of (``ref``), or shows (``view``)."""
         if isinstance(thing, ObjectRef):
-            return thing.id
+            return thing.id, "ref"
         if isinstance(thing, np.ndarray | memoryview):
-            return self._store.shown_by(thing)
-        return None
+            return self._store.shown_by(thing), "view"
+        return None, ""
 
     # -- futures --------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Whether this process serializes the same large array again and again: it is better put once.
 
-Remembers memory, not content: where an array's bytes begin, for as long as their owner lives.
+Remembers where an array's bytes begin, for as long as their owner lives, and a few of its values:
+one that was filled anew meanwhile is another one. A change between those goes unnoticed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ LARGE = 64 << 10
 MOST = 1_000
 """Arrays remembered."""
 
+PROBES = 64
+"""Values compared."""
+
 
 class Repeats:
     """See the module. Any thread may ask; of two at once one may not be counted."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int]] = OrderedDict()
+        # (address, bytes) → owner, what a few of the values were, how often
+        self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = OrderedDict()
 
     def count(self, buffers: Iterable[Any]) -> int:
         """How often the largest of these was counted before."""
@@ -35,13 +40,18 @@ class Repeats:
         owner = _owner(largest)
         if owner is None:
             return 0
-        key = address(largest), largest.nbytes
-        ref, count = self._seen.pop(key, (None, -1))
-        count = count + 1 if ref is not None and ref() is owner else 0
-        self._seen[key] = ref if count and ref is not None else weakref.ref(owner), count
+        key, values = (address(largest), largest.nbytes), _probe(largest)
+        ref, known, count = self._seen.pop(key, (None, 0, -1))
+        count = count + 1 if ref is not None and ref() is owner and known == values else 0
+        self._seen[key] = ref if count and ref is not None else weakref.ref(owner), values, count
         if len(self._seen) > MOST:
             self._seen.popitem(last=False)
         return count
+
+
+def _probe(array: Any) -> int:
+    """Of a few values, from all over it."""
+    return hash(array.flat[:: max(array.size // PROBES, 1)].tobytes())
 
 
 def _owner(array: Any) -> Any:

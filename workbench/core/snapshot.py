@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import About
+from workbench.core.events import ID_BITS, About
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -70,6 +70,11 @@ class SegmentRecord(Record):
     live: int
     end: int
     disk: bool = False
+
+    @property
+    def is_servers(self) -> bool:
+        """Whether the server made it, for what it moves: its id has no client's prefix."""
+        return not self.id >> ID_BITS
 
 
 class WorkerRecord(Record):
@@ -244,6 +249,11 @@ class Snapshot(Record):
     def warm_free(self) -> int:
         """Memory kept warm for reuse."""
         return self.granted - self.live
+
+    @property
+    def inline(self) -> int:
+        """What the objects have that lie in no segment."""
+        return self.live - sum(segment.live for segment in self.segments if not segment.disk)
 
     def having(
         self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...]

@@ -425,8 +425,11 @@ class Engine(Protocol):
         """The same, followed: see `Changes`."""
         ...
 
-    def held(self) -> dict[int, tuple[str, ...]]:
-        """By object, the variables of this process that hold it, as far as they are found soon."""
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By object, where this process holds it, as far as that is found soon.
+
+        Each is (variable, ``ref`` or ``view``), as an `Account`'s places are.
+        """
         ...
 
     def close(self, goodbye: bool = True) -> None:

@@ -15,6 +15,9 @@ from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.serialization.costs import Cost
 from workbench.widgets.rows import Row
 
+MOST_ID = 1 << 63
+"""Another could not be sent, nor anything behind it."""
+
 STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
@@ -29,8 +32,10 @@ def perform(engine: Engine, request: Row) -> Row:
         ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
     """
     try:
-        action = ACTIONS[request["do"]]
-        return {"ok": True, **action(engine, int(request["id"], 16), request)}
+        action, id = ACTIONS[request["do"]], int(request["id"], 16)
+        if not 0 < id < MOST_ID:
+            raise ValueError(f"{request['id']} is no object's id")
+        return {"ok": True, **action(engine, id, request)}
     except WorkbenchError as error:
         return {"ok": False, "text": str(error)}
     except Exception as error:  # of the object's class, or of a page that isn't ours

@@ -49,7 +49,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         what = f"{kind_of(record)} · {why}"
         sheet.line(words.title_of(record, held), what, human_bytes(record.size))
         _bar(sheet, [Bar(0, record.size, STRENGTHS[record.strength][0])])
-    _more(sheet, records[fits:])
+    _more(sheet, records[fits:], now)
     sheet.legend(STRENGTHS.values())
 
 
@@ -96,10 +96,10 @@ def pins_height(now: Snapshot, rows: int) -> float:
     return (max(len(reasons), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
 
 
-def _more(sheet: Sheet, left: Sequence[ObjectRecord]) -> None:
+def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
     if left:
-        size = human_bytes(sum(record.size for record in left))
-        sheet.note(f"and {human_count(len(left))} more, {size}")
+        size, most = human_bytes(sum(record.size for record in left)), words.most_of(now)
+        sheet.note(f"and {human_count(len(left))} more, {size}" + (f"; {most}" if most else ""))
 
 
 # -- costs ---------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     fits = _fits(sheet.left, len(known))
     for record in known[:fits]:
         _cost(sheet, record, held)
-    _more(sheet, known[fits:])
+    _more(sheet, known[fits:], now)
 
 
 def costs_height(now: Snapshot, rows: int) -> float:

@@ -7,6 +7,7 @@ threads: the kernel's main one, or a subshell's.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -17,8 +18,10 @@ from IPython.core.getipython import get_ipython
 from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Engine
+from workbench.errors import SessionError
 from workbench.widgets.mirror import Mirror
-from workbench.widgets.rows import Row, Words, here, key_of, session_of, short_name
+from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of, short_name
+from workbench.widgets.words import variables
 
 PACE = 0.25
 """Seconds between two updates, at least."""
@@ -27,7 +30,7 @@ SHARE = 30
 """An update that took a second is followed by so many without one."""
 
 FIRST = 0.5
-"""Seconds that a first view waits to have something to show."""
+"""Seconds that a first view waits to have something to show; of very much, it waits no longer."""
 
 GLANCE = 0.05
 """Seconds that another one waits to hear what is new, if anything is."""
@@ -82,6 +85,7 @@ class Feed:
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
         self.held: dict[int, tuple[str, ...]] = {}
+        self._places: dict[int, tuple[Place, ...]] = {}  # the same, with what each holds
         self._rest: Row = {}  # the world but for its objects and its timeline
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
@@ -90,6 +94,7 @@ class Feed:
         self._speed: float | None = None
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()  # ends a pause
         self._take_in(FIRST)
         self._difference()
         shell = get_ipython()
@@ -111,6 +116,7 @@ class Feed:
                 "session": short_name(self.engine.session),
                 "engine": "local",
                 **self._rest,
+                "ended": self.engine.ended,
                 "objects": {row["id"]: row for row in self._rows.values()},
                 "timeline": list(self._timeline),
             }
@@ -140,6 +146,7 @@ class Feed:
         with self._lock:
             late = time.monotonic() - self._looked > GLANCE
             if late and self._thread is None and not self.is_over:
+                self._take_in(0.0)  # what has been on its way since it was asked for last
                 self._take_in(GLANCE)
                 if self._difference():
                     self._seq += 1
@@ -151,25 +158,31 @@ class Feed:
         """
         with self._lock:
             before = (view, page) in self._audience
+            heard = max(self._audience.values(), default=0.0)
             if on:
                 if not before and seq not in (-1, self._seq):
                     view.tell({"kind": "world", **self.world()})
                 self._audience[view, page] = time.monotonic()
             else:
                 self._audience.pop((view, page), None)
-            if on and self._thread is None and not self.is_over:
+            if self.is_over:
+                self._tell(self._difference())  # the end, if nobody has looked since
+            elif on and self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="workbench-views", daemon=True
                 )
                 self._thread.start()
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
-        self._changes.rouse()
+            if self._thread is not None:
+                self._changes.rouse()
+                if time.monotonic() - heard > UNSEEN:
+                    self._hurry.set()
         return before
 
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
-        if self._audience:
+        if self._thread is not None:
             self._changes.rouse()
 
     def close(self) -> None:
@@ -178,6 +191,7 @@ class Feed:
             self._audience.clear()
             thread = self._thread
         self._changes.close()
+        self._hurry.set()
         if thread is not None:
             thread.join(FIRST)
 
@@ -185,19 +199,34 @@ class Feed:
 
     def _run(self) -> None:
         """Until nobody looks, or the session is over."""
-        if self._speed is None:
-            self._speed = self.engine.copy_speed()
-        while True:
-            self._take_in()
-            began, cpu = time.monotonic(), time.thread_time()
+        try:
+            if self._speed is None:
+                with contextlib.suppress(RuntimeError, MemoryError):  # it is ending; or too full
+                    self._speed = self.engine.copy_speed()
+            while self._update():
+                pass
+        finally:
             with self._lock:
-                self._tell(self._difference())
-                if not self._audience or self.is_over:
-                    self._thread = None
-                    if self._events is not None:
-                        self._events.unregister("post_run_cell", self.nudge)
-                    return
-            self._pause(began + max(PACE, SHARE * (time.thread_time() - cpu)))
+                self._leave()  # should it have failed: who looks then starts another one
+
+    def _update(self) -> bool:
+        """Tell what comes next, and pause; False if nobody is there to be told more."""
+        self._take_in()
+        began, cpu = time.monotonic(), time.thread_time()
+        with self._lock:
+            self._tell(self._difference())
+            if not self._audience or self.is_over:
+                self._leave()
+                return False
+        self._pause(began + max(PACE, SHARE * (time.thread_time() - cpu)))
+        return True
+
+    def _leave(self) -> None:
+        """This thread is the one that feeds no longer."""
+        if self._thread is threading.current_thread():
+            self._thread = None
+            if self._events is not None:
+                self._events.unregister("post_run_cell", self.nudge)
 
     def _pause(self, until: float) -> None:
         """Let time pass; much of it, if nobody has said for long that they look."""
@@ -208,24 +237,41 @@ class Feed:
                     del self._audience[who]
             if now - max(self._audience.values(), default=0.0) > UNSEEN:
                 until += SLOW
-        _REST.wait(max(until - time.monotonic(), 0.0))
+        self._hurry.wait(max(until - time.monotonic(), 0.0))
+        self._hurry.clear()
 
     def _take_in(self, timeout: float | None = None) -> None:
-        """Wait for something to change, and note all that has. Also when it is roused."""
+        """Wait for something to change, and note all that has; with a timeout, what comes soon.
+
+        Also when it is roused.
+        """
         change = self._changes.next(timeout)
+        until = time.monotonic() + FIRST
         while change is not None:
             with self._lock:
                 self._mirror.apply(change)
                 self._note(change.session)
             # Of a change in pieces each next one is on its way.
-            change = self._changes.next(FIRST) if change.left else None
+            patience = FIRST if timeout is None else max(until - time.monotonic(), 0.0)
+            change = self._changes.next(patience) if change.left else None
+        if self._mirror.is_thin:
+            with contextlib.suppress(SessionError):  # it has just ended
+                self._begin_anew()
+        self._looked = time.monotonic()
+
+    def _begin_anew(self) -> None:
+        """Hear of everything again, and then forget what was known. Others needn't wait for it."""
+        changes, mirror = self.engine.changes(), Mirror()
+        change = changes.next(FIRST)
+        while change is not None:
+            mirror.apply(change)
+            with self._lock:  # of the past, all but how it is now has been told before
+                self._note(change.session.having((), change.session.history[-1:]))
+            change = changes.next(FIRST) if change.left else None
         with self._lock:
-            self._looked = time.monotonic()
-            if self._mirror.is_thin:
-                self._changes.close()
-                self._changes, self._mirror = self.engine.changes(), Mirror()
-                self._mirror.changed.update(self._rows)
-                self._take_in(FIRST)
+            mirror.changed.update(self._rows)
+            former, self._changes, self._mirror = self._changes, changes, mirror
+        former.close()
 
     def _note(self, session: Snapshot) -> None:
         samples = [
@@ -256,8 +302,9 @@ class Feed:
 
     def _objects(self, session: Snapshot) -> Row:
         """The rows that aren't as they were."""
-        mirror, words, before = self._mirror, Words(session), self.held
-        self.held = held = self.engine.held()
+        mirror, words, before = self._mirror, Words(session), self._places
+        self._places = held = self.engine.held()
+        self.held = variables(held)
         owners = {segment.id: words.owner(segment.id) for segment in session.segments}
         moved = {id for id in owners if owners[id] != self._owners.get(id)}
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))
@@ -300,7 +347,3 @@ class Feed:
             message = {"kind": "diff", "seq": self._seq, "now": time.time(), **diff}
             for view in dict.fromkeys(view for view, _ in self._audience):
                 view.tell(message)
-
-
-_REST = threading.Event()
-"""Never set: to wait for time to pass."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
-from workbench.widgets import charts, maps
+from workbench.widgets import charts, maps, words
 from workbench.widgets.colors import BY
 from workbench.widgets.drawing import POINTS
 
@@ -163,7 +163,7 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return engine.snapshot(), engine.held()
+    return engine.snapshot(), words.variables(engine.held())
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

@@ -21,6 +21,9 @@ from workbench.units import count
 
 Row = dict[str, Any]
 
+Place = tuple[str, str]
+"""A variable of this process, and what it holds: ``ref`` or ``view``."""
+
 HERE = "this notebook"
 
 
@@ -73,9 +76,11 @@ class Words:
             return "the server"
         if found.disk:
             return "disk"
+        if found.is_servers:
+            return "the server"
         return self.process(found.owner) if found.owner else "nobody any more"
 
-    def row(self, record: ObjectRecord, born: float, held: Sequence[str] = ()) -> Row:
+    def row(self, record: ObjectRecord, born: float, held: Sequence[Place] = ()) -> Row:
         """One object. ``born``: when it came, in seconds since 1970; ``held``: the places in this
         process that hold it."""
         about = record.about
@@ -86,7 +91,7 @@ class Words:
         return {
             "id": key_of(record.id),
             "name": ", ".join(names),
-            "held": ", ".join(held),
+            "held": ", ".join(dict(held)),
             "kind": kind,
             "detail": detail,
             "size": record.size,
@@ -98,8 +103,8 @@ class Words:
             "born": round(born, 1),
             "owner": self.owner(record.segment),
             "strength": record.strength,
-            "pins": list(self._pins(record, held)),
-            "breaks": self._breaks(record, held),
+            "pins": list(self._pins(record, _those(held, "ref"), _those(held, "view"))),
+            "breaks": self._breaks(record, _those(held, "ref")),
             "pickle": about.pickle_seconds if about else None,
             "copy": about.copy_seconds if about else None,
             "load": record.load_seconds or None,
@@ -110,7 +115,9 @@ class Words:
             "site": about.site if about else "",
         }
 
-    def _pins(self, record: ObjectRecord, held: Sequence[str]) -> Iterator[Row]:
+    def _pins(
+        self, record: ObjectRecord, refs: Sequence[str], views: Sequence[str]
+    ) -> Iterator[Row]:
         """Each reason why it is here, the plainest first."""
         for name in record.names:
             yield _pin("name", f"the name {name.removeprefix(ACTOR_PREFIX)}")
@@ -119,7 +126,7 @@ class Words:
         if record.job:
             yield _pin("job", f"made by {record.job}, which nobody has collected")
         for client in record.holders:
-            where = ", ".join(held) if held and self.is_here(client) else ""
+            where = ", ".join(refs) if self.is_here(client) else ""
             what = where or "a ref"
             yield _pin("ref", f"{what} in {self.process(client)}", self.is_here(client))
         if record.tasks:
@@ -129,15 +136,18 @@ class Words:
         for site in record.escapes:
             yield _pin("escaped", f"a ref pickled at {site}")
         for client in record.viewers:
-            where = f"{', '.join(held)} in " if held and self.is_here(client) else "arrays in "
+            where = f"{', '.join(views)} in " if views and self.is_here(client) else "arrays in "
             yield _pin("view", f"{where}{self.process(client)} showing it", self.is_here(client))
 
-    def _breaks(self, record: ObjectRecord, held: Sequence[str]) -> str:
-        """What can't be read any more, should it be freed; nothing if nobody would notice."""
-        users = [", ".join(held[:3])] if held else []
+    def _breaks(self, record: ObjectRecord, refs: Sequence[str]) -> str:
+        """What can't be read any more, should it be freed; nothing if nobody would notice.
+
+        Arrays that show it stay as they are.
+        """
+        users = [", ".join(refs[:3])] if refs else []
         elsewhere = sum(not self.is_here(client) for client in record.holders)
         here = len(record.holders) - elsewhere
-        users += ["a ref in this notebook"] if here and not held else []
+        users += ["a ref in this notebook"] if here and not refs else []
         users += [f"refs in {count(elsewhere, 'other process')}"] if elsewhere else []
         users += [count(record.tasks, "task")] if record.tasks else []
         users += [count(record.parents, "object") + " it is inside of"] if record.parents else []
@@ -146,6 +156,10 @@ class Words:
         *most, last = users
         who = f"{', '.join(most)} and {last}" if most else last
         return f"It is still used by {who}: reading it there will fail."
+
+
+def _those(held: Sequence[Place], kind: str) -> list[str]:
+    return [place for place, what in held if what == kind]
 
 
 def _pin(reason: str, text: str, here: bool = False) -> Row:
@@ -186,14 +200,13 @@ def _totals(session: Snapshot) -> Row:
     memory = session.memory
     sizes = dict(memory.processes) if memory else {}
     drivers = [client.pid for client in session.clients if client.role != "worker"]
-    in_memory = sum(segment.live for segment in session.segments if not segment.disk)
     return {
         "capacity": session.capacity,
         "live": session.live,
         "warm": session.warm_free,
         "available": max(session.capacity - session.granted, 0),
         "spilled": session.spilled,
-        "inline": session.live - in_memory,
+        "inline": session.inline,
         "count": session.count,
         "trouble": session.trouble,
         "running": session.running,

@@ -34,7 +34,7 @@ class Still(Rich):
         Some of `PARTS`.
     snapshot : Snapshot
     held : mapping of int to tuple of str, optional
-        By object, the variables that hold it (`Engine.held`): names for those that have none.
+        By object, the variables that hold it: names for those that have none.
     """
 
     parts: tuple[str, ...]

@@ -131,10 +131,8 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
     rows = tuple(
         (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
     )
-    listed = len(now.objects)
-    note = f"of {human_count(now.count)} objects, {listed} are listed" if now.count > listed else ""
     marks = tuple(group.color for group in coloring.groups)
-    return [Table(head, rows, head[1:], note, marks)]
+    return [Table(head, rows, head[1:], words.most_of(now), marks)]
 
 
 # -- pins ----------------------------------------------------------------------------------------
@@ -158,12 +156,13 @@ def _pins(now: Snapshot, held: Held) -> list[Block]:
     )
     flexible = ("object", "type", "why it is here")
     marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
-    return [Table(head, rows, ("size", "age"), _rest(records), marks, flexible)]
+    return [Table(head, rows, ("size", "age"), _rest(records, now), marks, flexible)]
 
 
-def _rest(records: Sequence[ObjectRecord]) -> str:
+def _rest(records: Sequence[ObjectRecord], now: Snapshot) -> str:
     left = records[MOST_ROWS:]
-    return f"and {human_count(len(left))} more, {_sum(r.size for r in left)}" if left else ""
+    more = f"and {human_count(len(left))} more, {_sum(r.size for r in left)}" if left else ""
+    return "; ".join(filter(None, (more, words.most_of(now))))
 
 
 # -- costs ---------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def _costs(now: Snapshot, held: Held) -> list[Block]:
         advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
     unread = any(not record.load_seconds for record in known[:MOST_ROWS])
     note = [f"{words.NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
-    table = Table(head, rows, head[2:], _rest(known), flexible=("type",))
+    table = Table(head, rows, head[2:], _rest(known, now), flexible=("type",))
     return [table, *advice, *note, *_costs_by_type(known)]
 
 

@@ -69,6 +69,13 @@ class View(anywidget.AnyWidget):
         if is_attended():
             super().open()
 
+    @property
+    def model_id(self) -> Any:
+        """Its id for a page. A box that holds it asks: then there must be a widget to find."""
+        if self.comm is None:
+            super().open()
+        return super().model_id
+
     # -- what a page says --------------------------------------------------------------------------
 
     def _heard(self, view: object, request: Row, buffers: object) -> None:

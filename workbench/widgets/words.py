@@ -40,10 +40,15 @@ RESIDENT = {"user", "view"}
 """The reasons for which an object can't move. A task is one only while it runs."""
 
 Held = Mapping[int, tuple[str, ...]]
-"""By object, the variables that hold it; see `Engine.held`."""
+"""By object, the variables that hold it."""
 
 LEAST_COPY = 100_000
 """Bytes: below it, a copy's time says nothing about speed."""
+
+
+def variables(held: Mapping[int, tuple[tuple[str, str], ...]]) -> dict[int, tuple[str, ...]]:
+    """What `Engine.held` tells, without what each variable holds: a ref, or arrays."""
+    return {id: tuple(dict(places)) for id, places in held.items()}
 
 
 def session_name(snapshot: Snapshot) -> str:
@@ -67,6 +72,8 @@ def owners(snapshot: Snapshot) -> dict[int, str]:
         if segment.disk:
             return "disk"
         client = processes.get(segment.owner)
+        if client is None and segment.is_servers:
+            return "the server"
         if client is None:
             return "of a process that left"
         if client.role == "worker":
@@ -114,6 +121,14 @@ def objects(n: int) -> str:
     return f"{human_count(n)} object{'' if n == 1 else 's'}"
 
 
+def most_of(snapshot: Snapshot) -> str:
+    """``of 96 000 objects, 4 000 are listed``; nothing if all are."""
+    listed, count = len(snapshot.objects), snapshot.count
+    if count <= listed:
+        return ""
+    return f"of {objects(count)}, {human_count(listed)} are listed"
+
+
 def percent(share: float) -> str:
     """0.72 → '72 %'; what is more than nothing is never 0 %."""
     return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
@@ -150,10 +165,10 @@ def store_words(snapshot: Snapshot) -> str:
 
 def inline_words(snapshot: Snapshot) -> str:
     """Of what lies in no segment."""
-    inline = [record.size for record in snapshot.objects if record.where == "inline"]
-    if not inline:
-        return ""
-    return f"{human_bytes(sum(inline))} of small objects travel in messages"
+    inline = sum(record.size for record in snapshot.objects if record.where == "inline")
+    if snapshot.count > len(snapshot.objects):
+        inline = snapshot.inline
+    return f"{human_bytes(inline)} of small objects travel in messages" if inline else ""
 
 
 def machine_parts(snapshot: Snapshot, memory: MemoryRecord) -> tuple[tuple[str, int], ...]:

@@ -161,3 +161,8 @@ def test_nor_do_the_frames_that_asked_stay() -> None:
         assert [asks()() for _ in range(3)] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_what_cannot_even_be_asked_for_its_class_is_passed_over() -> None:
+    proxy = weakref.proxy(Holder())
+    assert paths(proxy=proxy, held=TARGET) == ["held"]

@@ -145,6 +145,16 @@ def test_long_tables_end_with_what_is_left_out() -> None:
     assert re.search(rf"and {1000 - MOST_ROWS} more, [\d.]+ MB", text)
 
 
+def test_of_more_objects_than_are_listed_the_sums_are_of_all() -> None:
+    listed = [snapshots.an_object(n, 10, where="inline", segment=0) for n in range(1, 6)]
+    now = msgspec.structs.replace(
+        snapshots.a_session(listed), count=9000, live=5_000_000, segments=()
+    )
+    text = Still(("occupancy", "pins", "costs"), now).text()
+    assert "5 MB of small objects travel" in text
+    assert text.count("of 9 000 objects, 5 are listed") == 3
+
+
 def test_many_jobs_and_workers_are_counted() -> None:
     job, worker = snapshots.JOBS[1], snapshots.WORKERS[0]
     now = snapshots.a_session(
