@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python -m
 PIP := $(RUN) pip --disable-pip-version-check
 LAB := $(VENV)/.installed-lab
 TEST := $(VENV)/.installed-test
-TORCH := $(VENV)/.installed-torch
+SLOW := $(VENV)/.installed-slow
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
@@ -37,7 +37,7 @@ stills: $(LAB) ## Renew the output with which notebooks/02-what-you-see.ipynb is
 	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/02-what-you-see.ipynb
 	@cp build/demo/02-what-you-see.ipynb notebooks/
 
-slow: $(TORCH) ## Run the slow tests; installs torch (5 GB) for them
+slow: $(SLOW) ## Run the slow tests; installs torch (5 GB) and Ray for them
 	@$(RUN) pytest -m slow --timeout 0 $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
@@ -85,9 +85,9 @@ $(TEST): pyproject.toml $(VENV)/pyvenv.cfg
 	@$(PIP) install --quiet --editable '.[test]'
 	@touch $(LAB) $@
 
-$(TORCH): $(TEST)
-	@echo 'Installing torch into $(VENV), which is large.'
-	@$(PIP) install --quiet --editable '.[test,torch]'
+$(SLOW): $(TEST)
+	@echo 'Installing torch and Ray into $(VENV), which are large.'
+	@$(PIP) install --quiet --editable '.[test,torch,peers]'
 	@touch $@
 
 # The first Python that is new enough and can make environments: some distributions ship one that

@@ -15,7 +15,7 @@ from workbench import config as config_module
 from workbench import current, readonly
 from workbench.actors import ActorHandle, handle_of
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine, Waitable
+from workbench.engines.base import Engine, Waitable, Watched
 from workbench.errors import ActorExit, ObjectLostError, SessionError, SpillError
 from workbench.ref import ObjectRef
 from workbench.streams import ObjectRefGenerator
@@ -431,9 +431,34 @@ def _reducers() -> Mapping[type, Callable[[Any], Any]]:
     return {ObjectRef: lambda ref: (str, (ref.hex(),))} if found is None else found.reducers()
 
 
-def snapshot() -> Snapshot:
-    """The whole session at this moment, frozen."""
-    return engine().snapshot()
+def snapshot(of: Any = None) -> Snapshot:
+    """The whole session at this moment, frozen.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        A session of another system: a client of a Dask cluster, or the module ``ray`` after
+        ``ray.init()``. What those can't tell is None. Default: the current session; it is started
+        if there is none.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    SessionError
+        If there is no session, or it doesn't answer.
+    """
+    return watched(of).snapshot()
+
+
+def watched(of: Any = None) -> Watched:
+    """What `snapshot` and the views ask; see there for ``of``. A new one for each call, but for the
+    current session."""
+    if of is None:
+        return engine()
+    from workbench.engines import onlooking
+
+    return onlooking.at(of)
 
 
 def cancel(

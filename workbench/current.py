@@ -15,6 +15,7 @@ _engine: Engine | None = None
 _is_fork = False  # of a process with a session, and has none of its own
 _watcher: Callable[[Engine], None] | None = None
 _companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by what made them
+_beside: dict[Any, Any] = {}  # of other systems' sessions, by what stands for those
 
 
 def get() -> Engine | None:
@@ -48,6 +49,19 @@ def companion(make: Callable[[Engine], T]) -> T:
     return found
 
 
+def beside(of: Any, make: Callable[[], T], is_over: Callable[[T], bool]) -> T:
+    """The one thing that goes with a session of another system, which ``of`` stands for.
+
+    Made when first asked for, and anew once it is over.
+    """
+    for each in [each for each, thing in _beside.items() if is_over(thing)]:
+        del _beside[each]
+    if of not in _beside:
+        _beside[of] = make()
+    found: T = _beside[of]
+    return found
+
+
 def is_fork() -> bool:
     """Whether this process was forked from one with a session, and has had none of its own."""
     return _is_fork
@@ -69,6 +83,7 @@ def _forked() -> None:
     global _engine, _is_fork
     engine, _engine = _engine, None
     _companions.clear()
+    _beside.clear()
     if engine is not None:
         _is_fork = True
         engine.abandon()

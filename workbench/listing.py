@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.markup import Rich, Table, page
-from workbench.units import human_bytes, human_seconds
+from workbench.units import UNKNOWN, human_bytes, human_seconds
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
@@ -76,7 +76,7 @@ def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objec
         case "size":
             records.sort(key=lambda r: -r.size)
         case "age":
-            records.sort(key=lambda r: -r.age)
+            records.sort(key=lambda r: -(r.age or 0.0))
         case "name":
             records.sort(key=lambda r: (not r.names, r.names))
         case "type":
@@ -86,7 +86,21 @@ def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objec
 
 def type_of(record: ObjectRecord) -> str:
     """What kind of object it is, as far as the session knows."""
-    return record.about.type if record.about else "a task's result"
+    if record.about:
+        return record.about.type
+    return UNKNOWN if record.type is None else record.type or "a task's result"
+
+
+def age_of(record: ObjectRecord) -> str:
+    """How long it has been there: ``12 s``."""
+    if record.age is None:
+        return UNKNOWN
+    return human_seconds(round(record.age)) if record.age >= 1 else "now"
+
+
+def size_of(record: ObjectRecord) -> int | None:
+    """Its bytes; None as long as nobody knows them."""
+    return record.size if record.size or record.where not in ("", "pending") else None
 
 
 def pins_text(record: ObjectRecord) -> str:
@@ -99,7 +113,7 @@ def pins_text(record: ObjectRecord) -> str:
         ("task", record.tasks),
         ("contained", record.parents),
         ("escaped", len(record.escapes)),
-        ("view", len(record.viewers)),
+        ("view", len(record.viewers or ())),
     )
     return ", ".join(f"{what} × {n}" if n > 1 else what for what, n in counts if n)
 
@@ -116,5 +130,5 @@ def row_of(record: ObjectRecord) -> tuple[str, ...]:
         human_bytes(record.size),
         record.where if record.state != "freed" else "freed, still shown",
         pins_text(record),
-        human_seconds(round(record.age)) if record.age >= 1 else "now",
+        age_of(record),
     )

@@ -112,7 +112,8 @@ def _facts(found: Description, kind: str) -> Facts:
 
 def _pending(name: tuple[str, str], found: Description) -> Portrait:
     record, task = found.object, found.task
-    age = f"{human_seconds(round(record.age))} ago" if record.age >= 1 else "just now"
+    seconds = record.age or 0.0
+    age = f"{human_seconds(round(seconds))} ago" if seconds >= 1 else "just now"
     facts = [("submitted", age), ("kept by", in_short(record, found.clients))]
     if task is None:
         return Portrait(name, "pending", facts)
@@ -232,7 +233,7 @@ class Overview(Portrait):
 
     def _html_facts(self) -> Facts:
         """With a strip that shows how full the store is."""
-        strip = markup.bar(self._snapshot.live / self._snapshot.capacity)
+        strip = markup.bar((self._snapshot.live or 0) / (self._snapshot.capacity or 1))
         return [
             (label, markup.Html(f"{strip} {markup.as_html(text)}") if label == "store" else text)
             for label, text in self.facts

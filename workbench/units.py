@@ -14,12 +14,17 @@ def round_up(nbytes: int) -> int:
     return max(-(-nbytes // PAGE), 1) * PAGE
 
 
+UNKNOWN = "not known here"
+"""What people read where an engine can't tell. Never a zero."""
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-def human_bytes(n: float) -> str:
+def human_bytes(n: float | None) -> str:
     """1234567 → '1.2 MB' (powers of 1000, as disks and GB/s are counted)."""
+    if n is None:
+        return UNKNOWN
     for unit in ("B", "kB", "MB", "GB"):
         if abs(n) < 999.5:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
@@ -49,9 +54,10 @@ def human_count(n: int) -> str:
     return f"{n:,}".replace(",", " ")
 
 
-def count(n: int, noun: str) -> str:
+def count(n: int | None, noun: str) -> str:
     """1 → '1 line', 2 → '2 lines'."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun.replace(' or', 's or')}s"
+    many = noun if n == 1 else f"{noun.replace(' or', 's or')}s"
+    return f"{many} {UNKNOWN}" if n is None else f"{n} {many}"
 
 
 def parse_bytes(text: str) -> int:

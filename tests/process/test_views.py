@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.leaks import TIMEOUT, eventually
+from tests.leaks import eventually
 from tests.process.gates import Gate, stopper
+from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import current
 from workbench.engines.base import Engine
@@ -22,45 +23,7 @@ from workbench.widgets.feed import Feed
 from workbench.widgets.rows import key_of
 from workbench.widgets.words import owners
 
-Row = dict[str, Any]
 LARGE = 1 << 17  # float64s, so that they lie in a segment
-
-
-class Page:
-    """What a page knows: the world once, then differences."""
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
-        self._came = threading.Condition()
-        self.told: list[Row] = []
-        self.world = feed.world()
-
-    def tell(self, message: Row) -> None:
-        with self._came:
-            self.told.append(message)
-            self._came.notify_all()
-            if message["kind"] == "world":
-                self.world = message
-                return
-            assert message["seq"] == self.world["seq"] + 1
-            objects = {**self.world["objects"], **message.get("objects", {})}
-            for key in message.get("gone", ()):
-                del objects[key]
-            rest = {k: v for k, v in message.items() if k not in ("objects", "gone", "timeline")}
-            timeline = [*self.world["timeline"], *message.get("timeline", ())]
-            self.world = {**self.world, **rest, "objects": objects, "timeline": timeline}
-
-    def until(self, condition: Callable[[], Any]) -> None:
-        with self._came:
-            assert self._came.wait_for(condition, TIMEOUT), self.world
-
-    def rows(self, **facts: object) -> list[Row]:
-        """The objects of which all this is true."""
-        rows = self.world["objects"].values()
-        return [row for row in rows if facts.items() <= row.items()]
-
-    def row(self, ref: wb.ObjectRef) -> Row:
-        return dict(self.world["objects"].get(key_of(ref.id), {}))
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"core.events", "core.instructions", "core.snapshot", "client", "server.settings"}
         | {"machine", "wire"},
-        {"msgspec"},
+        {"msgspec", "distributed", "ray"},
     ),
     "ipython": (
         NEUTRAL

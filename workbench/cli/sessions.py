@@ -169,7 +169,7 @@ def _object_json(record: ObjectRecord) -> dict[str, Any]:
             "task": record.tasks,
             "contained": record.parents,
             "escaped": len(record.escapes),
-            "view": len(record.viewers),
+            "view": len(record.viewers or ()),
         },
     }
 

@@ -1,6 +1,7 @@
 """The frozen picture of a session that everything which shows it reads.
 
-No behaviour but sums, and the way to a file and back.
+No behaviour but sums, and the way to a file and back. None is a fact that the session's engine
+can't tell; the local one tells all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class ObjectRecord(Record):
     ``load_seconds`` is what its first reading took, 0 until there was one. ``job`` is the
     background cell that made it, or will, and that nobody has collected. Its bytes are at
     ``offset`` in ``segment``, 0 if they are in none. ``in_use``: a worker was sent it for a task,
-    or keeps it as a function.
+    or keeps it as a function. What other engines tell instead of ``about``: its ``type`` (None if
+    they don't), the ``site``, and the ``key`` that they know it by. Where ``where`` is "", it isn't
+    known, nor is a size of 0.
     """
 
     id: int
@@ -32,27 +35,32 @@ class ObjectRecord(Record):
     where: str
     about: About | None
     holders: tuple[int, ...]
-    viewers: tuple[int, ...]
+    viewers: tuple[int, ...] | None
     tasks: int
     parents: int
     escapes: tuple[str, ...] = ()
     load_seconds: float = 0.0
     pinned: str = ""
-    age: float = 0.0
+    age: float | None = 0.0
     job: str = ""
     segment: int = 0
     offset: int = 0
     in_use: bool = False
+    type: str | None = ""
+    site: str = ""
+    key: str = ""
 
-    def at(self, age: float) -> ObjectRecord:
+    def at(self, age: float | None) -> ObjectRecord:
         """The same when it is so old."""
         return msgspec.structs.replace(self, age=age)
 
     @property
-    def strength(self) -> str:
+    def strength(self) -> str | None:
         """``resident``: it can't move; ``alive``; or ``freed``: only views keep its bytes."""
         if self.state == "freed":
             return "freed"
+        if self.viewers is None:
+            return None
         return "resident" if self.viewers or self.pinned or self.in_use else "alive"
 
 
@@ -80,7 +88,8 @@ class SegmentRecord(Record):
 class WorkerRecord(Record):
     """One worker. ``tasks``: names of what was sent to it, the running one first.
 
-    ``actor`` is the id of the one it belongs to, 0 in the pool.
+    ``actor`` is the id of the one it belongs to, 0 in the pool. ``memory`` is what its process has,
+    if its engine says so: of the local one's `MemoryRecord` has it. Bytes.
     """
 
     number: int
@@ -88,6 +97,7 @@ class WorkerRecord(Record):
     state: str
     tasks: tuple[str, ...]
     actor: int = 0
+    memory: int | None = None
 
 
 class ActorRecord(Record):
@@ -198,10 +208,10 @@ class Sample(Record):
 
     age: float
     live: int
-    spilled: int
+    spilled: int | None
     puts: int
     frees: int
-    spills: int
+    spills: int | None
 
 
 class MemoryRecord(Record):
@@ -222,41 +232,55 @@ class Snapshot(Record):
     last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
     objects there are; an overview lists but some that have a name. ``history`` is of the last two
     minutes, the oldest first. ``memory`` and ``taken``, the time (seconds since 1970), are added
-    by who asked: the session itself has neither clock nor machine.
+    by who asked: the session itself has neither clock nor machine. ``engine`` is what runs it:
+    ``local``, ``ray`` or ``dask``. Others may say themselves how much of the capacity is
+    ``available``; ``scope`` is what of the session they tell of, if it isn't all of it.
     """
 
     session: str
-    capacity: int
-    live: int
-    granted: int
-    queued: int
-    running: int
+    capacity: int | None
+    live: int | None
+    granted: int | None
+    queued: int | None
+    running: int | None
     objects: tuple[ObjectRecord, ...]
     workers: tuple[WorkerRecord, ...]
     clients: tuple[ClientRecord, ...]
     actors: tuple[ActorRecord, ...] = ()
-    spilled: int = 0
+    spilled: int | None = 0
     trouble: str = ""
     jobs: tuple[JobRecord, ...] = ()
     linger: float = 0.0
     count: int = 0
-    segments: tuple[SegmentRecord, ...] = ()
-    history: tuple[Sample, ...] = ()
+    segments: tuple[SegmentRecord, ...] | None = ()
+    history: tuple[Sample, ...] | None = ()
     memory: MemoryRecord | None = None
     taken: float = 0.0
+    engine: str = "local"
+    available: int | None = None
+    scope: str = ""
 
     @property
-    def warm_free(self) -> int:
+    def warm_free(self) -> int | None:
         """Memory kept warm for reuse."""
-        return self.granted - self.live
+        return None if self.granted is None or self.live is None else self.granted - self.live
 
     @property
-    def inline(self) -> int:
+    def left(self) -> int | None:
+        """How much of the capacity is for new objects, besides what is warm."""
+        if self.capacity is None or self.granted is None:
+            return self.available
+        return max(self.capacity - max(self.granted, self.live or 0), 0)
+
+    @property
+    def inline(self) -> int | None:
         """What the objects have that lie in no segment."""
+        if self.live is None or self.segments is None:
+            return None
         return self.live - sum(segment.live for segment in self.segments if not segment.disk)
 
     def having(
-        self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...]
+        self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...] | None
     ) -> Snapshot:
         """The same with these parts, put together by who follows the session's changes."""
         return msgspec.structs.replace(self, objects=objects, history=history)

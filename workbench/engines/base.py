@@ -180,14 +180,78 @@ class Changes(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Watched(Protocol):
+    """A session as far as views show it and their buttons act on it. Any thread.
+
+    What can't be done in a session that Workbench only looks on at is refused with a
+    WorkbenchError that says so.
+    """
+
+    session: str
+
+    @property
+    def ended(self) -> str | None:
+        """Why the session is over for this process; None while it isn't."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The whole session, frozen."""
+        ...
+
+    def changes(self) -> Changes:
+        """The same, followed: see `Changes`."""
+        ...
+
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By object, where this process holds it, as far as that is found soon.
+
+        Each is (variable, ``ref`` or ``view``), as an `Account`'s places are.
+        """
+        ...
+
+    def copy_speed(self) -> float | None:
+        """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
+        ...
+
+    def why(self, id: int) -> Account | None:
+        """All that keeps the object, from everybody who holds it; None if there is none."""
+        ...
+
+    def adopt(self, id: int) -> ObjectRef:
+        """The handle of an object another process told us of."""
+        ...
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+        """The values, in order; raises what a failed one failed with."""
+        ...
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        """Drop the objects, whatever pins them."""
+        ...
+
+    def pin(self, ref: ObjectRef, on: bool) -> None:
+        """Keep the object, in memory, until somebody says otherwise."""
+        ...
+
+    def spill(self, ref: ObjectRef) -> str:
+        """Move the object to disk; returns when it is there: '', or why that can't be."""
+        ...
+
+    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
+        """Stop all that was submitted with this number, and these jobs; but no other jobs.
+
+        Waits for their end; False if that took longer than ``timeout``. ``force`` as in `cancel`.
+        """
+        ...
+
+
+class Engine(Watched, Protocol):
     """A session, whatever runs it. All methods may be called from any thread.
 
     Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
     what this process has, until ``close``.
     """
 
-    session: str
     workers: int
     capacity: int
     joined: bool
@@ -200,17 +264,8 @@ class Engine(Protocol):
     roots: Callable[[], Mapping[str, Any]]
     """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
 
-    @property
-    def ended(self) -> str | None:
-        """Why the session is over for this process; None while it isn't."""
-        ...
-
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""
-        ...
-
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
-        """The values, in order; raises what a failed one failed with."""
         ...
 
     def wait(
@@ -298,29 +353,10 @@ class Engine(Protocol):
         """Source files may have changed: workers shall look before their next task."""
         ...
 
-    def pin(self, ref: ObjectRef, on: bool) -> None:
-        """Keep the object, in memory, until somebody says otherwise."""
-        ...
-
-    def spill(self, ref: ObjectRef) -> str:
-        """Move the object to disk; returns when it is there: '', or why that can't be."""
-        ...
-
-    def why(self, id: int) -> Account | None:
-        """All that keeps the object, from everybody who holds it; None if there is none."""
-        ...
-
     def collect(self, job: int) -> Collected | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
-        """
-        ...
-
-    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """Stop all that was submitted with this number, and these jobs; but no other jobs.
-
-        Waits for their end; False if that took longer than ``timeout``. ``force`` as in `cancel`.
         """
         ...
 
@@ -330,10 +366,6 @@ class Engine(Protocol):
 
     def huge_pages(self) -> str:
         """What became of the wish for huge pages, to a person; '' if nobody wished."""
-        ...
-
-    def free(self, refs: Sequence[ObjectRef]) -> None:
-        """Drop the objects, whatever pins them."""
         ...
 
     def register(
@@ -367,10 +399,6 @@ class Engine(Protocol):
         """
         ...
 
-    def copy_speed(self) -> float | None:
-        """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
-        ...
-
     def copying(self) -> tuple[int, int] | None:
         """Of a large put in this process, copying now: (bytes that are in the store, of how many).
 
@@ -402,10 +430,6 @@ class Engine(Protocol):
         """A future of the value."""
         ...
 
-    def adopt(self, id: int) -> ObjectRef:
-        """The handle of an object another process told us of."""
-        ...
-
     def state(self, ref: ObjectRef) -> str:
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
         ...
@@ -414,21 +438,6 @@ class Engine(Protocol):
         """Inside a task: show something where the task was submitted.
 
         ``key``: of an update, the display that it changes. Of many only the latest is shown.
-        """
-        ...
-
-    def snapshot(self) -> Snapshot:
-        """The whole session, frozen."""
-        ...
-
-    def changes(self) -> Changes:
-        """The same, followed: see `Changes`."""
-        ...
-
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """By object, where this process holds it, as far as that is found soon.
-
-        Each is (variable, ``ref`` or ``view``), as an `Account`'s places are.
         """
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import api, reasons
-from workbench.engines.base import Engine
+from workbench.engines.base import Watched
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.serialization.costs import Cost
 from workbench.widgets.rows import Row
@@ -22,12 +22,12 @@ STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
 
-def perform(engine: Engine, request: Row) -> Row:
+def perform(engine: Watched, request: Row) -> Row:
     """Do what a page asks for; the answer, without its number. Never raises.
 
     Parameters
     ----------
-    engine : Engine
+    engine : Watched
     request : dict
         ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
     """
@@ -42,29 +42,29 @@ def perform(engine: Engine, request: Row) -> Row:
         return {"ok": False, "text": f"{type(error).__name__}: {error}"}
 
 
-def _free(engine: Engine, id: int, request: Row) -> Row:
+def _free(engine: Watched, id: int, request: Row) -> Row:
     engine.free([engine.adopt(id)])
     return {"text": "Freed."}
 
 
-def _pin(engine: Engine, id: int, request: Row) -> Row:
+def _pin(engine: Watched, id: int, request: Row) -> Row:
     engine.pin(engine.adopt(id), True)
     return {"text": "Pinned: it stays, in memory, until it is unpinned."}
 
 
-def _unpin(engine: Engine, id: int, request: Row) -> Row:
+def _unpin(engine: Watched, id: int, request: Row) -> Row:
     engine.pin(engine.adopt(id), False)
     return {"text": "Unpinned."}
 
 
-def _spill(engine: Engine, id: int, request: Row) -> Row:
+def _spill(engine: Watched, id: int, request: Row) -> Row:
     obstacle = engine.spill(engine.adopt(id))
     if obstacle:
         return {"ok": False, "text": f"It can't be moved to disk: {obstacle}."}
     return {"text": "It is on disk now, and is read from there without a copy."}
 
 
-def _why(engine: Engine, id: int, request: Row) -> Row:
+def _why(engine: Watched, id: int, request: Row) -> Row:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
@@ -72,7 +72,7 @@ def _why(engine: Engine, id: int, request: Row) -> Row:
     return {"text": str(why), "html": why._repr_html_()}
 
 
-def _cost(engine: Engine, id: int, request: Row) -> Row:
+def _cost(engine: Watched, id: int, request: Row) -> Row:
     ref = engine.adopt(id)
     (value,) = engine.get([ref], None, False)
     cost = api.explain_cost(value, request.get("name") or "object")
@@ -93,7 +93,7 @@ def _tree(cost: Cost) -> Row:
     }
 
 
-def _stop(engine: Engine, id: int, request: Row) -> Row:
+def _stop(engine: Watched, id: int, request: Row) -> Row:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
     return {"ok": over, "text": "Stopped." if over else "It was told to stop, and goes on so far."}
 
@@ -101,7 +101,7 @@ def _stop(engine: Engine, id: int, request: Row) -> Row:
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, Callable[[Engine, int, Row], dict[str, Any]]] = {
+ACTIONS: dict[str, Callable[[Watched, int, Row], dict[str, Any]]] = {
     "free": _free,
     "pin": _pin,
     "unpin": _unpin,

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.listing import type_of
-from workbench.reasons import in_short
-from workbench.units import count, human_bytes, human_count, human_seconds
+from workbench.listing import size_of, type_of
+from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.widgets import words
 from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
 from workbench.widgets.drawing import LINE, Bar, Sheet
-from workbench.widgets.words import UNKNOWN, Held
+from workbench.widgets.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,19 +37,20 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     reasons = _by_reason(records)
     sheet = Sheet(ax, max([*(size for _, _, size in reasons), *(r.size for r in records)] or [1]))
     if not records:
-        sheet.note("No objects. %put makes one.")
+        sheet.note(words.no_objects(now))
         return
     _reasons(sheet, reasons, len(records))
     sheet.skip(8)
     sheet.line("Largest objects", "and what keeps each", strong=True)
     fits = _fits(sheet.left - LINE, len(records))
     for record in records[:fits]:
-        why = in_short(record, now.clients) or "nothing keeps it"
-        what = f"{kind_of(record)} · {why}"
-        sheet.line(words.title_of(record, held), what, human_bytes(record.size))
-        _bar(sheet, [Bar(0, record.size, STRENGTHS[record.strength][0])])
+        what = f"{kind_of(record)} · {words.why(record, now.clients)}"
+        sheet.line(words.title_of(record, held), what, words.size_in(record))
+        bar = Bar(0, record.size, STRENGTHS[record.strength][0])
+        _bar(sheet, [bar] if size_of(record) is not None else [])
     _more(sheet, records[fits:], now)
-    sheet.legend(STRENGTHS.values())
+    unknown = any(record.strength is None for record in records)
+    sheet.legend(entry for key, entry in STRENGTHS.items() if key or unknown)
 
 
 def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
@@ -162,20 +162,20 @@ def jobs(ax: Axes, now: Snapshot) -> None:
         took = human_seconds(job.seconds) if job.seconds else ""
         sheet.line(job.name, _job(job), took, dot=STATES.get(job.state, OTHER))
     if not found:
-        sheet.note("No background cells. %%remote starts one.")
+        sheet.note(words.no_jobs(now))
     elif len(found) > fits:
         sheet.note(f"and {len(found) - fits} more")
     sheet.skip(8)
     sheet.line("Workers", strong=True)
-    processes = dict(now.memory.processes) if now.memory else {}
     fits = max(int(sheet.left / LINE + 0.1), 1)
     for worker in now.workers[:fits]:
-        own = human_bytes(processes[worker.pid]) if worker.pid in processes else ""
+        memory = words.worker_memory(worker, now)
+        own = "" if memory is None else human_bytes(memory)
         does = " · ".join(filter(None, (worker.state, words.runs(worker, now.actors))))
         color = STATES.get(worker.state, OTHER)
         sheet.line(f"worker {worker.number}", does, own, dot=color)
     if not now.workers:
-        sheet.note("No workers yet." if now.capacity else f"Workers are {UNKNOWN}.")
+        sheet.note(words.no_workers(now))
     elif len(now.workers) > fits:
         sheet.note(f"and {len(now.workers) - fits} more")
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.listing import type_of
+from workbench.units import UNKNOWN
 from workbench.widgets.words import owners
 
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
@@ -50,10 +51,11 @@ _AGES = (
     (float("inf"), "#8a6bbf", "older"),
 )
 
-STRENGTHS = {
+STRENGTHS: dict[str | None, tuple[str, str]] = {
     "resident": (HUES[1], "resident: can't move"),
     "alive": (HUES[0], "alive: may move to disk"),
     "freed": (OTHER, "freed, still shown"),
+    None: (OTHER, f"strength {UNKNOWN}"),
 }
 
 
@@ -116,13 +118,14 @@ class Coloring:
             case "owner":
                 return self._owner.get(record.segment, "in messages")
             case "age":
-                return next(label for limit, _, label in _AGES if record.age < limit)
+                return _age(record.age)
             case _:
                 return STRENGTHS[record.strength][1]
 
     def _given(self, sizes: Counter[str]) -> dict[str, str]:
         if self.by == "age":
-            return {label: color for _, color, label in _AGES if label in sizes}
+            ages = {label: color for _, color, label in _AGES} | {UNKNOWN: OTHER}
+            return {label: color for label, color in ages.items() if label in sizes}
         if self.by == "strength":
             return {label: color for color, label in STRENGTHS.values() if label in sizes}
         largest = [label for label, _ in sizes.most_common()]
@@ -131,6 +134,14 @@ class Coloring:
         return dict(zip(largest, hues, strict=False))
 
 
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return UNKNOWN
+    return next(label for limit, _, label in _AGES if seconds < limit)
+
+
 def kind_of(record: ObjectRecord) -> str:
     """Its type's name alone, without dtype and shape."""
-    return type_of(record).partition(" ")[0] if record.about else type_of(record)
+    if record.about or record.type:
+        return type_of(record).partition(" ")[0]
+    return f"type {UNKNOWN}" if record.type is None else type_of(record)

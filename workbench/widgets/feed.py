@@ -11,16 +11,17 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
 
+from workbench import api, current
 from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine
+from workbench.engines.base import Watched
 from workbench.errors import SessionError
 from workbench.widgets.mirror import Mirror
-from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of, short_name
+from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of
 from workbench.widgets.words import variables
 
 PACE = 0.25
@@ -51,7 +52,7 @@ PARTS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
 
 
-Sample = tuple[float, int, int, int, int, int]
+Sample = tuple[float, int, int | None, int, int, int | None]
 """Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
 
 
@@ -68,8 +69,8 @@ class Feed:
 
     Parameters
     ----------
-    engine : Engine
-        Of the session.
+    engine : Watched
+        The session.
 
     Attributes
     ----------
@@ -77,19 +78,20 @@ class Feed:
         By object, the variables of this process that hold it.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Watched) -> None:
         self.engine = engine
         self._lock = threading.RLock()  # guards all below
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
         self._mirror = Mirror()
         self._rows: dict[int, Row] = {}
-        self._owners: dict[int, str] = {}  # by segment
+        self._owners: dict[int, str | None] = {}  # by segment
         self.held: dict[int, tuple[str, ...]] = {}
         self._places: dict[int, tuple[Place, ...]] = {}  # the same, with what each holds
         self._rest: Row = {}  # the world but for its objects and its timeline
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
         self._seq = 0
+        self._anew = 0.0  # from when on everything may be heard again
         self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
         self._changes = engine.changes()
@@ -113,8 +115,7 @@ class Feed:
             return {
                 "seq": self._seq,
                 "now": time.time(),
-                "session": short_name(self.engine.session),
-                "engine": "local",
+                "session": self.engine.session,
                 **self._rest,
                 "ended": self.engine.ended,
                 "objects": {row["id"]: row for row in self._rows.values()},
@@ -133,7 +134,7 @@ class Feed:
             if self._mirror.session is None:
                 return self.engine.snapshot()
             now = self._mirror.session.taken
-            history = tuple(Past(now - time, *levels) for time, *levels in self._timeline)
+            history = tuple(Past(now - s[0], *s[1:]) for s in self._timeline)
             return self._mirror.session.having(self._mirror.records(), history)
 
     @property
@@ -254,9 +255,11 @@ class Feed:
             # Of a change in pieces each next one is on its way.
             patience = FIRST if timeout is None else max(until - time.monotonic(), 0.0)
             change = self._changes.next(patience) if change.left else None
-        if self._mirror.is_thin:
+        if self._mirror.is_thin and time.monotonic() >= self._anew:
             with contextlib.suppress(SessionError):  # it has just ended
+                began = time.monotonic()
                 self._begin_anew()
+                self._anew = time.monotonic() + SHARE * (time.monotonic() - began)
         self._looked = time.monotonic()
 
     def _begin_anew(self) -> None:
@@ -266,7 +269,7 @@ class Feed:
         while change is not None:
             mirror.apply(change)
             with self._lock:  # of the past, all but how it is now has been told before
-                self._note(change.session.having((), change.session.history[-1:]))
+                self._note(change.session.having((), (change.session.history or ())[-1:]))
             change = changes.next(FIRST) if change.left else None
         with self._lock:
             mirror.changed.update(self._rows)
@@ -276,7 +279,7 @@ class Feed:
     def _note(self, session: Snapshot) -> None:
         samples = [
             (round(session.taken - s.age, 2), s.live, s.spilled, s.puts, s.frees, s.spills)
-            for s in session.history
+            for s in session.history or ()
         ]
         if self._timeline and samples and samples[-1][1:] == self._timeline[-1][1:]:
             samples.pop()  # as it was
@@ -305,7 +308,7 @@ class Feed:
         mirror, words, before = self._mirror, Words(session), self._places
         self._places = held = self.engine.held()
         self.held = variables(held)
-        owners = {segment.id: words.owner(segment.id) for segment in session.segments}
+        owners = {segment.id: words.owner(segment.id) for segment in session.segments or ()}
         moved = {id for id in owners if owners[id] != self._owners.get(id)}
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))
         if moved:
@@ -328,7 +331,7 @@ class Feed:
         """All but the rows."""
         bins = {
             key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
-            for segment in session.segments
+            for segment in session.segments or ()
         }
         return {
             **session_of(session),
@@ -347,3 +350,11 @@ class Feed:
             message = {"kind": "diff", "seq": self._seq, "now": time.time(), **diff}
             for view in dict.fromkeys(view for view, _ in self._audience):
                 view.tell(message)
+
+
+def feed_of(of: Any = None) -> Feed:
+    """That of the current session, or of the one that ``of`` stands for: see `api.snapshot`."""
+    if of is None:
+        api.engine()
+        return current.companion(Feed)
+    return current.beside(of, lambda: Feed(api.watched(of)), lambda feed: feed.is_over)

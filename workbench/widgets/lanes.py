@@ -53,7 +53,7 @@ def lanes(
     for record in snapshot.objects:
         if record.segment:
             inside[record.segment].append(record)
-    used = [segment for segment in snapshot.segments if segment.live or segment.granted]
+    used = [segment for segment in snapshot.segments or () if segment.live or segment.granted]
     used.sort(key=lambda segment: segment.disk)
     kept = {segment.id for segment in sorted(used, key=lambda s: -s.live)[:most]}
     names = owners(snapshot)

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
-from workbench.units import count, human_bytes
+from workbench.units import UNKNOWN, count, human_bytes
 from workbench.widgets import words
 from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
 from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
 from workbench.widgets.lanes import Lane, lanes
-from workbench.widgets.words import UNKNOWN, Held
+from workbench.widgets.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,15 +50,15 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
         live = human_bytes(sum(segment.live for segment in left))
         sheet.note(f"and {count(len(left), 'segment')} more, {live} live")
     if not now.objects:
-        sheet.note("No objects. %put makes one.")
-    elif not drawn:
-        sheet.note(f"Where objects lie is {UNKNOWN}.")
+        sheet.note(words.no_objects(now))
+    elif now.segments is None:
+        sheet.note(f"{words.NO_PLACE}.")
     sheet.legend((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups)
 
 
 def occupancy_height(now: Snapshot, rows: int) -> float:
     """Points for so many segments."""
-    used = sum(bool(segment.live or segment.granted) for segment in now.segments)
+    used = sum(bool(segment.live or segment.granted) for segment in now.segments or ())
     return _around(now, True) + min(used, rows) * LANE
 
 
@@ -72,7 +72,8 @@ def _capacity(sheet: Sheet, now: Snapshot) -> None:
     sheet.line("Store", words.store_words(now), strong=True)
     if now.capacity:
         # What is on disk is no part of the capacity: it stands beside it, on the same scale.
-        whole = max(now.capacity, now.live + max(now.warm_free, 0)) + now.spilled
+        inside = sum(size or 0 for part, size in parts if part not in words.BESIDE)
+        whole = max(now.capacity, inside) + (now.spilled or 0)
         gap = 0.012 * sheet.most if now.spilled else 0.0
         scale = (sheet.most - gap) / whole
         bars, at = [], 0.0
@@ -140,11 +141,14 @@ def timeline(ax: Axes, now: Snapshot) -> None:
     """Live and spilled bytes of the last two minutes, and when objects came and went."""
     quiet(ax)
     ax.set_xlim(-words.SECONDS, 0)
+    if now.history is None:
+        say(ax, f"The timeline is {UNKNOWN}.")
+        return
     history = [sample for sample in now.history if sample.age <= words.SECONDS]
     if not history:
-        say(ax, "Nothing has happened yet." if now.capacity else f"The timeline is {UNKNOWN}.")
+        say(ax, "Nothing has happened yet.")
         return
-    most = max(max(sample.live, sample.spilled) for sample in history) or 1
+    most = max(max(sample.live, sample.spilled or 0) for sample in history) or 1
     ax.set_ylim(-0.42 * most, 1.12 * most)
     ax.tick_params(bottom=True, labelbottom=True, labelleft=True)
     ax.set_xticks([-120, -90, -60, -30, 0], ["2 min ago", "90 s", "60 s", "30 s", "now"])
@@ -162,7 +166,7 @@ def timeline(ax: Axes, now: Snapshot) -> None:
 
 def _course(history: Sequence[Sample], key: str) -> tuple[list[float], list[int]]:
     """Stairs until now; from where there was something."""
-    points = [(-sample.age, int(getattr(sample, key))) for sample in history]
+    points = [(-sample.age, int(getattr(sample, key) or 0)) for sample in history]
     while len(points) > 1 and not points[1][1] and not points[0][1]:
         points.pop(0)
     points.append((0.0, points[-1][1]))
@@ -204,7 +208,7 @@ def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
     for row, (what, marker, color) in enumerate(rows):
         y = (-0.13 - 0.115 * row) * most
         counts = [getattr(sample, f"{what}s") for sample in history]
-        more = [max(b - a, 0) for a, b in pairwise(counts)]
+        more = [max(b - a, 0) for a, b in pairwise(n or 0 for n in counts)]
         found = [(-s.age, n) for s, n in zip(history[1:], more, strict=True) if n]
         sizes = [12 + 10 * min(len(str(n)) - 1, 4) for _, n in found]
         ax.scatter(

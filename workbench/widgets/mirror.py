@@ -11,6 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
+from workbench.widgets.colors import kind_of
 
 MOST = 4_000
 """Objects with a row of their own: those with a name or pin, and the largest."""
@@ -39,7 +40,7 @@ class Mirror:
     session : Snapshot or None
         All but the objects, as it was last; None before the first change.
     listed : dict of id → ObjectRecord
-    born : dict of id → float
+    born : dict of id → float or None
         When those came: seconds since 1970.
     others : dict of id → Other
     changed : set of int
@@ -50,7 +51,7 @@ class Mirror:
         self._most = most
         self.session: Snapshot | None = None
         self.listed: dict[int, ObjectRecord] = {}
-        self.born: dict[int, float] = {}
+        self.born: dict[int, float | None] = {}
         self.others: dict[int, Other] = {}
         self.changed: set[int] = set()
         self._heap: list[tuple[Importance, int]] = []  # of the listed; some are so no more
@@ -77,7 +78,11 @@ class Mirror:
     def records(self) -> tuple[ObjectRecord, ...]:
         """The listed ones, at the time of the last change."""
         now = 0.0 if self.session is None else self.session.taken
-        return tuple(record.at(now - self.born[id]) for id, record in self.listed.items())
+        born = self.born
+        return tuple(
+            record if (since := born[id]) is None else record.at(now - since)
+            for id, record in self.listed.items()
+        )
 
     def kinds(self) -> list[tuple[str, int, int]]:
         """Of the others: type, how many, bytes; the most bytes first."""
@@ -105,7 +110,7 @@ class Mirror:
             del self.born[least[1]]
             self._count(self.listed.pop(least[1]))
         self.listed[record.id] = record
-        self.born[record.id] = now - record.age
+        self.born[record.id] = None if record.age is None else now - record.age
         self.changed.add(record.id)
         heapq.heappush(self._heap, (importance, record.id))
         return None
@@ -120,7 +125,7 @@ class Mirror:
             heapq.heappop(self._heap)
 
     def _count(self, record: ObjectRecord) -> None:
-        kind = record.about.type.partition(" ")[0] if record.about else "a task's result"
+        kind = kind_of(record)
         self.others[record.id] = Other(kind, record.size, record.segment, record.offset)
         self._sum(self.others[record.id], 1)
 

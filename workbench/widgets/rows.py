@@ -17,7 +17,9 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.engines.base import ACTOR_PREFIX
+from workbench.listing import size_of
 from workbench.units import count
+from workbench.widgets.words import session_name, worker_memory
 
 Row = dict[str, Any]
 
@@ -45,7 +47,9 @@ class Words:
         self._clients = {client.client: client for client in session.clients}
         self._workers = {worker.pid: worker for worker in session.workers}
         self._actors = {actor.id: actor for actor in session.actors}
-        self._segments = {segment.id: segment for segment in session.segments}
+        self._segments = {segment.id: segment for segment in session.segments or ()}
+        self._places = session.segments is not None
+        self._is_local = session.engine == "local"
 
     def process(self, number: int) -> str:
         """``this notebook``, ``worker 2``, ``Counter``, ``other.ipynb``."""
@@ -69,8 +73,10 @@ class Words:
         client = self._clients.get(number)
         return client is not None and client.pid == os.getpid()
 
-    def owner(self, segment: int) -> str:
+    def owner(self, segment: int) -> str | None:
         """Who writes a segment."""
+        if not self._places:
+            return None
         found = self._segments.get(segment)
         if found is None:
             return "the server"
@@ -80,39 +86,40 @@ class Words:
             return "the server"
         return self.process(found.owner) if found.owner else "nobody any more"
 
-    def row(self, record: ObjectRecord, born: float, held: Sequence[Place] = ()) -> Row:
+    def row(self, record: ObjectRecord, born: float | None, held: Sequence[Place] = ()) -> Row:
         """One object. ``born``: when it came, in seconds since 1970; ``held``: the places in this
         process that hold it."""
         about = record.about
-        kind, _, detail = (about.type if about else "a result").partition(" ")
-        if about is None:
-            kind, detail = "a task's result", ""
-        names = tuple(name.removeprefix(ACTOR_PREFIX) for name in record.names)
+        kind, detail = "a task's result", ""
+        if about or record.type != "":
+            kind, _, detail = ((about.type if about else record.type) or "").partition(" ")
+        names = [name.removeprefix(ACTOR_PREFIX) for name in record.names]
+        pins = list(self._pins(record, _those(held, "ref"), _those(held, "view")))
         return {
             "id": key_of(record.id),
-            "name": ", ".join(names),
+            "name": ", ".join(names) or ("" if held else record.key),
             "held": ", ".join(dict(held)),
-            "kind": kind,
+            "kind": kind or None,
             "detail": detail,
-            "size": record.size,
-            "where": record.where,
+            "size": size_of(record),
+            "where": record.where or None,
             "state": record.state,
             "seg": key_of(record.segment),
             "off": record.offset,
             "len": record.size if record.segment else 0,
-            "born": round(born, 1),
+            "born": born and round(born, 1),
             "owner": self.owner(record.segment),
             "strength": record.strength,
-            "pins": list(self._pins(record, _those(held, "ref"), _those(held, "view"))),
-            "breaks": self._breaks(record, _those(held, "ref")),
+            "pins": pins if pins or record.viewers is not None else None,
+            "breaks": self._breaks(record, _those(held, "ref")) if self._is_local else "",
             "pickle": about.pickle_seconds if about else None,
             "copy": about.copy_seconds if about else None,
             "load": record.load_seconds or None,
             "inband": about.inband if about else None,
             "outband": about.outband if about else None,
             "buffers": about.buffers if about else None,
-            "repeats": about.repeats + 1 if about and about.repeats else 0,
-            "site": about.site if about else "",
+            "repeats": (about.repeats and about.repeats + 1) if about else None,
+            "site": about.site if about else record.site,
         }
 
     def _pins(
@@ -135,7 +142,7 @@ class Words:
             yield _pin("contained", f"inside {count(record.parents, 'object')}")
         for site in record.escapes:
             yield _pin("escaped", f"a ref pickled at {site}")
-        for client in record.viewers:
+        for client in record.viewers or ():
             where = f"{', '.join(views)} in " if views and self.is_here(client) else "arrays in "
             yield _pin("view", f"{where}{self.process(client)} showing it", self.is_here(client))
 
@@ -178,9 +185,14 @@ def actor_name(actor: ActorRecord) -> str:
 def session_of(session: Snapshot) -> Row:
     """Everything about a session but its objects; see the parts."""
     words = Words(session)
+    is_local = session.engine == "local"  # only there nothing means that there is nothing
+    workers = [_worker(worker, words, session) for worker in session.workers]
     return {
+        "session": session_name(session),
+        "engine": session.engine,
+        "scope": session.scope,
         "totals": _totals(session),
-        "segments": [
+        "segments": None if session.segments is None else [
             {
                 "id": key_of(segment.id),
                 "owner": words.owner(segment.id),
@@ -191,8 +203,8 @@ def session_of(session: Snapshot) -> Row:
             }
             for segment in session.segments
         ],
-        "workers": [_worker(worker, words, session) for worker in session.workers],
-        "jobs": [job_of(job, session.taken) for job in session.jobs],
+        "workers": workers if workers or is_local else None,
+        "jobs": [job_of(job, session.taken) for job in session.jobs] if is_local else None,
     }
 
 
@@ -200,37 +212,38 @@ def _totals(session: Snapshot) -> Row:
     memory = session.memory
     sizes = dict(memory.processes) if memory else {}
     drivers = [client.pid for client in session.clients if client.role != "worker"]
+    workers = [worker_memory(worker, session) for worker in session.workers]
     return {
         "capacity": session.capacity,
         "live": session.live,
         "warm": session.warm_free,
-        "available": max(session.capacity - session.granted, 0),
+        "available": session.left,
         "spilled": session.spilled,
         "inline": session.inline,
         "count": session.count,
         "trouble": session.trouble,
         "running": session.running,
         "queued": session.queued,
-        "workers": _sum(sizes, [worker.pid for worker in session.workers]),
-        "kernels": _sum(sizes, drivers),
+        "workers": _sum(workers, bool(sizes)),
+        "kernels": _sum([sizes.get(pid) for pid in drivers], bool(sizes)),
         "machine": memory and {"total": memory.total, "available": memory.available},
     }
 
 
-def _sum(sizes: dict[int, int], pids: Sequence[int]) -> int | None:
+def _sum(sizes: Sequence[int | None], measured: bool) -> int | None:
     """What these processes have; None if nobody measured."""
-    return sum(sizes.get(pid, 0) for pid in pids) if sizes else None
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known or measured else None
 
 
 def _worker(worker: WorkerRecord, words: Words, session: Snapshot) -> Row:
-    sizes = dict(session.memory.processes) if session.memory else {}
     return {
         "number": worker.number,
         "pid": worker.pid,
         "state": worker.state,
         "tasks": list(worker.tasks[:10]),
         "actor": words.actor(worker),
-        "bytes": sizes.get(worker.pid),
+        "bytes": worker_memory(worker, session),
     }
 
 
@@ -261,8 +274,3 @@ def here(session: Snapshot) -> str:
     """What this process is called."""
     labels = [client.label for client in session.clients if client.pid == os.getpid()]
     return labels[0].rpartition("/")[2] if labels else ""
-
-
-def short_name(session: str) -> str:
-    """A session's name without what makes it unique."""
-    return session.rpartition(".")[0] or session

@@ -75,7 +75,9 @@ class Still(Rich):
     def caption(self) -> str:
         """Of which session, and of when."""
         name = clip(words.session_name(self.snapshot), 60)
-        return f"session {name}, {words.taken(self.snapshot)}"
+        what = f"session {name}" if self.snapshot.engine == "local" else name
+        scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
+        return f"{what}{scope}, {words.taken(self.snapshot)}"
 
     def _blocks(self, part: str) -> list[Block]:
         return VIEWS[part](self.snapshot, self.held or {})

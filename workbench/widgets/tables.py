@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.listing import type_of
 from workbench.markup import Key, Piece, Strip, Table, clip
-from workbench.reasons import in_short
-from workbench.units import count, human_bytes, human_count, human_seconds
+from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.widgets import words
 from workbench.widgets.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
 from workbench.widgets.lanes import Lane, lanes
-from workbench.widgets.words import UNKNOWN, Held
+from workbench.widgets.words import Held
 
 MOST_BOXES = 200
 MOST_LANES = 12
@@ -40,11 +39,11 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
     objects = words.objects(now.count or len(now.objects))
     return [
         f"Store: {words.store_words(now)} · {objects}",
-        *_bar(words.store_parts(now), STORE, now.capacity, "Store", "█▒· "),
+        *_bar(words.store_parts(now), STORE, now.capacity or 0, "Store", "█▒· "),
         words.inline_words(now),
         *_machine(now),
         _timeline(now),
-        *_segments(drawn, held),
+        *(_segments(drawn, held) if now.segments is not None else [f"{words.NO_PLACE}."]),
         more if left else "",
         *_types(now, coloring),
     ]
@@ -84,9 +83,11 @@ def _bar(
 
 def _timeline(now: Snapshot) -> str:
     """As a line of letters, the higher the more."""
+    if now.history is None:
+        return f"The last two minutes are {UNKNOWN}."
     history = [sample for sample in now.history if sample.age <= words.SECONDS]
     if not history:
-        return "" if now.capacity else f"The last two minutes are {UNKNOWN}."
+        return ""
     most = max(sample.live for sample in history)
     steps = [
         next((sample.live for sample in reversed(history) if sample.age >= age), None)
@@ -126,7 +127,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
 
 def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
     if not now.objects:
-        return ["No objects. %put makes one."]
+        return [words.no_objects(now)]
     head = ("type", "objects", "size")
     rows = tuple(
         (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
@@ -140,16 +141,16 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
-        return ["No objects. %put makes one."]
+        return [words.no_objects(now)]
     records = sorted(now.objects, key=lambda r: -r.size)
     head = ("object", "type", "size", "strength", "why it is here", "age")
     rows = tuple(
         (
             clip(words.title_of(record, held), 80),
             clip(type_of(record), 60),
-            human_bytes(record.size),
-            record.strength,
-            clip(in_short(record, now.clients) or "nothing", 240),
+            words.size_in(record),
+            record.strength or words.NO_FIGURE,
+            clip(words.why(record, now.clients), 240),
             words.age(record.age),
         )
         for record in records[:MOST_ROWS]
@@ -238,7 +239,7 @@ def _jobs(now: Snapshot, held: Held) -> list[Block]:
 
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
-        return "No background cells. %%remote starts one."
+        return words.no_jobs(now)
     found = words.jobs_in_order(now.jobs)
     head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
     rows = tuple(map(_job, found[:MOST_ROWS]))
@@ -249,15 +250,14 @@ def _cells(now: Snapshot) -> Block:
 
 def _workers(now: Snapshot) -> Block:
     if not now.workers:
-        return "No workers yet." if now.capacity else f"Workers are {UNKNOWN}."
-    processes = dict(now.memory.processes) if now.memory else {}
+        return words.no_workers(now)
     rows = tuple(
         (
             f"worker {worker.number}",
             worker.state,
             clip(words.runs(worker, now.actors), 80),
             str(worker.pid) if worker.pid else words.NO_FIGURE,
-            human_bytes(processes[worker.pid]) if worker.pid in processes else words.NO_FIGURE,
+            words.figure(words.worker_memory(worker, now)),
         )
         for worker in now.workers[:MOST_ROWS]
     )

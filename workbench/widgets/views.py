@@ -21,9 +21,9 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from workbench import api, current, markup
+from workbench import markup
 from workbench.widgets import actions, stills
-from workbench.widgets.feed import Feed
+from workbench.widgets.feed import feed_of
 from workbench.widgets.modules import script, styles
 from workbench.widgets.rows import Row
 
@@ -43,10 +43,17 @@ class View(anywidget.AnyWidget):
     It updates itself while it is shown. In a notebook it is enough to have it as the last line of
     a cell; inside ipywidgets' boxes it is a widget like others.
 
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Another session than the current one: see `dashboard`.
+
     Raises
     ------
     SessionError
         If there is no session, and none can be started.
+    TypeError
+        If ``of`` is something else.
     """
 
     _esm = script()
@@ -55,9 +62,8 @@ class View(anywidget.AnyWidget):
     key = traitlets.Unicode().tag(sync=True)
     world = traitlets.Any().tag(sync=True, to_json=lambda _, view: view.feed.world())
 
-    def __init__(self, *parts: str) -> None:
-        api.engine()
-        self.feed = current.companion(Feed)
+    def __init__(self, *parts: str, of: Any = None) -> None:
+        self.feed = feed_of(of)
         self.feed.catch_up()
         self._kept = -1  # the difference up to which the still form has it all
         self._due = time.monotonic() + RENEWAL  # when a renewal is worth its price again
@@ -185,44 +191,62 @@ def is_attended() -> bool:
 class Occupancy(View):
     """How full the store is, and of what: capacity, segments to scale, the last two minutes."""
 
-    def __init__(self) -> None:
-        super().__init__("occupancy")
+    def __init__(self, of: Any = None) -> None:
+        super().__init__("occupancy", of=of)
 
 
 class Pins(View):
     """Every object with what keeps it here, and what to do about it."""
 
-    def __init__(self) -> None:
-        super().__init__("pins")
+    def __init__(self, of: Any = None) -> None:
+        super().__init__("pins", of=of)
 
 
 class Costs(View):
     """What serializing each object cost, beside what this machine can copy."""
 
-    def __init__(self) -> None:
-        super().__init__("costs")
+    def __init__(self, of: Any = None) -> None:
+        super().__init__("costs", of=of)
 
 
 class Jobs(View):
     """Background cells and workers, and what they do."""
 
-    def __init__(self) -> None:
-        super().__init__("jobs")
+    def __init__(self, of: Any = None) -> None:
+        super().__init__("jobs", of=of)
 
 
 class Dashboard(View):
     """All of them."""
 
-    def __init__(self) -> None:
-        super().__init__(*PARTS)
+    def __init__(self, of: Any = None) -> None:
+        super().__init__(*PARTS, of=of)
 
 
-def dashboard() -> Dashboard:
+def dashboard(of: Any = None) -> Dashboard:
     """The session as it is, alive: occupancy, pins, costs and jobs in one view.
+
+    Of a cluster of Ray or Dask it shows what that tells, and changes nothing there; what it doesn't
+    tell is shown as "not known here". While somebody looks, the cluster is asked once a second, or
+    less often if its answers take long.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        A client of a Dask cluster, or the module ``ray`` after ``ray.init()``. Default: the current
+        session; it is started if there is none.
 
     Raises
     ------
     SessionError
         If there is no session, and none can be started.
+    TypeError
+        If ``of`` is something else.
+
+    Examples
+    --------
+    >>> import ray, workbench
+    >>> ray.init()
+    >>> workbench.dashboard(ray)
     """
-    return Dashboard()
+    return Dashboard(of)

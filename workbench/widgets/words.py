@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import (
     ActorRecord,
+    ClientRecord,
     JobRecord,
     MemoryRecord,
     ObjectRecord,
@@ -18,11 +19,34 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.units import human_bytes, human_count, human_seconds
+from workbench.listing import size_of
+from workbench.reasons import in_short
+from workbench.units import UNKNOWN, human_bytes, human_count, human_seconds
 
-UNKNOWN = "not known here"
 NO_FIGURE = "–"
 """In a column of figures, for one that is not known."""
+
+
+def no_objects(snapshot: Snapshot) -> str:
+    """Instead of them, and how to make one."""
+    return "No objects. %put makes one." if snapshot.engine == "local" else "No objects."
+
+
+def no_jobs(snapshot: Snapshot) -> str:
+    """The same of background cells, which only Workbench has."""
+    if snapshot.engine != "local":
+        return f"Background cells are {UNKNOWN}."
+    return "No background cells. %%remote starts one."
+
+
+def no_workers(snapshot: Snapshot) -> str:
+    """The same of workers."""
+    return "No workers yet." if snapshot.engine == "local" else f"Workers are {UNKNOWN}."
+
+
+SYSTEMS = {"ray": "Ray", "dask": "Dask"}
+
+NO_PLACE = f"Where objects lie is {UNKNOWN}"
 
 REASONS = {
     "name": "named",
@@ -52,7 +76,9 @@ def variables(held: Mapping[int, tuple[tuple[str, str], ...]]) -> dict[int, tupl
 
 
 def session_name(snapshot: Snapshot) -> str:
-    """The session's name without what makes it unique."""
+    """The session's name without what makes it unique; elsewhere, its address."""
+    if snapshot.engine != "local":
+        return f"{SYSTEMS.get(snapshot.engine, snapshot.engine)} at {snapshot.session}"
     return snapshot.session.rpartition(".")[0] or snapshot.session
 
 
@@ -80,15 +106,14 @@ def owners(snapshot: Snapshot) -> dict[int, str]:
             return f"worker {numbers[client.pid]}" if client.pid in numbers else "a worker"
         return client.label or f"process {client.pid}"
 
-    return {segment.id: owner(segment) for segment in snapshot.segments}
+    return {segment.id: owner(segment) for segment in snapshot.segments or ()}
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
     """How people know it: by names, by variables, by where it came from."""
     names = ", ".join(record.names or (held or {}).get(record.id, ()))
-    if names or record.about is None or not record.about.site:
-        return names or f"{record.id:016x}"
-    return f"from {record.about.site}"
+    site = record.about.site if record.about else record.site
+    return names or record.key or (f"from {site}" if site else f"{record.id:016x}")
 
 
 def reasons_of(record: ObjectRecord) -> Iterator[str]:
@@ -106,8 +131,32 @@ def reasons_of(record: ObjectRecord) -> Iterator[str]:
     return (reason for reason, there in found.items() if there)
 
 
-def age(seconds: float) -> str:
+def why(record: ObjectRecord, clients: Iterable[ClientRecord]) -> str:
+    """What keeps it, in one line."""
+    return in_short(record, clients) or (UNKNOWN if record.viewers is None else "nothing")
+
+
+def size_in(record: ObjectRecord) -> str:
+    """Its bytes, in a column of figures."""
+    return figure(size_of(record))
+
+
+def figure(n: int | None) -> str:
+    """Bytes, in a column of figures."""
+    return NO_FIGURE if n is None else human_bytes(n)
+
+
+def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
+    """What its process has, in bytes."""
+    if worker.memory is not None or snapshot.memory is None:
+        return worker.memory
+    return dict(snapshot.memory.processes).get(worker.pid)
+
+
+def age(seconds: float | None) -> str:
     """How old something is, coarsely: ``now``, ``12 s``, ``4 min``, ``3 h``, ``2 d``."""
+    if seconds is None:
+        return NO_FIGURE
     if seconds < 1:
         return "now"
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -143,31 +192,28 @@ BESIDE = {"on disk"}
 
 def store_parts(snapshot: Snapshot) -> tuple[tuple[str, int | None], ...]:
     """(part, bytes) of the store, the last one beside its capacity; None is not known."""
-    if not snapshot.capacity:
-        live = snapshot.live or None
-        return ("live", live), ("free, warm", None), ("available", None), ("on disk", None)
-    warm = max(snapshot.warm_free, 0)
+    warm = snapshot.warm_free
     return (
         ("live", snapshot.live),
-        ("free, warm", warm),
-        ("available", max(snapshot.capacity - snapshot.live - warm, 0)),
+        ("free, warm", None if warm is None else max(warm, 0)),
+        ("available", snapshot.left),
         ("on disk", snapshot.spilled),
     )
 
 
 def store_words(snapshot: Snapshot) -> str:
     """``265 MB of 10 GB · 3 %``."""
-    live, capacity = store_parts(snapshot)[0][1], snapshot.capacity
+    live, capacity = snapshot.live, snapshot.capacity
     if not capacity:
         return f"{size(live)}, capacity {UNKNOWN}"
-    return f"{size(live)} of {size(capacity)} · {percent(snapshot.live / capacity)}"
+    share = "" if live is None else f" · {percent(live / capacity)}"
+    return f"{size(live)} of {size(capacity)}{share}"
 
 
 def inline_words(snapshot: Snapshot) -> str:
     """Of what lies in no segment."""
-    inline = sum(record.size for record in snapshot.objects if record.where == "inline")
-    if snapshot.count > len(snapshot.objects):
-        inline = snapshot.inline
+    listed = sum(record.size for record in snapshot.objects if record.where == "inline")
+    inline = snapshot.inline if snapshot.count > len(snapshot.objects) else listed
     return f"{human_bytes(inline)} of small objects travel in messages" if inline else ""
 
 
@@ -177,7 +223,7 @@ def machine_parts(snapshot: Snapshot, memory: MemoryRecord) -> tuple[tuple[str, 
     workers = sum(size for pid, size in memory.processes if pid in pids)
     others = sum(size for pid, size in memory.processes if pid not in pids)
     used = memory.total - memory.available
-    store = max(snapshot.granted, snapshot.live)
+    store = max(snapshot.granted or 0, snapshot.live or 0)
     return (
         ("store", store),
         ("workers", workers),
@@ -196,13 +242,14 @@ SECONDS = 120
 """Of the timeline."""
 
 
-def happened(history: Sequence[Sample]) -> dict[str, int]:
+def happened(history: Sequence[Sample]) -> dict[str, int | None]:
     """How many objects were put, freed and spilled meanwhile."""
     first, last = history[0], history[-1]
+    known = first.spills is not None and last.spills is not None
     return {
         "put": last.puts - first.puts,
         "free": last.frees - first.frees,
-        "spill": last.spills - first.spills,
+        "spill": (last.spills or 0) - (first.spills or 0) if known else None,
     }
 
 
@@ -232,7 +279,7 @@ def repeats_of(record: ObjectRecord) -> str:
 
 def size(n: int | None) -> str:
     """Bytes, or that they aren't known."""
-    return UNKNOWN if n is None else human_bytes(n)
+    return human_bytes(n)
 
 
 def speed(n: float | None) -> str:

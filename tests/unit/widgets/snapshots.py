@@ -136,10 +136,17 @@ def empty() -> Snapshot:
 def elsewhere() -> Snapshot:
     """As much as another engine can tell: objects, but not where they lie, nor what they cost."""
     objects = [
-        an_object(n, n * MB, segment=0, about=None, holders=(), names=(f"part {n}",), age=0.0)
+        an_object(
+            n, n * MB, segment=0, about=None, holders=(), viewers=None, age=None, key=f"part {n}"
+        )
         for n in range(1, 4)
     ]
-    return Snapshot("cluster", 0, 0, 0, 0, 0, tuple(objects), (), (), count=3, taken=TAKEN)
+    objects.append(an_object(4, 0, where="pending", segment=0, about=None, age=None))
+    objects = [msgspec.structs.replace(record, type=None) for record in objects]
+    return Snapshot(
+        "cluster", None, None, None, None, None, tuple(objects), (), CLIENTS[:1], spilled=None,
+        count=4, segments=None, history=None, taken=TAKEN, engine="ray", scope="as far as is known",
+    )  # fmt: skip
 
 
 def crowd(count: int) -> Snapshot:

@@ -29,17 +29,22 @@ class Bar {
     this.parts = new Map();
   }
 
-  /** @param {string} figure @param {Part[]} parts @returns {void} */
-  update(figure, parts) {
+  /**
+   * @param {string} figure
+   * @param {Part[]} parts
+   * @param {boolean} whole whether it is known what they add up to: else nothing is drawn to scale
+   * @returns {void}
+   */
+  update(figure, parts, whole) {
     setText(this.figure, figure);
-    const total = parts.reduce((sum, part) => sum + Math.max(part.bytes ?? 0, 0), 0);
+    const total = whole ? parts.reduce((sum, part) => sum + Math.max(part.bytes ?? 0, 0), 0) : 0;
     const wanted = parts.map(({ name }) => name).join();
     if (setChildren(this.track, wanted, () => parts.map((part) => this.part(part)))) {
       this.key.replaceChildren(...parts.map(({ name }) => this.parts.get(name).entry));
     }
     for (const part of parts) {
       const { piece, value } = this.parts.get(part.name);
-      piece.classList.toggle("wb-zero", !part.bytes);
+      piece.classList.toggle("wb-zero", !total || !part.bytes);
       setVar(piece, "--wb-share", total ? String(Math.max(part.bytes ?? 0, 0) / total) : "0");
       setText(value, bytes(part.bytes));
     }
@@ -86,7 +91,7 @@ export class Bars {
         bytes: spilled,
         title: "Spilled: read from a file, beside the capacity",
       },
-    ]);
+    ], capacity != null);
     this.store.el.title = inline ? `${bytes(inline)} of small objects travel in messages` : "";
     const machine = totals.machine ?? {};
     const store = live == null ? null : live + (warm ?? 0);
@@ -112,6 +117,7 @@ export class Bars {
         },
         { name: "free", label: "available", bytes: machine.available, title: "For anyone" },
       ],
+      machine.total != null,
     );
   }
 }

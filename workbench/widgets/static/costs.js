@@ -34,6 +34,7 @@ export function byType(rows) {
   return [...types.values()];
 }
 
+const NO_COSTS = "Nothing has been serialized yet.";
 const NOT_READ = `not read yet, or ${UNKNOWN}`;
 
 const figure = (key, name, words) => ({
@@ -68,7 +69,7 @@ export class Costs {
     this.objects = new Table({
       kind: "costs",
       label: "Serialization cost by object",
-      empty: "Nothing has been serialized yet.",
+      empty: NO_COSTS,
       sort: "pickle",
       columns: [
         {
@@ -86,7 +87,7 @@ export class Costs {
     this.types = new Table({
       kind: "types",
       label: "Serialization cost by type",
-      empty: "Nothing has been serialized yet.",
+      empty: NO_COSTS,
       sort: "pickle",
       columns: [
         { key: "type", title: "Type", value: (row) => row.kind, fill: fillType },
@@ -138,7 +139,11 @@ export class Costs {
 
   /** @private */
   fill() {
-    const rows = [...this.session.store.world.objects.values()];
+    const { world } = this.session.store;
+    const rows = [...world.objects.values()];
+    // Other engines never tell it.
+    const empty = world.engine === "local" ? NO_COSTS : "Not known here.";
+    for (const table of [this.objects, this.types]) table.options.empty = empty;
     if (this.types.el.hidden) this.objects.update(rows.filter(measured));
     else this.types.update(byType(rows.filter(measured)));
   }

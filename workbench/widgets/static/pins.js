@@ -37,6 +37,8 @@ export function chips(pins) {
   });
 }
 
+const NO_OBJECTS = "No objects. %put makes one.";
+
 export class Pins {
   /** @param {import("./session.js").Session} session */
   constructor(session) {
@@ -47,7 +49,7 @@ export class Pins {
     this.table = new Table({
       kind: "pins",
       label: "Objects and what pins them",
-      empty: "No objects. %put makes one.",
+      empty: NO_OBJECTS,
       sort: "size",
       columns: [
         { key: "object", title: "Object", value: (row) => title(row).toLowerCase(), fill: fillObject },
@@ -141,6 +143,7 @@ export class Pins {
   /** @param {import("./store.js").Change} change @returns {void} */
   update({ everything, objects, keys }) {
     const { store } = this.session;
+    if (everything) this.table.options.empty = store.world.engine === "local" ? NO_OBJECTS : "No objects.";
     if (everything || keys.has("objects") || keys.has("marks")) {
       // A mark that came or ended changes the row's chips, though the row is the same.
       for (const id of objects) this.table.forget(id);

@@ -143,7 +143,7 @@ export class Timeline {
       return;
     }
     const [first, last] = [samples[0], samples.at(-1)];
-    const [puts, frees, spills] = [3, 4, 5].map((at) => last[at] - first[at]);
+    const [puts, frees, spills] = [3, 4, 5].map((at) => (last[at] == null ? null : last[at] - first[at]));
     const said =
       `Last two minutes: live now ${bytes(last[1])}, at most ${bytes(most)}; on disk ${bytes(last[2])}; ` +
       `${counted(puts, "put")}, ${counted(frees, "free")}, ${counted(spills, "spill")}`;

@@ -1,0 +1,229 @@
+"""Views of a real Ray cluster, with its dashboard and without: what it tells, and that what it
+doesn't tell is never a zero. Slow: Ray takes ten seconds to begin.
+
+`make slow` installs it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.pages import Page, Row
+from workbench.engines import onlooking
+from workbench.engines import ray as ours
+from workbench.engines.onlooking import id_of
+from workbench.errors import SessionError
+from workbench.widgets.actions import ACTIONS, perform
+from workbench.widgets.feed import Feed, feed_of
+from workbench.widgets.rows import key_of
+from workbench.widgets.stills import PARTS, Still
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+SIZE = 1 << 20
+STORE = 100 << 20
+UNKNOWN = "not known here"
+
+
+@pytest.fixture(scope="module", params=["dashboard", "alone"])
+def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Ray, and whether its dashboard runs as ``with_dashboard``."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_record_ref_creation_sites", "1")
+    import ray
+
+    before = set(psutil.Process().children(recursive=True))
+    ray.init(
+        num_cpus=1,
+        include_dashboard=request.param == "dashboard",
+        object_store_memory=STORE,
+        logging_level="error",
+        log_to_driver=False,
+    )
+    ray.with_dashboard = request.param == "dashboard"
+    Still(PARTS, wb.snapshot(ray)).png()  # fonts and threads that stay
+    ray.get(ray.remote(lambda: 1).remote())
+    yield ray
+    ray.shutdown()
+    patch.undo()
+    assert eventually(lambda: not set(psutil.Process().children(recursive=True)) - before)
+    with pytest.raises(SessionError, match="comes first"):
+        wb.snapshot(ray)
+
+
+@pytest.fixture(autouse=True)
+def runtime() -> None:
+    """Ray's own sockets and workers come and go: what is left is looked at when it has ended."""
+
+
+@pytest.fixture
+def feed(ray: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
+    """That looks as often as it likes."""
+    monkeypatch.setattr(onlooking, "PACE", 0.05)
+    monkeypatch.setattr(onlooking, "SHARE", 1)
+    feed = Feed(onlooking.at(ray))
+    yield feed
+    feed.close()
+
+
+@pytest.fixture
+def page(feed: Feed) -> Iterator[Page]:
+    page = Page(feed)
+    feed.shown(page, True)
+    yield page
+    feed.shown(page, False)
+
+
+def row(page: Page, ref: Any) -> Row:
+    return dict(page.world["objects"].get(key_of(id_of(ref.hex())), {}))
+
+
+def reasons(row: Row) -> set[str]:
+    return {pin["reason"] for pin in row.get("pins") or ()}
+
+
+def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
+    ref = ray.put(np.ones(SIZE))
+    page.until(lambda: row(page, ref))
+    world, found = page.world, row(page, ref)
+    assert world["engine"] == "ray"
+    assert world["session"].startswith("Ray at ")
+    assert world["scope"] == ("" if ray.with_dashboard else ours.OWN)
+    assert found["size"] > SIZE * 8
+    assert reasons(found) == {"ref"}
+    assert found["strength"] == ("alive" if ray.with_dashboard else None)
+    assert found["site"].startswith("test_ray_views.py, line") == ray.with_dashboard
+    unknown = (
+        "kind", "born", "owner", "pickle", "copy", "load", "inband", "outband", "buffers",
+        "repeats",
+    )  # fmt: skip
+    assert [found[fact] for fact in unknown] == [None] * len(unknown)
+    page.until(lambda: page.world["totals"]["live"] > SIZE * 8)
+    totals = page.world["totals"]
+    assert totals["capacity"] == STORE == totals["live"] + totals["available"]
+    for fact in ("warm", "spilled", "inline", "workers", "kernels", "machine"):
+        assert totals[fact] is None
+    assert world["segments"] is world["jobs"] is world["speed"] is None
+    assert bool(world["workers"]) == ray.with_dashboard
+
+
+def test_what_comes_changes_and_goes_is_told(ray: Any, page: Page) -> None:
+    held: dict[str, Any] = {"ref": ray.put(np.ones(SIZE))}
+    key = key_of(id_of(held["ref"].hex()))
+    page.until(lambda: key in page.world["objects"])
+    if ray.with_dashboard:
+        held["array"] = ray.get(held["ref"])
+        page.until(lambda: "'view'" in str(page.world["objects"][key]["pins"]))
+        assert page.world["objects"][key]["strength"] == "resident"
+    held.clear()
+    gc.collect()
+    page.until(lambda: key not in page.world["objects"])
+    assert page.world["timeline"][-1][4] >= 1
+    assert page.world["timeline"][-1][5] is None
+
+
+def test_to_look_takes_no_object_from_anybody(ray: Any) -> None:
+    """Nor does it keep one."""
+    counts = ray._private.worker.global_worker.core_worker.get_all_reference_counts
+    refs = [ray.put(np.full(SIZE, n)) for n in range(3)]
+    before = counts()
+    look = ours.Ray(ray)
+    for _ in range(5):
+        look.snapshot()
+        look._own({}, {})
+    gc.collect()
+    assert counts() == before
+    assert [int(ray.get(ref)[0]) for ref in refs] == [0, 1, 2]
+
+
+def test_tasks_and_actors(ray: Any, page: Page) -> None:
+    @ray.remote
+    class Gate:
+        def __init__(self) -> None:
+            import asyncio
+
+            self.open = asyncio.Event()
+
+        async def wait(self) -> None:
+            await self.open.wait()
+
+        async def let_on(self) -> None:
+            self.open.set()
+
+    @ray.remote
+    def reads(array: Any, gate: Any) -> int:
+        ray.get(gate.wait.remote())
+        return len(array)
+
+    gate = Gate.options(num_cpus=0).remote()
+    ref = ray.put(np.ones(SIZE))
+    result = reads.remote(ref, gate)
+    page.until(lambda: row(page, result))
+    assert (row(page, result)["state"], row(page, result)["size"]) == ("pending", None)
+    if ray.with_dashboard:
+        page.until(lambda: "arrays in worker" in str(row(page, ref)["pins"]))
+        page.until(lambda: any("reads" in w["tasks"] for w in page.world["workers"]))
+        page.until(lambda: any(w["actor"] == "Gate" for w in page.world["workers"]))
+        assert page.world["totals"]["running"] >= 1
+    else:
+        page.until(lambda: "task" in reasons(row(page, ref)))
+        assert page.world["totals"]["running"] is None
+    ray.get(gate.let_on.remote())
+    page.until(lambda: row(page, result)["state"] == "ready")
+    page.until(lambda: reasons(row(page, ref)) == {"ref"})
+
+
+def test_variables_that_hold_it_by_name(
+    ray: Any, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import __main__
+
+    ref = ray.put([1])
+    monkeypatch.setattr(__main__, "mine", ref, raising=False)
+    page.until(lambda: "mine, " in f"{row(page, ref).get('held')}, ")
+
+
+def test_the_still_says_what_is_not_known(ray: Any) -> None:
+    ref = ray.put(np.ones(SIZE))
+    assert eventually(lambda: (wb.snapshot(ray).live or 0) > SIZE * 8)
+    found = wb.snapshot(ray)
+    still = Still(PARTS, found)
+    for said in (
+        f"free, warm {UNKNOWN}",
+        f"on disk {UNKNOWN}",
+        f"Memory of the machine: {UNKNOWN}",
+        f"The last two minutes are {UNKNOWN}.",
+        f"Where objects lie is {UNKNOWN}.",
+        f"What serialization costs is {UNKNOWN}.",
+        f"Background cells are {UNKNOWN}.",
+    ):
+        assert said in still.text()
+    assert (f"Workers are {UNKNOWN}." in still.text()) != ray.with_dashboard
+    assert (ours.OWN in still.caption()) != ray.with_dashboard
+    assert " 0 B" not in still.text()
+    assert ref.hex()[:20] in still.text()
+    assert still.png()
+    assert wb.Snapshot.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_its_buttons_say_why_not(ray: Any, action: str) -> None:
+    answer = perform(onlooking.at(ray), {"do": action, "id": "1"})
+    assert not answer["ok"]
+    assert "only looks on" in answer["text"]
+    assert "ObjectRef" in answer["text"]
+
+
+def test_the_dashboard_is_of_ray(ray: Any) -> None:
+    view = wb.dashboard(ray)
+    assert view.feed is feed_of(ray)
+    assert "Ray at" in view._repr_mimebundle_()[0]["text/plain"]
+    view.close()
