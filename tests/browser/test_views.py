@@ -165,6 +165,18 @@ def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
     assert violations(notebook.page) == []
 
 
+def test_in_a_box_they_share_its_width(lab: Lab) -> None:
+    box = "import ipywidgets\nipywidgets.HBox([wb.widgets.Pins(), wb.widgets.Costs()])"
+    notebook = lab.open("box", START, PUTS, box)
+    notebook.run(1, 2, 3)
+    row = notebook.output(3).locator(".widget-hbox")
+    expect(row.locator(".wb")).to_have_count(2)
+    pins, costs = row.locator(".wb").evaluate_all("all => all.map(e => e.offsetWidth)")
+    assert abs(pins - costs) <= 2
+    assert pins + costs > 0.95 * row.evaluate("e => e.clientWidth")
+    assert violations(notebook.page) == []
+
+
 def test_ten_thousand_objects(lab: Lab) -> None:
     many = "many = [wb.put(n) for n in range(10_000)]"
     notebook = lab.open("many", START, DASHBOARD, many, "del many")

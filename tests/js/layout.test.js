@@ -20,6 +20,16 @@ test("extents are drawn to scale", () => {
   assert.ok(Math.abs(rects[1].w - 128 * MB * perByte) <= 1);
 });
 
+test("what is warm beyond the last object is drawn as empty; a file has nothing of that", () => {
+  const warm = segment("s", 250 * MB, { granted: 1000 * MB });
+  const { lanes, rects } = laidOut([warm], [extent("x", "s", 0, 250 * MB)], {}, size);
+  const [line] = lanes[0].lines;
+  assert.ok(Math.abs(rects[0].w / line.w - 0.25) < 0.01);
+  const file = segment("d", 250 * MB, { granted: 1000 * MB, disk: true });
+  const full = laidOut([file], [extent("y", "d", 0, 250 * MB)], {}, size);
+  assert.ok(Math.abs(full.rects[0].w - full.lanes[0].lines[0].w) <= 1);
+});
+
 test("one scale for all segments", () => {
   const rows = [extent("x", "s", 0, 100 * MB), extent("y", "t", 0, 100 * MB)];
   const { rects } = laidOut([segment("s", 800 * MB), segment("t", 100 * MB)], rows, {}, size);

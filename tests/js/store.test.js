@@ -90,6 +90,18 @@ test("what came and what went is marked, for a moment", () => {
   assert.ok(told[0].keys.has("marks"));
 });
 
+test("what has gone is called as it was, though its variable went just before it", () => {
+  store.apply({ seq: 5, now: 101, objects: { a: row("a", { held: "x" }) } });
+  store.apply({ seq: 6, now: 101, objects: { a: row("a", { held: "" }) } });
+  store.apply({ seq: 7, now: 101, gone: ["a"] });
+  assert.equal(store.vanished.get("a").row.held, "x");
+  store.apply({ seq: 8, now: 101, objects: { b: row("b", { held: "y" }) } });
+  store.apply({ seq: 9, now: 101, objects: { b: row("b", { held: "" }) } });
+  time += MARK_MS; // long ago: y may be another object by now
+  store.apply({ seq: 10, now: 103, gone: ["b"] });
+  assert.equal(store.vanished.get("b").row.held, "");
+});
+
 test("one that comes back isn't gone", () => {
   store.apply({ seq: 5, now: 101, gone: ["a"] });
   store.apply({ seq: 6, now: 101, objects: { a: row("a") } });

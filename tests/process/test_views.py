@@ -17,6 +17,7 @@ from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import current
 from workbench.engines.base import Engine
+from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
@@ -157,6 +158,23 @@ def test_nobody_is_told_who_does_not_look(session: Engine, feed: Feed) -> None:
     feed.shown(page, False)
 
 
+def test_who_looks_again_after_long_need_not_wait(
+    session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "UNSEEN", -1.0)  # as if nobody had said so for long
+    monkeypatch.setattr(feeds, "SLOW", 4 * TIMEOUT)
+    gone, page = Page(feed), Page(feed)
+    feed.shown(gone, True)
+    gone.until(lambda: gone.world["speed"])
+    ref, seq = wb.put([1]), page.world["seq"]
+
+    def is_told() -> bool:
+        feed.shown(page, True, seq=seq)
+        return bool(page.row(ref))
+
+    assert eventually(is_told)
+
+
 def test_of_very_many_most_are_summed(
     session: Engine, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +275,7 @@ def test_pin_and_unpin(session: Engine, page: Page) -> None:
     ref = wb.put([1])
     assert do(session, "pin", ref)["ok"]
     page.until(lambda: "user" in [pin["reason"] for pin in page.row(ref).get("pins", ())])
+    assert page.row(ref)["pins"][0]["text"] == "pinned at a live view's button"
     assert do(session, "unpin", ref)["ok"]
     page.until(lambda: "user" not in [pin["reason"] for pin in page.row(ref)["pins"]])
 

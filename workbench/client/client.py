@@ -263,10 +263,10 @@ class Client:
         self.check_refs([ref])
         return self.objects.future(ref)
 
-    def pin(self, ref: ObjectRef, on: bool) -> None:
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
         """See `Engine.pin`."""
         self.check_refs([ref])
-        self.connection.send(ev.Pin(ref.id, call_site(self.work.name), on))
+        self.connection.send(ev.Pin(ref.id, site or call_site(self.work.name), on))
         self.connection.flush()
 
     def spill(self, ref: ObjectRef) -> str:

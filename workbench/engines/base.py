@@ -229,8 +229,11 @@ class Watched(Protocol):
         """Drop the objects, whatever pins them."""
         ...
 
-    def pin(self, ref: ObjectRef, on: bool) -> None:
-        """Keep the object, in memory, until somebody says otherwise."""
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
+        """Keep the object, in memory, until somebody says otherwise.
+
+        ``site`` says where that was said, if not in the code that calls.
+        """
         ...
 
     def spill(self, ref: ObjectRef) -> str:

@@ -196,7 +196,7 @@ class Onlooker:
         """Refused."""
         self._refuse()
 
-    def pin(self, ref: ObjectRef, on: bool) -> None:
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
         """Refused."""
         self._refuse()
 

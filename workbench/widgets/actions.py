@@ -48,7 +48,7 @@ def _free(engine: Watched, id: int, request: Row) -> Row:
 
 
 def _pin(engine: Watched, id: int, request: Row) -> Row:
-    engine.pin(engine.adopt(id), True)
+    engine.pin(engine.adopt(id), True, "a live view's button")
     return {"text": "Pinned: it stays, in memory, until it is unpinned."}
 
 

@@ -67,7 +67,9 @@ class View(anywidget.AnyWidget):
         self.feed.catch_up()
         self._kept = -1  # the difference up to which the still form has it all
         self._due = time.monotonic() + RENEWAL  # when a renewal is worth its price again
-        super().__init__(parts=list(parts), key=uuid.uuid4().hex)
+        # Beside others in a box it takes its part of the width; alone, all of it.
+        share = {"flex": "1 1 0%", "min_width": "0"}
+        super().__init__(parts=list(parts), key=uuid.uuid4().hex, layout=share)
         self.on_msg(self._heard)
 
     def open(self) -> None:

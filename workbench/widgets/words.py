@@ -104,7 +104,9 @@ def owners(snapshot: Snapshot) -> dict[int, str]:
             return "of a process that left"
         if client.role == "worker":
             return f"worker {numbers[client.pid]}" if client.pid in numbers else "a worker"
-        return client.label or f"process {client.pid}"
+        # A notebook's path is no business of whoever is sent it.
+        label = client.label.rpartition("/")[2] if client.label.startswith("/") else client.label
+        return label or f"process {client.pid}"
 
     return {segment.id: owner(segment) for segment in snapshot.segments or ()}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.unit.widgets.snapshots import HERE, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
 from workbench.widgets.colors import HUES, Coloring
 from workbench.widgets.lanes import Box, lanes
+from workbench.widgets.words import owners
 
 FIRST, SECOND = HUES[:2]
 
@@ -58,3 +60,10 @@ def test_the_emptiest_segments_are_left_out() -> None:
     drawn, left = lanes(now, Coloring(now), 100, 1)
     assert [lane.owner for lane in drawn] == ["worker 1"]
     assert [segment.id for segment in left] == [HERE]
+
+
+def test_a_notebook_is_known_by_its_name_and_not_by_its_path() -> None:
+    now = a_session(_objects(10))
+    label = "/home/somebody/secret/first-steps.ipynb"
+    clients = (structs.replace(now.clients[0], label=label), *now.clients[1:])
+    assert owners(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"

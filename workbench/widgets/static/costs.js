@@ -121,8 +121,8 @@ export class Costs {
     );
     this.bar = h("div", { class: "wb-details-bar" }, this.button, this.note);
     this.el = h(
-      "section",
-      { class: "wb-pane wb-costs", "aria-label": "Costs" },
+      "div",
+      { class: "wb-pane wb-costs", role: "group", "aria-label": "Costs" },
       h("div", { class: "wb-tools" }, by, this.speed),
       this.objects.el,
       this.types.el,

@@ -22,6 +22,14 @@ const merged = (a, b) => ({
   keys: new Set([...a.keys, ...b.keys]),
 });
 
+/** @param {string[]} parts @returns {string} what no other view of the page is called */
+function labelled(parts) {
+  const key = Symbol.for("workbench.views"); // the page's own: every anywidget module is loaded for itself
+  const made = (globalThis[key] = (globalThis[key] ?? 0) + 1);
+  const what = parts.length === 1 ? `Workbench ${TITLES[parts[0]].toLowerCase()}` : "Workbench";
+  return made === 1 ? what : `${what}, view ${made}`;
+}
+
 export class Dashboard {
   /** @param {import("./session.js").Session} session */
   constructor(session) {
@@ -29,7 +37,7 @@ export class Dashboard {
     const parts = session.parts.filter((part) => part in VIEWS);
     this.panes = new Map(parts.map((part) => [part, new VIEWS[part](session)]));
     this.stale = new Map();
-    this.chosen = "";
+    this.chosen = this.wanted = "";
     this.wide = false;
     this.name = h("span", { class: "wb-session" });
     this.about = h("span", { class: "wb-about" });
@@ -39,7 +47,7 @@ export class Dashboard {
     );
     this.el = h(
       "div",
-      { class: "wb", role: "region", "aria-label": "Workbench" },
+      { class: "wb", role: "region", "aria-label": labelled(parts) },
       h("div", { class: "wb-head" }, this.name, this.about, this.status),
       h("div", { hidden: true }, ...this.probes),
     );
@@ -88,6 +96,7 @@ export class Dashboard {
   /** @param {string} part @returns {void} */
   choose(part) {
     const tabbed = this.tabbed();
+    this.wanted = part; // also where it isn't behind a tab just now
     this.chosen = tabbed.includes(part) ? part : tabbed[0];
     this.below.classList.toggle("wb-single", tabbed.length < 2);
     for (const each of this.lower) {
@@ -97,7 +106,7 @@ export class Dashboard {
       tab.hidden = !behind;
       setAttr(tab, "aria-selected", String(on));
       setAttr(tab, "tabindex", on ? 0 : -1);
-      setAttr(el, "role", behind ? "tabpanel" : null);
+      setAttr(el, "role", behind ? "tabpanel" : "group");
       setAttr(el, "aria-labelledby", behind ? tab.id : null);
       el.hidden = !on;
     }
@@ -235,7 +244,7 @@ export class Dashboard {
     if (wide === this.wide) return;
     this.wide = wide;
     this.el.classList.toggle("wb-wide", wide);
-    if (this.below) this.choose(this.chosen);
+    if (this.below) this.choose(this.wanted);
   }
 
   /** Reads the theme's colours, as the browser has computed them. @private */

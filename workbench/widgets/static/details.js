@@ -50,7 +50,7 @@ export class Details {
       this.id = row?.id ?? "";
       this.keep();
       if (row) setText(this.note, ""); // that it was freed is read when it has gone
-      this.answer.hidden = true;
+      this.answered(false);
     }
     this.buttons.hidden = row == null || !this.sure.hidden;
     if (!row) return;
@@ -82,7 +82,7 @@ export class Details {
       WHERE[row.where] ?? "",
       row.strength,
       born && (born === "now" ? "just now" : `${born} old`),
-      row.owner && `by ${row.owner}`,
+      row.where !== "disk" && row.owner && `by ${row.owner}`, // there the owner is the disk
       held,
     ];
     setText(this.facts, facts.filter(Boolean).join(" · "));
@@ -99,6 +99,7 @@ export class Details {
     const pins = [...(row.pins ?? []), ...gone];
     const key = pins.map((pin) => pinKey(pin) + state(pin)).join("\n\n");
     setChildren(this.reasons, `${row.id}${row.pins != null}${key}`, () => {
+      this.answered(false); // it has told of other reasons
       if (!pins.length) return [h("li", { class: "wb-none" }, pinWords(row))];
       return pins.map((pin) =>
         h("li", { class: state(pin) }, pin.text, pin.here ? h("span", { class: "wb-here" }, "here") : null),
@@ -153,12 +154,18 @@ export class Details {
     if (focused) this.free.focus();
   }
 
+  /** The answer has the same reasons, with how to let go: it stands in their place. @private */
+  answered(on) {
+    this.answer.hidden = !on;
+    this.reasons.hidden = on;
+  }
+
   /** Shows %why's answer and puts its text into the clipboard. @private */
   copy() {
     this.act("why", async ({ ok, text, html }) => {
       if (!ok) return;
       if (html) this.answer.innerHTML = html; // from the kernel, which has escaped it
-      this.answer.hidden = !html;
+      this.answered(Boolean(html));
       try {
         await navigator.clipboard.writeText(text);
         setText(this.note, "copied");

@@ -16,18 +16,19 @@ export class Jobs {
     this.jobs = h("ul", { class: "wb-jobs-list", "aria-label": "Background cells" });
     this.none = h("p", { class: "wb-empty" });
     this.workers = h("ul", { class: "wb-workers-list", "aria-label": "Workers" });
+    this.crew = h("h4", { class: "wb-bar-label" }, "Workers");
     this.nobody = h("p", { class: "wb-empty", hidden: true });
     this.note = h("p", { class: "wb-note wb-jobs-note", role: "status" });
     this.el = h(
-      "section",
-      { class: "wb-pane wb-jobs", "aria-label": "Jobs" },
+      "div",
+      { class: "wb-pane wb-jobs", role: "group", "aria-label": "Jobs" },
       h(
         "div",
         { class: "wb-jobs-body", tabindex: 0, role: "group", "aria-label": "Background cells and workers" },
         h("h4", { class: "wb-bar-label" }, "Background cells"),
         this.jobs,
         this.none,
-        h("h4", { class: "wb-bar-label" }, "Workers"),
+        this.crew,
         this.workers,
         this.nobody,
       ),
@@ -102,8 +103,10 @@ export class Jobs {
     setAttr(line.row, "data-state", job.state);
     setText(line.name, job.name);
     setText(line.state, job.state);
-    setText(line.where, job.worker || job.worker === 0 ? `worker ${job.worker}` : "");
-    setText(line.text, [job.text, job.kept ? "kept until it is collected" : ""].filter(Boolean).join(" · "));
+    setText(line.where, job.worker ? `worker ${job.worker}` : ""); // they count from 1
+    const said = job.text === job.state ? "" : job.text;
+    const kept = job.kept ? "kept until it is collected" : "";
+    setText(line.text, [said, kept].filter(Boolean).join(" · "));
     const some = job.share != null && !OVER.has(job.state);
     line.meter.hidden = !some;
     if (some) {
@@ -136,6 +139,7 @@ export class Jobs {
   /** @private */
   fillWorkers(workers) {
     this.nobody.hidden = workers.length > 0;
+    setText(this.crew, workers.length ? `Workers · ${workers.length}` : "Workers");
     keyed(this.workers, this.people, workers, (worker) => worker.number, () => this.person());
     for (const worker of workers) {
       const { row, name, does, size } = this.people.get(worker.number);

@@ -31,6 +31,11 @@ function steady(end) {
   return Math.ceil(end / step) * step;
 }
 
+/** @param {object} segment @returns {number} the bytes drawn of it: up to its last object, and what is warm beyond */
+function reach({ disk, end, granted }) {
+  return disk ? end : Math.max(end, granted ?? 0);
+}
+
 /**
  * Segments on shelves: long ones over several lines, short ones beside each other.
  * @returns {{shelves: object[][], lines: number, labels: number}}
@@ -39,8 +44,8 @@ function shelved(segments, width, scale) {
   const shelves = [];
   let room = 0;
   for (const segment of segments) {
-    const lines = Math.max(1, Math.ceil(segment.end / scale - 1e-9));
-    const drawn = lines > 1 ? width : (width * segment.end) / scale;
+    const lines = Math.max(1, Math.ceil(reach(segment) / scale - 1e-9));
+    const drawn = lines > 1 ? width : (width * reach(segment)) / scale;
     const slot = Math.min(width, Math.max(drawn, LANE_MIN));
     if (lines === 1 && slot <= room) {
       shelves.at(-1).push({ segment, lines, slot, x: width - room });
@@ -55,7 +60,7 @@ function shelved(segments, width, scale) {
 
 /** As many bytes a line as make the map fill the height: the finer the better. */
 function scaled(segments, width, height) {
-  const longest = steady(Math.max(...segments.map((segment) => segment.end)));
+  const longest = steady(Math.max(...segments.map(reach)));
   const high = ({ shelves, lines }, row) =>
     shelves.length * (LABEL + LANE_GAP) - LANE_GAP + lines * (row + ROW_GAP);
   let folds = Math.max(1, Math.floor(height / (ROW_MIN + ROW_GAP)));
@@ -79,7 +84,7 @@ function scaled(segments, width, height) {
  * @returns {Layout}
  */
 export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
-  const drawn = segments.filter((segment) => segment.end > 0);
+  const drawn = segments.filter((segment) => reach(segment) > 0);
   drawn.sort((a, b) => Number(a.disk) - Number(b.disk)); // stable: otherwise as the kernel has them
   const layout = { lanes: [], lines: [], rects: [], grounds: [], where: new Map(), height, scale: 1 };
   if (!drawn.length || width <= 0) return layout;
@@ -88,11 +93,11 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
   let y = 0;
   for (const shelf of shelves) {
     for (const { segment, lines, slot, x } of shelf) {
-      const room = x === shelf.at(-1).x ? width - x : slot;
+      const room = shelf.length > 1 ? slot : width; // beside each other all say as much
       const lane = { segment, x, y, slot: room, lines: [] };
       for (let line = 0; line < lines; line += 1) {
         const from = line * scale;
-        const w = Math.max((width * Math.min(segment.end - from, scale)) / scale, grain);
+        const w = Math.max((width * Math.min(reach(segment) - from, scale)) / scale, grain);
         lane.lines.push({ x, y: y + LABEL + line * (row + ROW_GAP), w, h: row, from, lane, rects: [] });
       }
       layout.lanes.push(lane);
@@ -212,7 +217,7 @@ export function spot(layout, row) {
   if (!lane || !row.len) return [];
   const pieces = [];
   for (const line of lane.lines) {
-    const perByte = line.w / Math.min(lane.segment.end - line.from, layout.scale);
+    const perByte = line.w / Math.min(reach(lane.segment) - line.from, layout.scale);
     const from = Math.max(row.off - line.from, 0) * perByte;
     const to = Math.min((row.off + row.len - line.from) * perByte, line.w);
     if (to > from) pieces.push({ x: line.x + from, y: line.y, w: to - from, h: line.h });

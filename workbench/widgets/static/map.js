@@ -24,6 +24,11 @@ export function pinWords(row) {
   return row.pins.map((pin) => pin.text).join("; ") || "nothing keeps it";
 }
 
+/** @param {object} segment @returns {string} how full it is; a file is as large as what is in it */
+function filled({ disk, live, granted }) {
+  return disk ? bytes(live) : `${bytes(live)} live of ${bytes(granted)}`;
+}
+
 export class StoreMap {
   /** @param {import("./session.js").Session} session */
   constructor(session) {
@@ -124,7 +129,7 @@ export class StoreMap {
   /** @private */
   describe(world) {
     const lanes = this.layout.lanes.map(
-      ({ segment }) => `${segment.owner}: ${bytes(segment.live)} live of ${bytes(segment.granted)}`,
+      ({ segment }) => `${segment.owner}: ${filled(segment)}`,
     );
     const counts = counted(world.totals?.count, "object");
     setAttr(this.canvas, "aria-label", `Map of the store, ${counts}. ${lanes.join("; ")}`);
@@ -135,7 +140,7 @@ export class StoreMap {
     const { layout, theme, coloring, session } = this;
     if (!layout || !theme) return;
     const now = session.store.now();
-    coloring.assign(session.store.world.objects.values());
+    coloring.assign([...session.store.world.objects.values()].filter((row) => layout.where.has(row.id)));
     const context = drawing(this.canvas, this.width, layout.height);
     for (const lane of layout.lanes) this.lane(context, lane, theme);
     context.fillStyle = theme.dim;
@@ -151,7 +156,7 @@ export class StoreMap {
     groups.forEach((rects, color) => {
       context.fillStyle = palette[color];
       for (const { x, w, line, row } of rects) {
-        if (row.strength === "freed") context.globalAlpha = 0.5;
+        if (row.strength === "freed" && coloring.by !== "strength") context.globalAlpha = 0.5;
         // A seam between neighbours, where there is room for one.
         context.fillRect(x, line.y, w > 3 ? w - 1 : w, line.h);
         context.globalAlpha = 1;
@@ -170,8 +175,7 @@ export class StoreMap {
     const from = context.measureText(segment.owner).width + 8;
     context.font = `11px ${theme.font}`;
     context.fillStyle = theme.dim;
-    const short = bytes(segment.live);
-    const fits = [`${short} live of ${bytes(segment.granted)}`, short].find(
+    const fits = [filled(segment), bytes(segment.live)].find(
       (words) => from + context.measureText(words).width <= slot,
     );
     if (fits) context.fillText(fits, x + from, y + 11);

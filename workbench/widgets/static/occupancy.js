@@ -13,8 +13,8 @@ export class Occupancy {
     this.timeline = new Timeline();
     this.map = new StoreMap(session);
     this.el = h(
-      "section",
-      { class: "wb-pane wb-occupancy", "aria-label": "Occupancy" },
+      "div",
+      { class: "wb-pane wb-occupancy", role: "group", "aria-label": "Occupancy" },
       h("div", { class: "wb-occupancy-side" }, this.bars.el, this.timeline.el),
       this.map.el,
     );

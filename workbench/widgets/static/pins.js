@@ -87,8 +87,8 @@ export class Pins {
     this.sum = h("span", { class: "wb-sum" });
     this.rest = h("span", { class: "wb-rest" });
     this.el = h(
-      "section",
-      { class: "wb-pane wb-pins", "aria-label": "Pins" },
+      "div",
+      { class: "wb-pane wb-pins", role: "group", "aria-label": "Pins" },
       h("div", { class: "wb-tools" }, this.filterBox(), this.reasonBox(), this.sum, this.rest),
       this.table.el,
       this.details.el,
@@ -102,11 +102,19 @@ export class Pins {
       class: "wb-search",
       placeholder: "Filter",
       "aria-label": "Filter by name, type or reason",
-      oninput: (event) => {
-        this.needle = event.target.value.trim().toLowerCase();
-        this.filter();
+      oninput: ({ target }) => this.seek(target),
+      onkeydown: ({ key, target }) => {
+        if (key !== "Escape" || !target.value) return;
+        target.value = ""; // where the browser doesn't do it itself
+        this.seek(target);
       },
     });
+  }
+
+  /** @private */
+  seek({ value }) {
+    this.needle = value.trim().toLowerCase();
+    this.filter();
   }
 
   /** @private */

@@ -73,6 +73,8 @@ export class Store {
     this.vanished = new Map();
     /** Pins that came or went: id → Map of pinKey → {pin, fresh, until}. */
     this.pins = new Map();
+    /** What held an object until just now: id → {held, until}. It may go in the next difference. */
+    this.heldBy = new Map();
     this.listeners = new Set();
     this.heard = 0;
   }
@@ -97,6 +99,7 @@ export class Store {
     this.fresh.clear();
     this.vanished.clear();
     this.pins.clear();
+    this.heldBy.clear();
     this.tell({ everything: true, objects: new Set(), keys: new Set(Object.keys(this.world)) });
   }
 
@@ -125,13 +128,18 @@ export class Store {
     for (const id of ids) {
       const [old, row] = [before.get(id), this.world.objects.get(id)];
       if (!row && old) {
-        this.vanished.set(id, { row: old, until });
+        const last = this.heldBy.get(id);
+        const held = old.held || (last?.until > this.clock() ? last.held : "");
+        this.vanished.set(id, { row: { ...old, held }, until });
         this.fresh.delete(id);
         this.pins.delete(id);
+        this.heldBy.delete(id);
       } else if (row && !old) {
         this.fresh.set(id, until);
         this.vanished.delete(id);
       } else if (row && old.pins !== row.pins) {
+        if (row.held) this.heldBy.delete(id);
+        else if (old.held) this.heldBy.set(id, { held: old.held, until });
         this.markPins(id, old.pins ?? [], row.pins ?? [], until);
       }
     }
