@@ -148,3 +148,14 @@ test("nothing to draw, nothing drawn", () => {
   assert.deepEqual(laidOut([], [], {}, size).rects, []);
   assert.deepEqual(laidOut([segment("s", 10)], [], {}, { width: 0, height: 10 }).lanes, []);
 });
+
+test("few objects are drawn so high that their names can stand in them, many as fine as they need", () => {
+  const size = { width: 1000, height: 224 };
+  const row = (count) => {
+    const rows = Array.from({ length: count }, (_, i) => extent(`o${i}`, "s", i * MB, MB));
+    return laidOut([segment("s", 1000 * MB)], rows, {}, size).lines[0].h;
+  };
+  assert.ok(row(10) >= 22);
+  assert.ok(row(60) >= 22);
+  assert.ok(row(61) < 16);
+});

@@ -18,6 +18,9 @@ from workbench.widgets.rows import Row
 MOST_ID = 1 << 63
 """Another could not be sent, nor anything behind it."""
 
+READ = 10.0
+"""Seconds within which an object must be there, to be explained: its task may not be done."""
+
 STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
@@ -74,7 +77,7 @@ def _why(engine: Watched, id: int, request: Row) -> Row:
 
 def _cost(engine: Watched, id: int, request: Row) -> Row:
     ref = engine.adopt(id)
-    (value,) = engine.get([ref], None, False)
+    (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
     return {"text": str(cost), "tree": _tree(cost), "advice": list(cost.all_advice())}
 

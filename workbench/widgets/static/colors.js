@@ -54,10 +54,13 @@ export const SIGNALS = {
 };
 
 /**
- * @param {string} color "rgb(…)", "rgba(…)" or "color(srgb …)" as a browser computes it
+ * @param {string} color "#rrggbb", or "rgb(…)", "rgba(…)" or "color(srgb …)" as a browser computes it
  * @returns {boolean} whether it is a dark ground
  */
 export function isDark(color) {
+  if (color.startsWith("#")) {
+    return isDark(`rgb(${[1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16))})`);
+  }
   const parts = color.match(/[\d.]+(?:e-?\d+)?/g)?.map(Number) ?? [255, 255, 255];
   const unit = color.startsWith("color(") ? 1 : 255;
   const [r, g, b] = parts.map((part) => part / unit);

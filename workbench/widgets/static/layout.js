@@ -8,6 +8,9 @@ const LANE_GAP = 9;
 const ROW_GAP = 2;
 const LANE_MIN = 104;
 const ROW_MIN = 11;
+/** Of so few objects lines are high enough to be written on. */
+const FEW = 60;
+const ROW_FEW = 22;
 const ROW_MAX = 30;
 const LANES_SIDE = 14;
 
@@ -58,14 +61,15 @@ function shelved(segments, width, scale) {
   return { shelves, lines: shelves.reduce((sum, [first]) => sum + first.lines, 0) };
 }
 
-/** As many bytes a line as make the map fill the height: the finer the better. */
-function scaled(segments, width, height) {
+/** As many bytes a line as make the map fill the height: the finer the better, but for few objects. */
+function scaled(segments, width, height, objects) {
+  const least = objects <= FEW ? ROW_FEW : ROW_MIN;
   const longest = steady(Math.max(...segments.map(reach)));
   const high = ({ shelves, lines }, row) =>
     shelves.length * (LABEL + LANE_GAP) - LANE_GAP + lines * (row + ROW_GAP);
-  let folds = Math.max(1, Math.floor(height / (ROW_MIN + ROW_GAP)));
+  let folds = Math.max(1, Math.floor(height / (least + ROW_GAP)));
   let found = shelved(segments, width, longest / folds);
-  while (folds > 1 && high(found, ROW_MIN) > height) {
+  while (folds > 1 && high(found, least) > height) {
     folds -= 1;
     found = shelved(segments, width, longest / folds);
   }
@@ -88,7 +92,9 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
   drawn.sort((a, b) => Number(a.disk) - Number(b.disk)); // stable: otherwise as the kernel has them
   const layout = { lanes: [], lines: [], rects: [], grounds: [], where: new Map(), height, scale: 1 };
   if (!drawn.length || width <= 0) return layout;
-  const { shelves, scale, row } = scaled(drawn, width, height);
+  const extents = bySegment(rows);
+  const objects = [...extents.values()].reduce((sum, list) => sum + list.length, 0);
+  const { shelves, scale, row } = scaled(drawn, width, height, objects);
   layout.scale = scale;
   let y = 0;
   for (const shelf of shelves) {
@@ -106,7 +112,6 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
     y += LABEL + shelf[0].lines * (row + ROW_GAP) + LANE_GAP;
   }
   layout.height = Math.max(height, y - LANE_GAP);
-  const extents = bySegment(rows);
   for (const lane of layout.lanes) {
     const here = extents.get(lane.segment.id) ?? [];
     place(layout, lane, here, width / scale, grain);

@@ -3,12 +3,16 @@
 
 import { age, bytes, counted, title, typed, UNKNOWN } from "./format.js";
 import { drawing, h, radios, setAttr, setChildren, setText } from "./dom.js";
-import { COLOR_BY, Coloring } from "./colors.js";
+import { COLOR_BY, Coloring, isDark } from "./colors.js";
 import { hit, laidOut, spot, step } from "./layout.js";
 
 /** The map's own height; with many segments it scrolls. */
 const MAP_HEIGHT = 224;
 const AGE_TICKS = 5;
+/** Pixels of an extent from which on its name may stand in it. */
+const NAME_MIN = 24;
+const NAME_HEIGHT = 16;
+const NAME_PAD = 6;
 const KEYS = {
   ArrowLeft: "left",
   ArrowRight: "right",
@@ -161,9 +165,25 @@ export class StoreMap {
         context.fillRect(x, line.y, w > 3 ? w - 1 : w, line.h);
         context.globalAlpha = 1;
       }
+      this.write(context, rects, palette[color], theme);
     });
     this.key(theme);
     this.mark();
+  }
+
+  /** The names of objects that have room for them. @private */
+  write(context, rects, color, theme) {
+    context.font = `11px ${theme.font}`;
+    context.textBaseline = "middle";
+    context.fillStyle = isDark(color) ? "#fff" : "#111";
+    const written = new Set();
+    for (const { x, w, line, row, count } of rects) {
+      if (w < NAME_MIN || line.h < NAME_HEIGHT || count > 1 || written.has(row.id)) continue;
+      const name = title(row);
+      if (context.measureText(name).width + 2 * NAME_PAD > w) continue;
+      written.add(row.id);
+      context.fillText(name, x + NAME_PAD, line.y + line.h / 2 + 0.5);
+    }
   }
 
   /** @private */
