@@ -34,6 +34,9 @@ from workbench.widgets.stills import PARTS, Still
 
 distributed = pytest.importorskip("distributed")
 
+# Slow, though it isn't: distributed's tblib changes for good how exceptions of this process pickle.
+pytestmark = pytest.mark.slow
+
 SIZE = 1 << 20
 UNKNOWN = "not known here"
 
