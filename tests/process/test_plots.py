@@ -40,16 +40,17 @@ def test_the_still_form_of_a_session_outlives_it(script: Callable[..., Script]) 
     driver = script("""
         import json
         import numpy as np
-        from workbench.widgets.stills import PARTS, Still, bundle
+        from workbench.widgets.stills import PARTS, Still
 
         engine = wb.init(workers=1, memory="64MB")
         ref = wb.put(np.zeros(1_000_000))
         wb.pin(ref)
         kept = wb.snapshot().to_json()
-        now = bundle(PARTS, wb.snapshot(), {ref.id: ("weights",)})
+        still = Still(PARTS, wb.snapshot(), {ref.id: ("weights",)})
+        now, picture = still.text(), still.png()
         wb.shutdown()
         later = Still(PARTS, wb.Snapshot.from_json(kept))
-        say(json.dumps([now["text/plain"], later.text(), len(now["image/png"])]))
+        say(json.dumps([now, later.text(), len(picture)]))
         """)
     now, later, picture = json.loads(driver.line())
     assert "weights" in now

@@ -236,7 +236,7 @@ def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script])
     assert row["owner"] != "this notebook"
     assert "other process" in row["breaks"]
     other.signal(9)
-    page.until(lambda: page.rows(name="theirs")[0]["owner"] == "nobody any more")
+    page.until(lambda: page.rows(name="theirs")[0]["owner"] == "a process that left")
     feed.close()
     assert engine.ended is None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from types import ModuleType
@@ -145,7 +146,7 @@ class Looks:
 # -- the session -----------------------------------------------------------------------------------
 
 
-class Onlooker:
+class Onlooker(ABC):
     """What `engines.base.Watched` is for a session that is none of Workbench's.
 
     Its own classes say what `session`, `ended`, `snapshot` and `held` are. What would change
@@ -157,17 +158,17 @@ class Onlooker:
     """How objects are let go there."""
 
     @property
+    @abstractmethod
     def ended(self) -> str | None:
         """See `engines.base.Watched`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
         """See `engines.base.Watched`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """See `engines.base.Watched`."""
-        raise NotImplementedError
 
     def changes(self) -> Looks:
         """See `engines.base.Watched`."""

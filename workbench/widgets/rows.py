@@ -1,6 +1,7 @@
 """What a page is told of a session: its records as plain data, in words where people read them.
 
-Pure: asks nobody, keeps nothing. A fact that the session's engine doesn't know is None.
+Asks nothing but which process this is, keeps nothing. A fact that the session's engine doesn't
+know is None.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from workbench.core.snapshot import (
 from workbench.engines.base import ACTOR_PREFIX
 from workbench.listing import size_of
 from workbench.units import count
-from workbench.widgets.words import session_name, worker_memory
+from workbench.widgets.words import LEFT, session_name, worker_memory
 
 Row = dict[str, Any]
 
@@ -55,7 +56,7 @@ class Words:
         """``this notebook``, ``worker 2``, ``Counter``, ``other.ipynb``."""
         client = self._clients.get(number)
         if client is None:
-            return "a process that left"
+            return LEFT
         if client.pid == os.getpid():
             return HERE
         worker = self._workers.get(client.pid)
@@ -84,7 +85,7 @@ class Words:
             return "disk"
         if found.is_servers:
             return "the server"
-        return self.process(found.owner) if found.owner else "nobody any more"
+        return self.process(found.owner) if found.owner else LEFT
 
     def row(self, record: ObjectRecord, born: float | None, held: Sequence[Place] = ()) -> Row:
         """One object. ``born``: when it came, in seconds since 1970; ``held``: the places in this

@@ -6,10 +6,8 @@ makes text and HTML of it, `pictures` the PNG.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 from workbench.core.snapshot import Snapshot
 from workbench.markup import Html, Key, Rich, Table, clip, heading, muted, page, scroll
@@ -81,32 +79,6 @@ class Still(Rich):
 
     def _blocks(self, part: str) -> list[Block]:
         return VIEWS[part](self.snapshot, self.held or {})
-
-
-def bundle(parts: Sequence[str], snapshot: Snapshot, held: Held | None = None) -> dict[str, Any]:
-    """The still form of some views, as Jupyter takes it.
-
-    Parameters
-    ----------
-    parts : sequence of str
-        Some of ``occupancy``, ``pins``, ``costs``, ``jobs``.
-    snapshot : Snapshot
-    held : mapping of int to tuple of str, optional
-        See `Still`.
-
-    Returns
-    -------
-    dict
-        ``text/plain``, ``text/html``, and ``image/png`` in base64.
-    """
-    from base64 import b64encode
-
-    still = Still(tuple(parts), snapshot, held)
-    return {
-        "text/plain": still.text(),
-        "text/html": str(still.html()),
-        "image/png": b64encode(still.png()).decode(),
-    }
 
 
 def _as_text(block: Block) -> str:

@@ -27,8 +27,6 @@ from workbench.widgets.feed import feed_of
 from workbench.widgets.modules import script, styles
 from workbench.widgets.rows import Row
 
-PARTS = ("occupancy", "pins", "costs", "jobs")
-
 RENEWAL = 60.0
 """Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
 shown: that takes half a second of a processor's time, the first time more."""
@@ -126,25 +124,24 @@ class View(anywidget.AnyWidget):
         shell = get_ipython()
         if getattr(shell, "kernel", None) is None:
             print(self._still().text())
-        elif is_attended():
-            self._publish(self._bundle(), update=False)
         else:
-            self._publish(self._repr_mimebundle_()[0], update=False)
+            self._publish(self._bundle(picture=not is_attended()), update=False)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        png = base64.b64encode(self._still().png()).decode()
-        return {**self._bundle(), "image/png": png}, {}
+        return self._bundle(picture=True), {}
 
     def _still(self) -> stills.Still:
         return stills.Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
 
-    def _bundle(self) -> dict[str, Any]:
-        """The still form but for the picture, which takes a while."""
+    def _bundle(self, picture: bool) -> dict[str, Any]:
+        """The still form; with its picture, which takes a while."""
         still = self._still()
         bundle: dict[str, Any] = {
             "text/plain": still.text(),
             "text/html": markup.mount(self.key, still.html()),
         }
+        if picture:
+            bundle["image/png"] = base64.b64encode(still.png()).decode()
         if needs_view():
             bundle["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
@@ -157,7 +154,7 @@ class View(anywidget.AnyWidget):
         """Nobody is at it just now: bring what stays in the notebook up to date."""
         if self._kept != self.feed.seq and not needs_view():
             self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
-            _in_a_thread(lambda: self._publish(self._repr_mimebundle_()[0], update=True))
+            _in_a_thread(lambda: self._publish(self._bundle(picture=True), update=True))
 
     def _publish(self, bundle: dict[str, Any], update: bool) -> None:
         shell = get_ipython()
@@ -222,7 +219,7 @@ class Dashboard(View):
     """All of them."""
 
     def __init__(self, of: Any = None) -> None:
-        super().__init__(*PARTS, of=of)
+        super().__init__(*stills.PARTS, of=of)
 
 
 def dashboard(of: Any = None) -> Dashboard:

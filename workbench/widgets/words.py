@@ -48,6 +48,9 @@ SYSTEMS = {"ray": "Ray", "dask": "Dask"}
 
 NO_PLACE = f"Where objects lie is {UNKNOWN}"
 
+LEFT = "a process that left"
+"""Who owned what nobody writes any more."""
+
 REASONS = {
     "name": "named",
     "user": "pinned",
@@ -101,7 +104,7 @@ def owners(snapshot: Snapshot) -> dict[int, str]:
         if client is None and segment.is_servers:
             return "the server"
         if client is None:
-            return "of a process that left"
+            return LEFT
         if client.role == "worker":
             return f"worker {numbers[client.pid]}" if client.pid in numbers else "a worker"
         # A notebook's path is no business of whoever is sent it.

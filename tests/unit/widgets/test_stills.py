@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import re
@@ -22,7 +21,7 @@ from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
 from workbench.markup import Html
 from workbench.widgets.colors import HUES, INK
-from workbench.widgets.stills import COLUMNS, PARTS, Still, bundle
+from workbench.widgets.stills import COLUMNS, PARTS, Still
 from workbench.widgets.tables import MOST_BOXES, MOST_ROWS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -240,15 +239,6 @@ def test_the_picture_can_be_read_on_white_and_on_black() -> None:
     blue = np.array([int(HUES[0][i : i + 2], 16) for i in (1, 3, 5)])
     close = (np.abs(pixels[..., :3].astype(int) - blue).max(axis=-1) < 12) & (pixels[..., 3] > 250)
     assert close.sum() > 3000  # objects of the most bytes
-
-
-def test_the_bundle_is_what_jupyter_takes() -> None:
-    made = bundle(("pins",), snapshots.usual())
-    assert set(made) == {"text/plain", "text/html", "image/png"}
-    assert made["text/plain"] == Still(("pins",), snapshots.usual()).text()
-    assert type(made["text/html"]) is str
-    assert _pixels(base64.b64decode(made["image/png"])).any()
-    msgspec.json.encode(made)
 
 
 def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
