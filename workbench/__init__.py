@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
     from workbench.ref import ObjectRef
-    from workbench.streams import ObjectRefGenerator
+    from workbench.ref_generator import ObjectRefGenerator
     from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.widgets.views import dashboard
 
 _HOME = {
     "Config": "workbench.config",
     "ObjectRef": "workbench.ref",
-    "ObjectRefGenerator": "workbench.streams",
+    "ObjectRefGenerator": "workbench.ref_generator",
     "Snapshot": "workbench.core.snapshot",
     "remote": "workbench.functions",
     **dict.fromkeys(["as_completed", "gather", "map"], "workbench.gathering"),

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import config as config_module
-from workbench import current, readonly
+from workbench import context, readonly
 from workbench.actors import ActorHandle, handle_of
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Engine, Waitable, Watched
 from workbench.errors import ActorExit, ObjectLostError, SessionError, SpillError
 from workbench.ref import ObjectRef
-from workbench.streams import ObjectRefGenerator
+from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.listing import Objects
@@ -81,7 +81,7 @@ def init(
         "huge_pages": huge_pages,
     }
     with _starting:
-        engine = current.get()
+        engine = context.get()
         if engine is not None and is_alive(engine):
             if ignore_reinit_error:
                 return engine
@@ -94,7 +94,7 @@ def init(
         from workbench.engines import local
 
         engine = local.connect(config_module.load(given))
-        current.set(engine)
+        context.set(engine)
         atexit.register(_leave)
         readonly.install()
         return engine
@@ -102,8 +102,8 @@ def init(
 
 def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
-    engine = current.get()
-    current.set(None)
+    engine = context.get()
+    context.set(None)
     if engine is not None:
         engine.close()
     atexit.unregister(_leave)
@@ -112,15 +112,15 @@ def shutdown() -> None:
 
 def _leave() -> None:
     """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
-    engine = current.get()
-    current.set(None)
+    engine = context.get()
+    context.set(None)
     if engine is not None:
         engine.close(goodbye=False)
 
 
 def is_initialized() -> bool:
     """Whether this process is in a session."""
-    engine = current.get()
+    engine = context.get()
     return engine is not None and is_alive(engine)
 
 
@@ -134,8 +134,8 @@ def engine() -> Engine:
 
     Not in a forked child: each worker of a process pool would have a session of its own.
     """
-    found = current.get()
-    if found is None and current.is_fork():
+    found = context.get()
+    if found is None and context.is_fork():
         raise SessionError(
             "This process was forked from one with a session, which stays the parent's. `init()` "
             "begins one of its own; or have the parent get the objects, and pass them on."
@@ -372,7 +372,7 @@ def register_serializer(
 
 def deregister_serializer(cls: type) -> None:
     """Undo `register_serializer`. Nothing happens if the class has none."""
-    current_engine = current.get()
+    current_engine = context.get()
     if current_engine is not None:
         current_engine.deregister(cls)
 
@@ -426,7 +426,7 @@ def explain_cost(value: Any, name: str = "") -> Cost:
 
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:
-    found = current.get()
+    found = context.get()
     # A ref is always storable; `__reduce__` would take it for one that leaves the session.
     return {ObjectRef: lambda ref: (str, (ref.hex(),))} if found is None else found.reducers()
 
@@ -456,9 +456,9 @@ def watched(of: Any = None) -> Watched:
     current session."""
     if of is None:
         return engine()
-    from workbench.engines import onlooking
+    from workbench.engines import observed
 
-    return onlooking.at(of)
+    return observed.at(of)
 
 
 def cancel(

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from workbench import api, current
+from workbench import api, context
 from workbench.actors import ActorClass
 from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
 from workbench.options import changed
@@ -57,7 +57,7 @@ class RemoteFunction(Generic[P, R]):
         ValueError
             If it asks for more processors than the session has.
         """
-        target = current.get()
+        target = context.get()
         if target is None:
             target = api.engine()
         return target.submit(self._exported, args, kwargs, self._options)

@@ -17,7 +17,7 @@ from workbench.engines.base import Arrivals, Engine
 from workbench.errors import GetTimeoutError
 from workbench.functions import RemoteFunction, remote
 from workbench.ref import ObjectRef
-from workbench.streams import ObjectRefGenerator
+from workbench.ref_generator import ObjectRefGenerator
 
 PATIENCE = 0.5
 """Seconds after which somebody who waits wants to see how far it is."""

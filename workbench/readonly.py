@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import workbench
-from workbench import current
+from workbench import context
 from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def explain(error: BaseException) -> None:
         return  # a task's failure was explained where it ran
     if not _SAYS_SO.search(str(error)):
         return
-    engine = current.get()
+    engine = context.get()
     if engine is None:
         return
     try:

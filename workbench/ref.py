@@ -6,7 +6,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from workbench import current
+from workbench import context
 from workbench.errors import ForeignRefError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def restore(id: int, session: str) -> ObjectRef:
     ForeignRefError
         If this process isn't in that session.
     """
-    engine = current.get()
+    engine = context.get()
     if engine is None or engine.session != session:
         where = "no session" if engine is None else f"session {engine.session!r}"
         raise ForeignRefError(

@@ -149,7 +149,7 @@ def test_top_level_await(session: Kernel) -> None:
 
 ACTOR = """
 import workbench as wb
-from workbench.worker.cells import Cell, Namespace
+from workbench.host.cells import Cell, Namespace
 side = wb.remote(Namespace).remote()
 def run(source, *outputs, given=(), **names):
     done = side.run.options(num_returns=1 + len(outputs)).remote(

@@ -26,7 +26,7 @@ class Processes:
     def nursery(self) -> psutil.Process:
         """The nursery: workers look like it, but are its children."""
         server = self.server().pid
-        return next(p for p in self._of("workbench.worker.nursery") if p.ppid() == server)
+        return next(p for p in self._of("workbench.worker.forkserver") if p.ppid() == server)
 
     def workers(self) -> list[psutil.Process]:
         """The workers."""
@@ -34,7 +34,7 @@ class Processes:
 
     def all(self) -> list[psutil.Process]:
         """Every one of them."""
-        return self._of("workbench.server") + self._of("workbench.worker.nursery")
+        return self._of("workbench.server") + self._of("workbench.worker.forkserver")
 
     def end_within(self, seconds: float) -> bool:
         """Whether all of them end in that time, those too that are started meanwhile."""

@@ -13,7 +13,7 @@ from workbench.actors import ActorClass
 from workbench.core.events import Output
 from workbench.engines.base import ActorOptions, Engine, Exported, TaskOptions
 from workbench.errors import ActorDiedError, TaskError
-from workbench.worker.cells import Cell, Namespace, run_cell
+from workbench.host.cells import Cell, Namespace, run_cell
 
 
 class Notebook:

@@ -24,8 +24,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
-from workbench.cli import doctor
-from workbench.engines import visits
+from workbench.cli import admin, doctor
 from workbench.engines.base import Engine
 from workbench.engines.local import BACKLOG
 from workbench.errors import NotAnsweringError, SessionError
@@ -99,7 +98,7 @@ def test_a_killed_session_is_not_one(shell: Shell, processes: Processes) -> None
     processes.server().kill()
     assert eventually(lambda: not wb.is_initialized())
     assert printed(shell("ps", "--json"))["sessions"] == []
-    assert visits.sessions() == []
+    assert admin.sessions() == []
     wb.init(workers=1)  # which sweeps
     wb.shutdown()
 
@@ -136,17 +135,17 @@ def test_looking_does_not_prolong_it_either(
 ) -> None:
     driver = script(LINGERS, "1")
     assert driver.line() == "ready"
-    with visits.Visit("lab") as early:  # from before the driver's end until after the session's
+    with admin.Visit("lab") as early:  # from before the driver's end until after the session's
         driver.signal(signal.SIGKILL)
         driver.wait()
-        with visits.Visit("lab") as late:
+        with admin.Visit("lab") as late:
             assert eventually(lambda: _roles(late) == {"visitor", "worker"})
             assert processes.end_within(1 + 2)
         with pytest.raises(SessionError, match="No session 'lab' is running"):
             early.snapshot()
 
 
-def _roles(visit: visits.Visit) -> set[str]:
+def _roles(visit: admin.Visit) -> set[str]:
     return {client.role for client in visit.snapshot().clients}
 
 
@@ -198,13 +197,13 @@ def test_a_server_with_too_many_callers_is_there_and_does_not_answer(
         waiting.callback(server.resume)
 
         def one_more() -> None:
-            waiting.enter_context(visits.Visit(name_of(session)))
+            waiting.enter_context(admin.Visit(name_of(session)))
 
         for _ in range(BACKLOG + 1):
             one_more()
         with pytest.raises(NotAnsweringError, match=f"pid {server.pid}"):
             one_more()
-        assert visits.sessions() == [name_of(session)]
+        assert admin.sessions() == [name_of(session)]
 
 
 # -- objects and why ------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ import pytest
 import workbench as wb
 from tests.leaks import nothing_left
 from tests.process.pages import Page, Row
-from workbench import current
-from workbench.engines import dask, onlooking
-from workbench.engines.onlooking import id_of
+from workbench import context
+from workbench.engines import dask, observed
+from workbench.engines.observed import id_of
 from workbench.errors import SessionError
 from workbench.widgets import views
 from workbench.widgets.actions import ACTIONS, perform
@@ -70,8 +70,8 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture
 def feed(client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
     """That looks as often as it likes."""
-    monkeypatch.setattr(onlooking, "PACE", 0.01)
-    monkeypatch.setattr(onlooking, "SHARE", 1)
+    monkeypatch.setattr(observed, "PACE", 0.01)
+    monkeypatch.setattr(observed, "SHARE", 1)
     feed = feed_of(client)
     yield feed
     feed.close()
@@ -283,7 +283,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_its_buttons_say_why_not(client: Any, action: str) -> None:
-    answer = perform(onlooking.at(client), {"do": action, "id": "1"})
+    answer = perform(observed.at(client), {"do": action, "id": "1"})
     assert not answer["ok"]
     assert "only looks on" in answer["text"]
     assert "client.cancel" in answer["text"]
@@ -296,7 +296,7 @@ def test_every_view_is_of_what_it_is_given(client: Any) -> None:
         assert view.world is None or view.world["engine"] == "dask"
         assert "Dask at" in view._repr_mimebundle_()[0]["text/plain"]
         view.close()
-    assert current.get() is None  # none of our sessions was begun for that
+    assert context.get() is None  # none of our sessions was begun for that
 
 
 def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
@@ -310,7 +310,7 @@ def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
 
 def test_nothing_is_left(runtime: str, client: Any) -> None:
     with nothing_left(runtime):
-        feed = Feed(onlooking.at(client))
+        feed = Feed(observed.at(client))
         page = Page(feed)
         feed.shown(page, True)
         page.until(lambda: page.world["workers"])

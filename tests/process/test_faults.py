@@ -168,7 +168,7 @@ def test_a_nursery_that_cannot_start_is_given_up(
     with open(os.path.join(runtime, "sitecustomize.py"), "w") as file:
         file.write(
             "import os, sys\n"
-            "if 'workbench.worker.nursery' in sys.orig_argv:\n"
+            "if 'workbench.worker.forkserver' in sys.orig_argv:\n"
             f"    open({starts!r}, 'a').write('.')\n"
             "    os._exit(1)\n"
         )

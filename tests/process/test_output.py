@@ -674,7 +674,7 @@ def test_displays_keep_their_place_among_prints(screen: Screen) -> None:
     def shows() -> None:
         import sys
 
-        from workbench.worker.display import send, send_display
+        from workbench.host.display import send, send_display
 
         for number in range(3):
             print("before", number)

@@ -16,7 +16,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from workbench.engines.base import Engine
-from workbench.serialization.peeking import MOST
+from workbench.serialization.safe_load import MOST
 
 NASTY = "<script>alert(1)</script>"
 

@@ -17,9 +17,9 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.pages import Page, Row
-from workbench.engines import onlooking
+from workbench.engines import observed
 from workbench.engines import ray as ours
-from workbench.engines.onlooking import id_of
+from workbench.engines.observed import id_of
 from workbench.errors import SessionError
 from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
@@ -67,9 +67,9 @@ def runtime() -> None:
 @pytest.fixture
 def feed(ray: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
     """That looks as often as it likes."""
-    monkeypatch.setattr(onlooking, "PACE", 0.05)
-    monkeypatch.setattr(onlooking, "SHARE", 1)
-    feed = Feed(onlooking.at(ray))
+    monkeypatch.setattr(observed, "PACE", 0.05)
+    monkeypatch.setattr(observed, "SHARE", 1)
+    feed = Feed(observed.at(ray))
     yield feed
     feed.close()
 
@@ -216,7 +216,7 @@ def test_the_still_says_what_is_not_known(ray: Any) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_its_buttons_say_why_not(ray: Any, action: str) -> None:
-    answer = perform(onlooking.at(ray), {"do": action, "id": "1"})
+    answer = perform(observed.at(ray), {"do": action, "id": "1"})
     assert not answer["ok"]
     assert "only looks on" in answer["text"]
     assert "ObjectRef" in answer["text"]

@@ -15,7 +15,7 @@ from tests.leaks import TIMEOUT, eventually
 from tests.process.gates import Gate, stopper
 from tests.process.pages import Page, Row
 from tests.process.scripts import Script
-from workbench import current
+from workbench import context
 from workbench.engines.base import Engine
 from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
@@ -29,7 +29,7 @@ LARGE = 1 << 17  # float64s, so that they lie in a segment
 
 @pytest.fixture
 def feed(session: Engine) -> Iterator[Feed]:
-    feed = current.companion(Feed)
+    feed = context.companion(Feed)
     yield feed
     feed.close()
 
@@ -53,7 +53,7 @@ def do(session: Engine, action: str, ref: wb.ObjectRef | str, **more: object) ->
 
 def test_the_world_has_what_is_there_already(session: Engine) -> None:
     ref = wb.put(np.ones(LARGE), name="data")
-    world = current.companion(Feed).world()
+    world = context.companion(Feed).world()
     (row,) = world["objects"].values()
     assert row["id"] == key_of(ref.id)
     facts = ("name", "kind", "detail", "where", "state", "owner", "strength", "buffers")
@@ -67,7 +67,7 @@ def test_the_world_has_what_is_there_already(session: Engine) -> None:
     assert totals["live"] + totals["warm"] + totals["available"] == totals["capacity"]
     assert totals["kernels"] > 10 << 20
     assert totals["machine"]["total"] > totals["machine"]["available"] > 0
-    current.companion(Feed).close()
+    context.companion(Feed).close()
 
 
 def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> None:
@@ -218,7 +218,7 @@ def test_a_new_view_has_all_that_came_while_nobody_looked(session: Engine, feed:
 
 def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script]) -> None:
     engine = wb.init(session="both", workers=1, memory="64MB")
-    feed = current.companion(Feed)
+    feed = context.companion(Feed)
     page = Page(feed)
     feed.shown(page, True)
     other = script(
@@ -290,7 +290,7 @@ def test_spill(runtime: str) -> None:
     wb.init(workers=1, memory="64MB", spill_dir=runtime)
     engine = wb.api.engine()
     ref = wb.put(np.ones(LARGE))
-    feed = current.companion(Feed)
+    feed = context.companion(Feed)
     page = Page(feed)
     feed.shown(page, True)
     answer = do(engine, "spill", ref)

@@ -10,8 +10,8 @@ import pytest
 
 from workbench import errors
 from workbench.errors import TaskError, WorkbenchError, task_error
+from workbench.host.tracebacks import MOST_FRAMES, describe_error
 from workbench.serialization.pickler import dumps
-from workbench.worker.tracebacks import MOST_FRAMES, describe_error
 
 OURS = [
     kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.worker.streams import Outflow
+from workbench.worker.generators import Outflow
 
 
 def test_what_its_run_told_of_the_reader_is_not_counted_twice() -> None:

@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "worker": (
         NEUTRAL
-        | {"core.events", "core.instructions", "wire.streams", "client", "serialization"}
+        | {"core.events", "core.instructions", "wire.buffers", "client", "serialization"}
         | {"server.settings", "memory.segment", "actors", "functions", "machine", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
     ),
@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"worker.cells", "worker.surroundings", "listing", "readonly", "reasons"}
+        | {"host.cells", "host.environment", "listing", "readonly", "reasons"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),

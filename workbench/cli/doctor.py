@@ -17,9 +17,8 @@ from typing import Any
 
 from workbench import __version__, machine
 from workbench import config as config_module
-from workbench.cli import show
+from workbench.cli import admin, show
 from workbench.config import Config
-from workbench.engines import visits
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
 from workbench.memory import segment
@@ -269,7 +268,7 @@ def access(tried: dict[str, Any]) -> Finding:
 
 def nothing_left(name: str) -> Finding:
     """What is still there of the self-test."""
-    pids = visits.processes(name)
+    pids = admin.processes(name)
     files = [str(path) for path in runtime_directory().glob(f"{name}.*")]
     data = {"processes": pids, "files": files}
     if pids or files:
@@ -291,9 +290,9 @@ def _self_test(name: str) -> dict[str, Any]:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     except subprocess.TimeoutExpired:
         last = f"it hadn't ended after {human_seconds(LONGEST)}"
-    if visits.processes(name):
+    if admin.processes(name):
         try:
-            visits.stop(name)
+            admin.stop(name)
         except SessionError:  # it was just ending
             pass
     raise SessionError(f"A session could not be used: {last}")

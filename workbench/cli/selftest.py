@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench import api, machine
-from workbench.engines import visits
+from workbench.cli import admin
 from workbench.functions import remote
 
 NBYTES = 10_000_000
@@ -67,7 +67,7 @@ def run(name: str) -> dict[str, Any]:
     watch.lap("start of an actor")
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)
     watch.lap("actor call")
-    pids = visits.processes(name)
+    pids = admin.processes(name)
     ports = {pid: found for pid in pids if (found := machine.tcp_listeners(pid))}
     del read, ref, counter
     watch.lap("")

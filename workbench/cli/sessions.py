@@ -1,4 +1,4 @@
-"""ps, objects, why, stop: ask sessions through `engines.visits`, and print what they say."""
+"""ps, objects, why, stop: ask sessions through `cli.admin`, and print what they say."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench import machine
-from workbench.cli import show
+from workbench.cli import admin, show
 from workbench.core.snapshot import ActorRecord, ObjectRecord, Snapshot
-from workbench.engines import visits
 from workbench.engines.base import ACTOR_PREFIX
 from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
@@ -42,7 +41,7 @@ class Seen:
 
 def ps(as_json: bool) -> int:
     """Every session."""
-    names = visits.sessions()
+    names = admin.sessions()
     with ThreadPoolExecutor(max(len(names), 1)) as pool:  # one that hangs keeps no other waiting
         seen = [each for each in pool.map(_look, names) if each is not None]
     if as_json:
@@ -59,13 +58,13 @@ def ps(as_json: bool) -> int:
 def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
-        with visits.Visit(name) as visit:
+        with admin.Visit(name) as visit:
             snapshot = visit.snapshot()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
         return None
-    pids = tuple(visits.processes(name))
+    pids = tuple(admin.processes(name))
     memory = sum(map(machine.proportional, pids))
     return Seen(name, pids, memory, max(map(machine.age, pids), default=0.0), snapshot)
 
@@ -141,7 +140,7 @@ def _age(seconds: float) -> str:
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
-    with visits.Visit(session) as visit:
+    with admin.Visit(session) as visit:
         snapshot = visit.snapshot()
     found = listing(snapshot, pattern, sort)
     if as_json:
@@ -179,7 +178,7 @@ def _object_json(record: ObjectRecord) -> dict[str, Any]:
 
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
-    with visits.Visit(session) as visit:
+    with admin.Visit(session) as visit:
         records = visit.snapshot().objects
         record = next((r for r in records if name in r.names), None)
         by_name = record is not None
@@ -209,11 +208,11 @@ def stop(session: str | None, as_json: bool) -> int:
     """End one, or with None all."""
     ended = {}
     if session is not None:
-        ended[session] = visits.stop(session)
+        ended[session] = admin.stop(session)
     else:
-        for name in visits.sessions():
+        for name in admin.sessions():
             with contextlib.suppress(SessionError):  # it was just ending
-                ended[name] = visits.stop(name)
+                ended[name] = admin.stop(name)
     if as_json:
         show.document(
             {

@@ -17,22 +17,22 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from workbench.client.arrivals import Arrivals
-from workbench.client.calls import ARGUMENTS, Calls
-from workbench.client.changes import Changes, Gauge
+from workbench.client.call_site import call_site, name_of
+from workbench.client.completion_queue import Arrivals
 from workbench.client.connection import Connection
-from workbench.client.handles import Handles
-from workbench.client.holders import Places, find, main_variables, survey
+from workbench.client.generators import Streams
+from workbench.client.ki_protection import shield
 from workbench.client.marshal import Marshal
+from workbench.client.object_store import LocalStore
 from workbench.client.objects import Objects, chunks
-from workbench.client.outgoing import Outgoing
 from workbench.client.puts import Puts
-from workbench.client.questions import GLANCE, Questions
-from workbench.client.running import Running
-from workbench.client.shield import shield
-from workbench.client.sites import call_site, name_of
-from workbench.client.store import LocalStore
-from workbench.client.streams import Streams
+from workbench.client.reference_counter import Handles
+from workbench.client.referrers import Places, find, main_variables, survey
+from workbench.client.requests import GLANCE, Questions
+from workbench.client.send_queue import Outgoing
+from workbench.client.submitter import ARGUMENTS, Calls
+from workbench.client.subscriptions import Changes, Gauge
+from workbench.client.task_context import Running
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -56,11 +56,11 @@ from workbench.errors import (
 )
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
-from workbench.streams import ObjectRefGenerator
 from workbench.units import human_bytes
-from workbench.wire.streams import Parcel
+from workbench.wire.buffers import Parcel
 
 MOST_SHOWN = 32 << 20
 """Bytes a task may show at once: a frame has to take it."""

@@ -19,12 +19,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.shield import shield
+from workbench.client.ki_protection import shield
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
-from workbench.polling import BriskPoll
+from workbench.spin_poll import BriskPoll
+from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
-from workbench.wire.streams import Inbox, Outbox
 
 TICK = 0.003
 """Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
@@ -144,7 +144,7 @@ class Connection:
         """
         locked: list[bool] = []
         try:
-            # One C call, as in `wire.streams`: Ctrl-C can't come between the lock and the note.
+            # One C call, as in `wire.buffers`: Ctrl-C can't come between the lock and the note.
             locked.extend(map(self._writer.acquire, (False,)))
             if not locked[0]:
                 return False  # whoever holds it takes ours along, or the thread's tick does

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from workbench.client.repeats import Repeats
-from workbench.client.store import Claims, LocalStore
+from workbench.client.duplicate_puts import Repeats
+from workbench.client.object_store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes

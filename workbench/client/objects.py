@@ -15,10 +15,10 @@ import numpy as np
 
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
-from workbench.client.handles import Handles, HandleWatch
+from workbench.client.ki_protection import shield
 from workbench.client.marshal import Marshal
-from workbench.client.shield import shield
-from workbench.client.store import LocalStore
+from workbench.client.object_store import LocalStore
+from workbench.client.reference_counter import Handles, HandleWatch
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, SessionError
@@ -26,10 +26,10 @@ from workbench.memory.copying import Bytes
 from workbench.memory.views import Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.peeking import peek
+from workbench.serialization.safe_load import peek
 
 if TYPE_CHECKING:
-    from workbench.client.arrivals import Arrivals
+    from workbench.client.completion_queue import Arrivals
 
 CHUNK = 10_000
 """Most ids in one message."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from workbench.client.call_site import call_site
 from workbench.client.connection import Connection
-from workbench.client.handles import Handles
+from workbench.client.ki_protection import shield
 from workbench.client.marshal import Encoded, Marshal, Parts
+from workbench.client.object_store import Claims, LocalStore
 from workbench.client.objects import Objects
-from workbench.client.running import Running
-from workbench.client.shield import shield
-from workbench.client.sites import call_site
-from workbench.client.store import Claims, LocalStore
+from workbench.client.reference_counter import Handles
+from workbench.client.task_context import Running
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.ref import ObjectRef

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from workbench.core.events import Create, Value
 
 if TYPE_CHECKING:
-    from workbench.core.schedule import Task, Worker
+    from workbench.core.scheduler import Task, Worker
 
 
 AHEAD = 64

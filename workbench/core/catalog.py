@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import force_setattr
 
 from workbench.core.events import About, Value
-from workbench.core.recency import Link
+from workbench.core.lru import Link
 
 if TYPE_CHECKING:
-    from workbench.core.schedule import Task
+    from workbench.core.scheduler import Task
 
 
 MOST_SITES = 20

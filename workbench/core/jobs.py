@@ -21,7 +21,7 @@ from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 
 if TYPE_CHECKING:
-    from workbench.core.schedule import Task
+    from workbench.core.scheduler import Task
     from workbench.core.session import Client, Session
 
 MOST_RECORDS = 100

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 from workbench.core.actors import Actor
-from workbench.core.schedule import Schedule, Worker
+from workbench.core.scheduler import Schedule, Worker
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.core.schedule import Task
+    from workbench.core.scheduler import Task
 
 
 class Queue:

@@ -13,22 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.core import audit
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import invariants
 from workbench.core.budget import SERVER, Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.generators import Streams
 from workbench.core.history import History
-from workbench.core.inquiries import Inquiries
 from workbench.core.jobs import Jobs
+from workbench.core.memory_monitor import Pressure
 from workbench.core.pool import Pool
-from workbench.core.pressure import Pressure
-from workbench.core.report import describe, holders_table, some_named, take_snapshot
-from workbench.core.schedule import Schedule
+from workbench.core.referrers import Inquiries
+from workbench.core.scheduler import Schedule
+from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
 from workbench.core.spilling import Spilling
-from workbench.core.streams import Streams
-from workbench.core.watching import Watching
-from workbench.core.work import Work
+from workbench.core.subscriptions import Watching
+from workbench.core.task_manager import Work
 from workbench.units import round_up
 
 STARTER = 1
@@ -192,7 +192,7 @@ class Session:
 
     def check(self) -> None:
         """Raise AssertionError unless the books agree. To be called between batches."""
-        audit.check(self)
+        invariants.check(self)
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""

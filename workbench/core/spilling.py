@@ -16,7 +16,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Request
 from workbench.core.catalog import Entry, Ghost, State
-from workbench.core.recency import Recency
+from workbench.core.lru import Recency
 from workbench.units import human_bytes, round_up
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
 from workbench.ref import ObjectRef
-from workbench.streams import ObjectRefGenerator
+from workbench.ref_generator import ObjectRefGenerator
 
 Waitable = ObjectRef | ObjectRefGenerator
 """What one can wait for; of a stream, the next item."""

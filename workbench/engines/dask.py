@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.holders import main_variables, survey
+from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
-from workbench.engines.onlooking import Onlooker, id_of
+from workbench.engines.observed import Onlooker, id_of
 from workbench.errors import SessionError
 
 MOST = 4_000

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.client.holders import main_variables, survey
+from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
@@ -22,7 +22,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.onlooking import Onlooker, id_of
+from workbench.engines.observed import Onlooker, id_of
 from workbench.errors import SessionError
 
 MOST = 10_000

@@ -20,7 +20,7 @@ from workbench.ipython.notebook import Notebook, missing
 from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import describe
-from workbench.serialization.estimating import Scale, Weight
+from workbench.serialization.estimate import Scale, Weight
 from workbench.units import count, human_bytes
 
 LARGE = 50_000_000

@@ -6,19 +6,19 @@ import asyncio
 from types import TracebackType
 from typing import Any
 
-from workbench import api, current, readonly
+from workbench import api, context, readonly
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
-from workbench.ipython.absent import explain
+from workbench.host.environment import Baseline
 from workbench.ipython.completion import Completion
 from workbench.ipython.interrupts import stop_what_it_began
-from workbench.ipython.keeping import KeepingMagics
+from workbench.ipython.magics.objects import KeepingMagics
+from workbench.ipython.magics.remote import RemoteMagics
+from workbench.ipython.magics.sessions import SessionMagics
+from workbench.ipython.magics.store import BarePut, StoringMagics
+from workbench.ipython.missing_names import explain
 from workbench.ipython.notebook import Notebook
-from workbench.ipython.remote import RemoteMagics
-from workbench.ipython.sessions import SessionMagics
 from workbench.ipython.status import started_line
-from workbench.ipython.storing import BarePut, StoringMagics
-from workbench.worker.surroundings import Baseline
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """What a cell ends with that was interrupted; the latter if it was awaiting something."""
@@ -54,11 +54,11 @@ class Extension:
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
         kinds = *readonly.KINDS, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
-        current.watch(self._meet)
+        context.watch(self._meet)
 
     def detach(self) -> None:
         """Leave the shell as it was."""
-        current.watch(None)
+        context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
@@ -95,7 +95,7 @@ class Extension:
 
     def _cell_begins(self, info: Any = None) -> None:
         self._router.enter_cell(info)
-        engine = current.get()
+        engine = context.get()
         if engine is not None and engine.ended is None and self._autoreloads():
             engine.refresh()
 
@@ -106,7 +106,7 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
-        engine = current.get()
+        engine = context.get()
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)
         self._notebook.awaited.clear()

@@ -14,13 +14,13 @@ from IPython.core.magic import Magics
 from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
-from workbench.ipython.absent import explain
+from workbench.host.environment import Baseline
 from workbench.ipython.bindings import Bindings
+from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
+from workbench.ipython.missing_names import explain
 from workbench.ipython.output import Router
-from workbench.ipython.screens import Screen
-from workbench.worker.surroundings import Baseline
 
 MOST_JOBS = 50
 """Background cells remembered here."""

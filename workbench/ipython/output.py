@@ -18,8 +18,8 @@ from typing import Any
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
+from workbench.ipython.interleave import Bar, Screen
 from workbench.ipython.job import Job
-from workbench.ipython.screens import Bar, Screen
 from workbench.ipython.widgets import Widgets
 
 MOST_CELLS = 10_000

@@ -14,7 +14,7 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
-from workbench.serialization.estimating import Scale
+from workbench.serialization.estimate import Scale
 from workbench.units import human_bytes, human_seconds, human_time
 
 AFTER = 1.0

@@ -9,9 +9,9 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.serialization.alternatives import ADVISERS, Idea
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.forms import ADVISERS, Idea
-from workbench.serialization.weighing import Figures, Measure
+from workbench.serialization.measure import Figures, Measure
 from workbench.units import human_bytes, human_count, human_seconds
 
 WORTH = 2

@@ -19,9 +19,7 @@ from workbench.serialization.arrays import Reducer
 from workbench.serialization.codec import describe
 from workbench.serialization.failures import cannot_pickle
 from workbench.serialization.inspection import name_of
-from workbench.serialization.places import joined
-from workbench.serialization.tracing import with_room
-from workbench.serialization.weighing import (
+from workbench.serialization.measure import (
     MATTERS,
     NOTICED,
     Figures,
@@ -30,6 +28,8 @@ from workbench.serialization.weighing import (
     Weigher,
     measure,
 )
+from workbench.serialization.paths import joined
+from workbench.serialization.tracing import with_room
 from workbench.units import human_bytes, human_count, human_seconds
 
 MOST_OBJECTS = 500_000

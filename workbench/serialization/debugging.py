@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import GlobalsRead, Writable
-from workbench.serialization.places import path_text
 from workbench.serialization.tables import short
 from workbench.serialization.tracing import TracingPickler
 

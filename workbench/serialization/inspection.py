@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.places import path_text
 from workbench.serialization.tracing import BATCH, TracingPickler
 from workbench.units import human_count
 

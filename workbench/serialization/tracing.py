@@ -14,8 +14,8 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.paths import Place
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.places import Place
 
 T = TypeVar("T")
 

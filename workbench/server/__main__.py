@@ -16,8 +16,8 @@ import sys
 import msgspec
 
 from workbench.core.session import Session
+from workbench.server.forkserver import Nursery
 from workbench.server.loop import Server
-from workbench.server.nursery import Nursery
 from workbench.server.settings import Settings
 
 

@@ -20,11 +20,11 @@ from workbench.errors import ProtocolError
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
 from workbench.memory.segment import Descriptors, create, punch
-from workbench.polling import BriskPoll
+from workbench.server.forkserver import Nursery
 from workbench.server.mover import Mover
-from workbench.server.nursery import Nursery
+from workbench.spin_poll import BriskPoll
+from workbench.wire.buffers import Inbox, Outbox, Parcel
 from workbench.wire.codec import decode_from_client
-from workbench.wire.streams import Inbox, Outbox, Parcel
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
 
-from workbench import api, current
+from workbench import api, context
 from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Watched
@@ -356,5 +356,5 @@ def feed_of(of: Any = None) -> Feed:
     """That of the current session, or of the one that ``of`` stands for: see `api.snapshot`."""
     if of is None:
         api.engine()
-        return current.companion(Feed)
-    return current.beside(of, lambda: Feed(api.watched(of)), lambda feed: feed.is_over)
+        return context.companion(Feed)
+    return context.beside(of, lambda: Feed(api.watched(of)), lambda feed: feed.is_over)

@@ -155,9 +155,9 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
             f"{type(snapshot).__name__}."
         )
-    from workbench import current
+    from workbench import context
 
-    engine = current.get()
+    engine = context.get()
     if engine is None:
         raise SessionError(
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "

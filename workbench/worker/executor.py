@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.client.holders import main_variables
-from workbench.client.shield import interrupt
-from workbench.client.store import Claims
-from workbench.client.tasks import SLOTTED, fill_slots, slot_names
+from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.ki_protection import interrupt
+from workbench.client.object_store import Claims
+from workbench.client.referrers import main_variables
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import (
@@ -30,11 +30,11 @@ from workbench.errors import (
     WorkbenchError,
     task_error,
 )
+from workbench.host.reloading import Reloader
+from workbench.host.tracebacks import describe_error
 from workbench.serialization import codec
-from workbench.worker.host import Host
-from workbench.worker.reloading import Reloader
-from workbench.worker.streams import Outflow
-from workbench.worker.tracebacks import describe_error
+from workbench.worker.actor_host import Host
+from workbench.worker.generators import Outflow
 
 if TYPE_CHECKING:
     from workbench.client.client import Client

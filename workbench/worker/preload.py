@@ -4,8 +4,8 @@ import cloudpickle
 import numpy
 
 import workbench.functions
-import workbench.worker.cells
+import workbench.host.cells
+import workbench.host.stdin_guard
 import workbench.worker.executor
-import workbench.worker.unattended
 
 __all__ = ["cloudpickle", "numpy", "workbench"]

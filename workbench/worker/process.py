@@ -9,9 +9,9 @@ import socket
 import sys
 from collections.abc import Callable
 
-from workbench import current
+from workbench import context
+from workbench.host.fd_capture import Spool
 from workbench.server.settings import Settings
-from workbench.worker.spool import Spool
 
 
 def die_with_parent(parent: int) -> None:
@@ -46,10 +46,10 @@ def run_worker(
     and what it wrote to descriptor 2 after the last ``mark``. ``spools`` are where 1 and 2 lead.
     """
     from workbench.client.client import Client
-    from workbench.worker.capture import Capture
+    from workbench.host.capture import Capture
+    from workbench.host.outstream import Outlet
+    from workbench.host.stdin_guard import install
     from workbench.worker.executor import Executor
-    from workbench.worker.outlet import Outlet
-    from workbench.worker.unattended import install
 
     die_with_parent(nursery)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -60,7 +60,7 @@ def run_worker(
         sock, settings.session, worker=number, threads=settings.threads,
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
-    current.set(client)
+    context.set(client)
     outlet = Outlet(client, spools, mark)
     client.on_show = outlet.put
     executor = Executor(client, begins, outlet.finish, settings.reload)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.unit.core.peers import ABOUT
-from workbench.client.store import Claims, LocalStore
+from workbench.client.object_store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -21,7 +21,7 @@ from workbench.memory import segment as seg
 from workbench.memory.views import Views
 from workbench.serialization import codec
 from workbench.units import round_up
-from workbench.wire.streams import Parcel
+from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20
 SMALLEST, LARGEST = 17 << 10, 700 << 10

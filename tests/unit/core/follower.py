@@ -1,13 +1,13 @@
-"""A watcher of a session, and what it knows: the test's twin of `core.watching`."""
+"""A watcher of a session, and what it knows: the test's twin of `core.subscriptions`."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from workbench.core import events as ev
-from workbench.core.report import take_snapshot
 from workbench.core.session import Session
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
+from workbench.core.snapshots import take_snapshot
 
 
 class Follower:

@@ -13,11 +13,11 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
+from workbench.core.memory_monitor import LATE
 from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
-from workbench.core.pressure import LATE
-from workbench.core.report import take_snapshot
-from workbench.core.schedule import BATCH_SECONDS, BATCH_TASKS
+from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
+from workbench.core.snapshots import take_snapshot
 from workbench.units import PAGE
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.report import MOST_NAMED
 from workbench.core.snapshot import ClientRecord, Description, Snapshot, TaskRecord
+from workbench.core.snapshots import MOST_NAMED
 
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0) -> do.Answer:

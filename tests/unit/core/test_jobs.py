@@ -15,8 +15,8 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core import jobs, logs
 from workbench.core.logs import Log
-from workbench.core.report import take_snapshot
 from workbench.core.snapshot import JobRecord
+from workbench.core.snapshots import take_snapshot
 
 Make = Callable[..., Stage]
 

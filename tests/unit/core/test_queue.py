@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.core.events import Submit
 from workbench.core.queue import Queue
-from workbench.core.schedule import Task
+from workbench.core.scheduler import Task
 
 STEPS = st.lists(st.tuples(st.sampled_from(["append", "appendleft", "popleft", "remove"]),
                            st.integers(0, 1000)), max_size=60)  # fmt: skip

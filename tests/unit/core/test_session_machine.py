@@ -18,8 +18,8 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.core.pool import KILLS, SPARE_SECONDS, STILLBORN
-from workbench.core.report import take_snapshot
 from workbench.core.session import Session
+from workbench.core.snapshots import take_snapshot
 from workbench.units import PAGE
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.report import take_snapshot
+from workbench.core.snapshots import take_snapshot
 from workbench.core.spilling import PATIENCE, RESPITE
 from workbench.units import PAGE
 

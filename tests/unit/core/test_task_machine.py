@@ -21,10 +21,10 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.pool import LIGHT, SPARE_SECONDS
-from workbench.core.report import take_snapshot
-from workbench.core.schedule import ONE
+from workbench.core.scheduler import ONE
 from workbench.core.session import Session
-from workbench.core.work import PATIENCE
+from workbench.core.snapshots import take_snapshot
+from workbench.core.task_manager import PATIENCE
 
 T = TypeVar("T")
 

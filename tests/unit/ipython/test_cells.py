@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from workbench.errors import CellSyntaxError
 from workbench.ipython.cells import analyse
-from workbench.ipython.keeping import KeepingMagics
-from workbench.ipython.remote import RemoteMagics
-from workbench.ipython.sessions import SessionMagics
-from workbench.ipython.storing import StoringMagics
+from workbench.ipython.magics.objects import KeepingMagics
+from workbench.ipython.magics.remote import RemoteMagics
+from workbench.ipython.magics.sessions import SessionMagics
+from workbench.ipython.magics.store import StoringMagics
 
 # source, names it needs, names it perhaps reads, names it gives back (builtins left out)
 CELLS = [

@@ -20,11 +20,11 @@ from tests.unit.serialization.samples import (
     points,
     texts,
 )
-from workbench.serialization import advice, forms, weighing
+from workbench.serialization import advice, alternatives, measure
 from workbench.serialization.advice import SAMPLE, advise
+from workbench.serialization.alternatives import MANY, Idea
 from workbench.serialization.costs import explain
-from workbench.serialization.forms import MANY, Idea
-from workbench.serialization.weighing import Figures
+from workbench.serialization.measure import Figures
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -38,7 +38,7 @@ def objects(values: list[Any]) -> pd.Series[Any]:
 
 def by_size(value: Any, reducers: Any, known: Any) -> Figures:
     """Measures as if each byte in band took a microsecond, so that nothing hangs on the clock."""
-    figures = weighing.measure(value, reducers, known)
+    figures = measure.measure(value, reducers, known)
     return figures._replace(seconds=figures.inband / 1e6)
 
 
@@ -293,7 +293,7 @@ def test_it_stands_at_the_part_that_it_is_about() -> None:
 
 
 def test_records_become_arrays_where_pandas_is_not_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(forms.sys.modules, "pandas")
+    monkeypatch.delitem(alternatives.sys.modules, "pandas")
     (text,) = advice_on([{"x": i, "y": i / 7} for i in range(2000)])
     assert "as one array per key" in text
     assert "`{k: np.array([r[k] for r in obj]) for k in obj[0]}`" in text

@@ -30,12 +30,12 @@ from tests.unit.serialization.samples import (
     texts,
 )
 from workbench.errors import SerializationError
-from workbench.serialization import weighing
+from workbench.serialization import measure
 from workbench.serialization.arrays import out_of_band
 from workbench.serialization.costs import MOST_PARTS, Cost, explain
+from workbench.serialization.measure import Figures, Tally, Weigher
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.tracing import SHORT
-from workbench.serialization.weighing import Figures, Tally, Weigher
 
 FREE = Figures(0.0, 0, 0, 0)
 """The cost of a whole compared with which every part matters."""
@@ -46,7 +46,7 @@ FRAME = 9
 
 def by_bytes(value: Any, reducers: Any, known: Any) -> Figures:
     """Measures as if a second were a megabyte."""
-    figures = weighing.measure(value, reducers, known)
+    figures = measure.measure(value, reducers, known)
     return figures._replace(seconds=figures.bytes / 1e6)
 
 
@@ -327,7 +327,7 @@ def test_a_part_that_was_slow_by_chance_is_counted_with_its_like() -> None:
 
     many = [Slow(work=10**6 if i == 150 else 0) for i in range(300)]
     assert "obj[150]" not in {part.path for part in all_of(cost_of(many, measure=never_slow))}
-    always = weighing.measure(many, {}, {})
+    always = measure.measure(many, {}, {})
     assert "obj[150]" in {part.path for part in all_of(cost_of(many, measure=lambda *_: always))}
 
 

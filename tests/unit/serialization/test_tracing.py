@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.unit.serialization.samples import Holder, Pair, Slotted, looped, nested
 from workbench.serialization.arrays import out_of_band
+from workbench.serialization.paths import LARGE_DICT
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.places import LARGE_DICT
 from workbench.serialization.tracing import BATCH, SHORT, TracingPickler
 
 

@@ -1,0 +1,46 @@
+"""Refs among a call's arguments become slots, and slots become values."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.client.arguments import Slot, fill_slots, pack_arguments
+from workbench.engines.base import Engine
+from workbench.ref import ObjectRef
+
+NOBODY = cast(Engine, None)  # nothing here asks a ref for more than its id
+
+refs = st.builds(ObjectRef, st.integers(1, 5), st.just(NOBODY))
+plain = st.one_of(st.integers(), st.text(max_size=3), st.lists(refs, max_size=2))
+arguments = st.lists(refs | plain, max_size=5).map(tuple)
+keywords = st.dictionaries(st.sampled_from("abc"), refs | plain)
+
+
+@given(arguments, keywords)
+def test_each_ref_at_the_top_is_replaced_by_its_value(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    packed, refs = pack_arguments(args, kwargs)
+    assert refs == [a for a in (*args, *kwargs.values()) if type(a) is ObjectRef]
+    assert not any(type(a) is ObjectRef for a in (*packed[0], *packed[1].values()))
+
+    def value(argument: Any) -> Any:
+        return f"value {argument.id}" if type(argument) is ObjectRef else argument
+
+    filled = fill_slots(packed, [value(ref) for ref in refs])
+    assert filled == (tuple(map(value, args)), {k: value(v) for k, v in kwargs.items()})
+
+
+def test_a_tuple_that_looks_like_a_slot_is_left_alone() -> None:
+    (ref,) = [ObjectRef(1, NOBODY)]
+    packed, _ = pack_arguments((ref, (0,), ("number", 0)), {})
+    assert packed[0][0] == Slot(0)
+    assert fill_slots(packed, ["value"]) == (("value", (0,), ("number", 0)), {})
+
+
+def test_order_of_keywords_is_kept() -> None:
+    packed, _ = pack_arguments((), {"b": 1, "a": ObjectRef(1, NOBODY)})
+    assert list(fill_slots(packed, [2])[1].items()) == [("b", 1), ("a", 2)]

@@ -1,0 +1,52 @@
+"""The same array serialized again is noticed, and nothing is mistaken for it."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+
+from workbench.client import duplicate_puts
+from workbench.client.duplicate_puts import LARGE, Repeats
+
+
+def array(nbytes: int = LARGE) -> np.ndarray:
+    return np.zeros(nbytes, np.uint8)
+
+
+def test_the_same_array_its_views_and_its_parts() -> None:
+    counted, one, other = Repeats(), array(2 * LARGE), array(2 * LARGE)
+    assert [counted.count([one]) for _ in range(3)] == [0, 1, 2]
+    assert counted.count([other]) == 0
+    assert counted.count([one.reshape(2, -1)]) == 3  # the same bytes
+    assert counted.count([one[LARGE:]]) == 0  # not all of them
+
+
+def test_of_several_the_largest_counts() -> None:
+    counted, large, small = Repeats(), array(2 * LARGE), array()
+    assert counted.count([small, large]) == 0
+    assert counted.count([large]) == 1
+    assert counted.count([small]) == 0
+
+
+def test_small_ones_and_none_are_not_looked_at() -> None:
+    counted, small = Repeats(), array(LARGE - 1)
+    assert [counted.count([small]), counted.count([small]), counted.count([])] == [0, 0, 0]
+
+
+def test_another_array_in_the_same_place_is_another() -> None:
+    counted = Repeats()
+    for _ in range(20):
+        made = array()
+        assert counted.count([made]) == 0
+        del made
+        gc.collect()
+
+
+def test_it_forgets_the_oldest() -> None:
+    counted = Repeats()
+    kept = [array() for _ in range(duplicate_puts.MOST + 1)]
+    for each in kept:
+        counted.count([each])
+    assert counted.count([kept[-1]]) == 1
+    assert counted.count([kept[0]]) == 0

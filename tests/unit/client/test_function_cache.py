@@ -1,0 +1,103 @@
+"""A function is sent again when a name it uses means another object; a site is a person's line."""
+
+from __future__ import annotations
+
+import gc
+import io
+import weakref
+from typing import Any
+
+import IPython  # noqa: F401 - without it there are no cells
+import numpy as np
+import pytest
+
+from workbench.client.call_site import call_site, name_of
+from workbench.client.function_cache import Export
+from workbench.serialization.pickler import Pickler
+
+
+def export(function: Any) -> Export:
+    pickler = Pickler(io.BytesIO(), {})
+    pickler.dump(function)
+    return Export(None, pickler.globals_read)  # type: ignore[arg-type] # the ref isn't asked
+
+
+CELL = """
+class Model: version = 1
+limit = 1_000_000
+data = [1, 2]
+unused = 0
+def helper(): return Model, limit
+def task(x): return [helper() for _ in x], len(data), later
+"""
+
+
+@pytest.fixture
+def cell() -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "class Model: version = 1",
+        "limit = 2_000_000",
+        "data = [1, 2]",
+        "def helper(): pass",
+        "helper = None",
+        "later = 1",
+        "del limit",
+        "len = print",
+    ],
+)
+def test_names_that_mean_something_else(cell: dict[str, Any], again: str) -> None:
+    sent = export(cell["task"])
+    assert sent.is_current()
+    exec("unused = 1; other = 2", cell)
+    gc.collect()
+    assert sent.is_current()
+    exec(again, cell)
+    assert sent.is_current() == (again == "len = print")  # a builtin hidden later isn't seen
+    assert export(cell["task"]).is_current()
+
+
+def test_it_holds_no_large_thing(cell: dict[str, Any]) -> None:
+    cell["data"] = np.zeros(10)
+    watch = weakref.ref(cell["data"])
+    sent = export(cell["task"])
+    del cell["data"]
+    assert watch() is None
+    assert not sent.is_current()
+
+
+def test_a_function_of_a_module_is_never_sent_again() -> None:
+    assert export(test_it_holds_no_large_thing).is_current()
+
+
+def site() -> str:
+    return call_site()
+
+
+def test_the_site_is_the_innermost_line_that_is_not_ours() -> None:
+    line = site.__code__.co_firstlineno + 1
+    assert site() == f"test_exports.py:{line}"
+
+
+def test_a_cells_line_is_known_by_its_file_name() -> None:
+    code = compile("\n\nfound = call()\ninner = site()", "/tmp/ipykernel_17/123.py", "exec")
+    names: dict[str, Any] = {"call": call_site, "site": site}
+    exec(code, names)
+    assert names["found"] == "a cell, line 3"
+    line = site.__code__.co_firstlineno + 1
+    assert names["inner"] == f"test_exports.py:{line}, from a cell, line 4"
+    exec(code, {"call": lambda: names.update(worker=call_site("cell [7]")), "site": site})
+    assert names["worker"].endswith("from cell [7], line 3")
+
+
+def test_values_are_called_what_the_caller_calls_them() -> None:
+    model, _hidden = [1], [2]
+    assert name_of(model) == "model"
+    assert name_of(_hidden) == "list"
+    assert name_of([3]) == "list"

@@ -1,0 +1,87 @@
+"""An interrupt of a thread waits for the end of the outermost shield around it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from workbench.client.ki_protection import interrupt, shield
+
+
+def in_thread(body: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            body()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    if errors:
+        raise errors[0]
+
+
+def test_what_is_shielded_is_done_to_the_end() -> None:
+    done = []
+
+    def body() -> None:
+        with shield():
+            interrupt(threading.get_ident())
+            with shield():
+                done.append("inner")
+            done.append("outer")
+        done.append("after")
+
+    with pytest.raises(KeyboardInterrupt):
+        in_thread(body)
+    assert done == ["inner", "outer"]
+
+
+def test_what_is_not_shielded_is_not() -> None:
+    done = []
+
+    def body() -> None:
+        with shield():
+            done.append("before")
+        interrupt(threading.get_ident())
+        done.append("after")
+
+    with pytest.raises(KeyboardInterrupt):
+        in_thread(body)
+    assert done == ["before"]
+
+
+def test_it_is_for_one_thread_alone() -> None:
+    held, interrupted = threading.Event(), threading.Event()
+    done = []
+
+    def other() -> None:
+        with shield():
+            held.set()
+            assert interrupted.wait(30)
+            done.append("whole")
+
+    def body() -> None:
+        assert held.wait(30)
+        with shield():
+            interrupt(thread.ident or 0)
+        interrupted.set()
+        done.append("went on")
+
+    thread = threading.Thread(target=lambda: caught(other, done))
+    thread.start()
+    in_thread(body)
+    thread.join(30)
+    assert sorted(done) == ["interrupted", "went on", "whole"]
+
+
+def caught(body: Callable[[], None], done: list[str]) -> None:
+    try:
+        body()
+    except KeyboardInterrupt:
+        done.append("interrupted")

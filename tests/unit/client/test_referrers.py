@@ -1,0 +1,167 @@
+"""The walk from variables to what they hold: paths a person can type, and no others."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections import deque
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.client.referrers import find, main_variables
+
+
+class Target:
+    pass
+
+
+TARGET = Target()
+
+
+def kind_of(thing: Any) -> str:
+    return "ref" if thing is TARGET else ""
+
+
+def paths(**roots: Any) -> list[str]:
+    places, complete = find(kind_of, roots)
+    assert complete
+    return [path for path, _ in places]
+
+
+class Holder:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def closing_over() -> Any:
+    target = TARGET
+
+    def inner() -> Any:
+        return target
+
+    return inner
+
+
+CYCLE: list[Any] = [TARGET]
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (TARGET, "x"),
+        ([0, TARGET], "x[1]"),
+        ({"a": {1: TARGET}}, "x['a'][1]"),
+        ({TARGET: 1}, "a key of x"),
+        ({TARGET}, "an element of x"),
+        (deque([TARGET]), "x[0]"),
+        (Holder(a=[TARGET]), "x.a[0]"),
+        (Holder(_private=[TARGET]), "x"),  # nobody types that
+        (Slotted([TARGET]), "x"),
+        (closing_over(), "target in x()"),
+        (partial(print, TARGET), "x"),
+        (CYCLE, "x[0]"),
+        (np.array([None, TARGET], dtype=object), "x[1]"),
+        (np.array([[None, TARGET]], dtype=object), "x"),
+        (pd.Series([TARGET]), "x"),
+    ],
+)
+def test_a_path_leads_to_it(value: Any, path: str) -> None:
+    assert paths(x=value, other=[1, "TARGET"]) == [path]
+
+
+def test_the_shortest_path_comes_first_and_each_is_told_once() -> None:
+    inner = [TARGET]
+    assert paths(deep=[[inner]], flat=inner) == ["flat[0]"]
+    assert paths(a=TARGET, b=TARGET) == ["a", "b"]
+
+
+def test_what_a_module_has_is_no_part_of_a_function_that_uses_it() -> None:
+    assert paths(f=closing_over, g=paths) == []
+
+
+def test_what_cannot_be_looked_at_is_passed_over() -> None:
+    class Hostile:
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("no")
+
+    assert paths(bad=Hostile(), good=[TARGET]) == ["good[0]"]
+
+
+def test_a_walk_that_is_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(referrers, "MOST_NODES", 100)
+    places, complete = find(kind_of, {"first": TARGET, "many": list(range(1000))})
+    assert places == (("first", "ref"),)
+    assert not complete
+    monkeypatch.setattr(referrers, "MOST_PLACES", 3)
+    places, complete = find(kind_of, {"x": [TARGET] * 10})
+    assert len(places) == 3
+    assert not complete
+
+
+def test_functions_that_run_and_the_last_error_hold_things(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    local = TARGET
+    here = "local in test_functions_that_run_and_the_last_error_hold_things(), which runs"
+    assert (here, "ref") in find(kind_of, main_variables())[0]
+    del local
+    looked: list[str] = []
+
+    def other_thread(argument: Any) -> None:
+        looked.extend(path for path, _ in find(kind_of, main_variables())[0])
+
+    thread = threading.Thread(target=other_thread, args=(TARGET,))
+    thread.start()
+    thread.join()
+    assert "argument in other_thread(), which runs" in looked
+
+    def fails(kept: Any) -> None:
+        raise ValueError(kept)
+
+    try:
+        fails(TARGET)
+    except ValueError as error:
+        monkeypatch.setattr(sys, "last_value", error, raising=False)
+    places = [path for path, _ in find(kind_of, main_variables())[0]]
+    assert "kept in fails(), kept by sys.last_value" in places
+
+
+def test_looking_keeps_nothing() -> None:
+    thing = Holder()
+    watch = weakref.ref(thing)
+    find(kind_of, main_variables())
+    del thing
+    assert watch() is None
+
+
+def test_nor_do_the_frames_that_asked_stay() -> None:
+    def asks() -> weakref.ref[Holder]:
+        thing = Holder()
+        find(kind_of, main_variables())
+        return weakref.ref(thing)
+
+    gc.disable()  # a cycle would go with the next collection, whenever that is
+    try:
+        assert [asks()() for _ in range(3)] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_what_cannot_even_be_asked_for_its_class_is_passed_over() -> None:
+    proxy = weakref.proxy(Holder())
+    assert paths(proxy=proxy, held=TARGET) == ["held"]

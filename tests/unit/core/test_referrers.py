@@ -1,0 +1,138 @@
+"""Why an object is here: who is asked, who answers, and what if somebody doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.referrers import PATIENCE
+from workbench.core.snapshot import Account, PinRecord
+
+PLACES = (("x[3]", "ref"), ("df", "view"))
+
+
+def answer(peer: Peer) -> Account | None:
+    """The account that was sent to it."""
+    (found,) = [m for m in peer.inbox if isinstance(m, do.Answer)]
+    return found.account
+
+
+def asked(peer: Peer) -> int:
+    (found,) = [m for m in peer.inbox if isinstance(m, do.Explain)]
+    return found.inquiry
+
+
+@pytest.fixture
+def three(stage: Callable[..., Stage]) -> tuple[Stage, Peer, Peer, Peer, int]:
+    """An object that three drivers hold; the second has asked."""
+    s = stage()
+    owner, asker, other = s.driver(5.0), s.driver(5.0), s.driver(5.0)
+    id = owner.put(ev.Value(b"x"), "name")
+    s.turn()
+    for peer in (asker, other):
+        peer.adopt((id,))
+    asker.post(ev.Ask(7, "why", id))
+    s.turn()
+    return s, owner, asker, other, id
+
+
+def test_all_holders_are_asked_and_the_answer_waits_for_them(
+    three: tuple[Stage, Peer, Peer, Peer, int],
+) -> None:
+    s, owner, asker, other, _ = three
+    owner.post(ev.Explained(asked(owner), PLACES))
+    asker.post(ev.Explained(asked(asker), (), False))
+    s.turn()
+    assert not [m for m in asker.inbox if isinstance(m, do.Answer)]
+    other.post(ev.Explained(asked(other), ()))
+    s.turn()
+    account = answer(asker)
+    assert account is not None
+    assert account.pins == (
+        PinRecord("name", detail="name"),
+        PinRecord("ref", owner.number, places=(("x[3]", "ref"),)),
+        PinRecord("ref", asker.number, complete=False),
+        PinRecord("ref", other.number),
+    )
+    assert {client.client for client in account.clients} == {1, 2, 3}
+
+
+def test_who_does_not_answer_is_named_all_the_same(
+    three: tuple[Stage, Peer, Peer, Peer, int],
+) -> None:
+    s, owner, asker, _, _ = three
+    owner.post(ev.Explained(asked(owner), PLACES))
+    s.turn()
+    assert s.session.deadline() == s.now + PATIENCE
+    s.turn(after=PATIENCE)
+    account = answer(asker)
+    assert account is not None
+    assert [pin.complete for pin in account.pins] == [True, True, False, False]
+    owner.post(ev.Explained(asked(owner), PLACES))  # late, or twice: nobody minds
+    s.turn()
+
+
+def test_who_leaves_is_not_waited_for(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+    s, owner, asker, other, _ = three
+    for peer in (owner, asker):
+        peer.post(ev.Explained(asked(peer), ()))
+    s.turn()
+    s.leave(other)
+    account = answer(asker)
+    assert account is not None
+    assert [pin.client for pin in account.pins if pin.reason == "ref"] == [1, 2]
+
+
+def test_an_asker_who_leaves_is_forgotten(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+    s, _, asker, _, _ = three
+    s.leave(asker)
+    assert not s.session.inquiries.is_open
+
+
+def test_what_goes_meanwhile_is_nothing(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+    s, owner, asker, other, id = three
+    owner.post(ev.Bind("name", 0))
+    for peer in (owner, asker, other):
+        peer.drop(id)
+        peer.post(ev.Explained(asked(peer), ()))
+    s.turn()
+    assert answer(asker) is None
+
+
+def test_tasks_containers_and_wishes_are_told(stage: Callable[..., Stage]) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(), s.worker()
+    id = driver.put(ev.Value(b"x"))
+    container = driver.put(ev.Value(b"c", contains=(id,)), "box")
+    running, waiting = (
+        driver.submit(s.function(driver), (), (id,), name=name)[0] for name in ("runs", "waits")
+    )
+    driver.post(ev.Pin(id, "Cell In[3], line 1"))
+    driver.post(ev.Escape(id, "Cell In[4], line 2"))
+    driver.post(ev.Ask(1, "why", id))
+    s.turn()
+    driver.post(ev.Explained(asked(driver), ()))
+    s.turn()
+    account = answer(driver)
+    assert account is not None
+    assert account.pins == (
+        PinRecord("user", detail="Cell In[3], line 1"),
+        PinRecord("ref", driver.number),
+        PinRecord("task", worker.number, "runs", running),
+        PinRecord("task", 0, "waits", waiting),
+        PinRecord("contained", 0, "box", container),
+        PinRecord("escaped", detail="Cell In[4], line 2"),
+    )
+
+
+def test_nobody_is_asked_of_what_is_not_there(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver = s.driver()
+    driver.post(ev.Ask(1, "why", 99))
+    s.turn()
+    assert answer(driver) is None

@@ -1,0 +1,81 @@
+"""Whose line is whose, when several workers write under one cell."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.ipython.interleave import Bar, Screen, Text
+
+PIECES = st.text(alphabet="ab \n\r", min_size=1, max_size=8)
+
+
+def lines_of(shown: list[Text | Bar]) -> list[str]:
+    """All lines that are on the page in the end, in the order in which they began."""
+    streams = {"stdout": "", "stderr": ""}
+    bars: dict[int, str] = {}
+    for part in shown:
+        if isinstance(part, Text):
+            streams[part.stream] += part.text
+        else:
+            assert part.is_new == (part.number not in bars), "shown anew before it was shown"
+            bars[part.number] = part.text
+    return [*"".join(streams.values()).splitlines(), *bars.values()]
+
+
+def visible(text: str) -> list[str]:
+    """A terminal's lines, if whatever overwrites a line is as long as that."""
+    return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+
+
+@given(st.lists(st.tuples(st.sampled_from("xy"), PIECES), max_size=12))
+def test_each_line_is_one_writers_alone(written: list[tuple[str, str]]) -> None:
+    screen = Screen(labelled=True)
+    shown = [part for who, text in written for part in screen.write(f"[{who}]", "stdout", text)]
+    lines = lines_of(shown)
+    for who in "xy":
+        text = "".join(piece for writer, piece in written if writer == who)
+        expected = visible(text)
+        if not text or text.endswith("\n"):
+            del expected[-1]
+        mine = [line for line in lines if line.startswith(f"[{who}]")]
+        assert sorted(mine) == sorted(f"[{who}] {line}" for line in expected)
+    assert all(line[:3] in ("[x]", "[y]") for line in lines)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), PIECES), max_size=8))
+def test_one_writer_is_left_alone(written: list[tuple[str, str]]) -> None:
+    screen = Screen()
+    shown = [part for stream, text in written for part in screen.write("me", stream, text)]
+    assert shown == [Text(stream, text) for stream, text in written]
+    assert not list(screen.heading("me"))
+
+
+def test_labels_begin_with_the_second_writer_on_a_line_of_their_own() -> None:
+    screen = Screen()
+    first = list(screen.write("(worker 1)", "stdout", "alone, and not at the end"))
+    second = list(screen.write("(worker 2)", "stdout", "too\n"))
+    third = list(screen.write("(worker 1)", "stdout", " of the line\n"))
+    assert first == [Text("stdout", "alone, and not at the end")]
+    assert second == [Text("stdout", "\n(worker 2) too\n")]
+    assert third == [Text("stdout", "(worker 1)  of the line\n")]
+    assert list(screen.heading("(worker 2)")) == [Text("stdout", "(worker 2) \n")]
+
+
+def test_a_bar_stays_in_its_place_while_others_write() -> None:
+    screen = Screen(labelled=True)
+
+    def write(label: str, text: str) -> list[Text | Bar]:
+        return list(screen.write(label, "stderr", text))
+
+    assert write("[0]", "\r 10%") == [Bar(1, "[0]  10%", True, False)]
+    assert write("[1]", "\r 50%") == [Bar(2, "[1]  50%", True, False)]
+    assert write("[0]", "\r 20%\r 30%") == [Bar(1, "[0]  30%", False, False)]
+    assert write("[1]", "\r100%\n") == [Bar(2, "[1] 100%", False, True)]
+    assert write("[1]", "done\n") == [Text("stderr", "[1] done\n")]
+    assert write("[0]", "\r100%\nnext") == [
+        Bar(1, "[0] 100%", False, True),
+        Bar(3, "[0] next", True, False),
+    ]
+    screen.clear()
+    assert write("[0]", " line\n") == [Text("stderr", "[0]  line\n")]

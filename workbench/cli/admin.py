@@ -1,0 +1,291 @@
+"""This machine's sessions from outside, for people at a shell: which there are, what one says of
+itself, and its end. A visit starts nothing, holds nothing, and keeps no session up.
+
+No client: who only asks needs no objects and no thread, and must be able to give up waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from workbench import machine
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.snapshot import Account, Snapshot
+from workbench.engines.local import locked, runtime_directory, sweep
+from workbench.errors import NotAnsweringError, SessionError
+from workbench.server.settings import Settings
+from workbench.wire.buffers import Inbox, Outbox
+from workbench.wire.codec import decode_from_server
+
+PATIENCE = 1.0
+"""Seconds in which a server that runs has answered."""
+
+INQUIRY = 5.0
+"""The same for `why`: the server itself waits for whoever holds the object."""
+
+ENDING = 5.0
+"""Seconds in which a session that was told to end is gone."""
+
+_MODULES = {"workbench.server", "workbench.worker.forkserver"}
+"""What a session's processes run; workers keep the command line of the nursery."""
+
+
+class Visit:
+    """A connection to a running session. Each call takes a bounded time.
+
+    Parameters
+    ----------
+    name : str
+        The session's, as `sessions` gives it.
+
+    Raises
+    ------
+    SessionError
+        If no such session runs; its text names those that do.
+    NotAnsweringError
+        If it does, and doesn't answer. So do all methods.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._requests = count(1)
+        self._inbox = Inbox(decode_from_server)
+        sock = _dial(_address(name)) if name in _found() else None  # others become no paths
+        if sock is None:
+            raise SessionError(_missing(name))
+        self._sock = sock
+        try:
+            prefix = secrets.randbits(31) | 1 << 30
+            self._say(ev.Hello(os.getpid(), prefix, label="workbench", visitor=True))
+        except BaseException:
+            self._sock.close()
+            raise
+
+    def __enter__(self) -> Visit:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._sock.close()
+
+    def snapshot(self) -> Snapshot:
+        """The whole session at this moment."""
+        snapshot = self._ask("snapshot").snapshot
+        assert snapshot is not None
+        return snapshot
+
+    def why(self, id: int) -> Account | None:
+        """All that keeps the object; None if there is none of this id."""
+        return self._ask("why", id, INQUIRY).account
+
+    def end(self, reason: str) -> None:
+        """End the session for everybody; returns before it has ended."""
+        self._say(ev.End(reason))
+
+    def _ask(self, what: str, object: int = 0, patience: float = PATIENCE) -> do.Answer:
+        request = next(self._requests)
+        self._say(ev.Ask(request, what, object))
+        deadline = time.monotonic() + patience
+        while True:
+            messages = self._inbox.messages()
+            while messages:
+                message = messages.popleft()
+                if isinstance(message, do.Answer) and message.request == request:
+                    return message
+            self._read(deadline - time.monotonic())
+
+    def _say(self, message: Any) -> None:
+        outbox = Outbox()
+        outbox.put(message)
+        try:
+            sent = outbox.send(self._sock.sendmsg)
+        except OSError:
+            raise SessionError(_missing(self.name)) from None
+        if not sent:
+            raise _silent(self.name)
+
+    def _read(self, seconds: float) -> None:
+        if seconds <= 0 or not select.select([self._sock], [], [], seconds)[0]:
+            raise _silent(self.name)
+        try:
+            more = self._inbox.receive(self._sock.recvmsg)
+        except ConnectionResetError:
+            more = False
+        if not more:
+            raise SessionError(_missing(self.name))
+
+
+def sessions() -> list[str]:
+    """Names of this user's sessions that run; one whose server is stopped does.
+
+    Raises
+    ------
+    SessionError
+        If the runtime directory can't be used.
+    """
+    return [name for name in _found() if _listens(_address(name))]
+
+
+def processes(name: str) -> list[int]:
+    """Pids of the session's server (first), nursery and workers, and of what those forked.
+
+    Found by their command lines, so that it works whether or not the server answers. The
+    socket can't tell: its listener was made by the driver, whose pid the kernel remembers.
+    """
+    address = os.path.realpath(_address(name))
+    found = []
+    for pid, arguments in machine.command_lines().items():
+        if _MODULES.intersection(arguments):
+            with suppress(msgspec.DecodeError):
+                settings = msgspec.json.decode(arguments[-1], type=Settings)
+                if os.path.realpath(settings.address) == address:
+                    found.append(("workbench.server" not in arguments, pid))
+    return [pid for _, pid in sorted(found)]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How a session ended: in how many seconds, and how many processes had to be killed."""
+
+    seconds: float
+    killed: int
+
+
+def stop(name: str) -> Stopped:
+    """End a session for everybody, and wait until its processes are gone.
+
+    Its drivers are told why. What hasn't ended after `ENDING` seconds is killed.
+
+    Raises
+    ------
+    SessionError
+        If no such session runs, or if something is left that can't be killed.
+    """
+    began = time.monotonic()
+    with suppress(NotAnsweringError), Visit(name) as visit:
+        visit.end(f"The session was stopped from a shell: `workbench stop {name}`.")
+    killed = 0
+    if not _end(name, ENDING):
+        killed = _kill(name)
+        if not _end(name, ENDING):
+            left = ", ".join(map(str, processes(name)))
+            raise SessionError(
+                f"Processes of session {name!r} are still there though they were killed (pid "
+                f"{left}): the kernel keeps them, as it does while they wait for a disk."
+            )
+    directory = runtime_directory()
+    with locked(directory):
+        sweep(directory)  # of a killed server the files are still there
+    return Stopped(time.monotonic() - began, killed)
+
+
+def _end(name: str, patience: float) -> bool:
+    """Whether all of the session's processes end in that time, those too that it still starts."""
+    deadline = time.monotonic() + patience
+    while pids := processes(name):
+        for _, fd in _opened(pids):
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 or not select.select([fd], [], [], seconds)[0]:
+                return False
+    return True
+
+
+def _kill(name: str) -> int:
+    """SIGKILL all of them; returns how many there were."""
+    killed = 0
+    for pid, fd in _opened(processes(name)):
+        if pid in processes(name):  # the number is still theirs, so what was opened is it
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def _opened(pids: list[int]) -> Iterator[tuple[int, int]]:
+    """(pid, descriptor) of those that live: a descriptor never means another process."""
+    for pid in pids:
+        with suppress(ProcessLookupError), _pidfd(pid) as fd:
+            yield pid, fd
+
+
+@contextmanager
+def _pidfd(pid: int) -> Iterator[int]:
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+# -- the runtime directory ------------------------------------------------------------------------
+
+
+def _found() -> list[str]:
+    """Sessions that have a socket there, killed ones too."""
+    return sorted(path.stem for path in runtime_directory().glob("*.sock"))
+
+
+def _address(name: str) -> Path:
+    return runtime_directory() / f"{name}.sock"
+
+
+def _listens(address: Path) -> bool:
+    try:
+        sock = _dial(address)
+    except NotAnsweringError:
+        return True
+    if sock is not None:
+        sock.close()
+    return sock is not None
+
+
+def _dial(address: Path) -> socket.socket | None:
+    """A connected socket that doesn't block; None if nobody listens there."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        sock.connect(str(address))
+    except OSError as error:
+        sock.close()
+        if isinstance(error, BlockingIOError):  # too many wait to be accepted
+            raise _silent(address.stem) from None
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            return None
+        raise
+    return sock
+
+
+def _missing(name: str) -> str:
+    names = ", ".join(n for n in sessions() if n != name) or "none"
+    return (
+        f"No session {name!r} is running. There are: {names} (in {runtime_directory()}; another "
+        "XDG_RUNTIME_DIR or WORKBENCH_RUNTIME_DIR has others)."
+    )
+
+
+def _silent(name: str) -> NotAnsweringError:
+    pids = processes(name)
+    return NotAnsweringError(
+        f"Session {name!r} doesn't answer: its server"
+        f"{f' (pid {pids[0]})' if pids else ''} is stopped or hangs. "
+        f"`workbench stop {name}` ends it."
+    )

@@ -1,0 +1,98 @@
+"""Streams that are read in this process: items as they come, and who waits for the next.
+
+`item`, `ended` and `close` run in whichever thread reads the socket; the rest anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from workbench.client.connection import Connection
+from workbench.client.objects import Objects
+from workbench.client.reference_counter import Handles
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.memory.views import Watch
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
+
+
+class ReaderWatch(Watch):
+    """Watches a stream's reader."""
+
+    __slots__ = ()
+
+
+class Streams:
+    """See the module."""
+
+    def __init__(self, connection: Connection, handles: Handles, objects: Objects) -> None:
+        self._connection = connection
+        self._handles = handles
+        self._objects = objects
+        self._readers: dict[int, ReaderWatch] = {}
+        self._waiting: dict[int, list[Future[None]]] = {}
+
+    def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
+        """A stream whose task is about to be submitted."""
+        reader = ObjectRefGenerator(end, end._engine, ahead)
+        put, rouse = self._connection.put, self._connection.rouse
+        self._readers[end.id] = ReaderWatch(reader, put, end.id, rouse)
+        return reader
+
+    def buried(self, watch: ReaderWatch) -> bool:
+        """Nobody reads it any more; whether its task has to be told, because `completed` is held:
+        else the drop of that says it."""
+        self._readers.pop(watch.id, None)
+        return self._handles.alive(watch.id) and watch.id not in self._objects.values
+
+    def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
+        """Whether its next item is there, or there won't be one."""
+        items, values, id = reader.items, self._objects.values, reader.id
+        return lambda: bool(items) or id in values
+
+    def next(self, reader: ObjectRefGenerator) -> Future[None] | None:
+        """A future of that; None if it is so already."""
+        future: Future[None] = Future()
+        self._waiting.setdefault(reader.id, []).append(future)
+        if self.ready(reader)():
+            self.stir(reader.id)
+            return None
+        if self._connection.ended is not None:  # perhaps just now: nobody else would
+            self.stir(reader.id)
+        self._connection.flush()
+        return future
+
+    def took(self, reader: ObjectRefGenerator, taken: int) -> None:
+        """Its reader has taken so many: more may come."""
+        self._connection.send(ev.Took(reader.id, taken))
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def item(self, message: do.Item) -> None:
+        """One more. It comes with a hold: if nobody reads any more, that is given back."""
+        with self._objects.lock:
+            ref = self._handles.grant(message.object)
+            self._objects.values[message.object] = message.value
+        watch = self._readers.get(message.task)
+        reader = watch() if watch is not None else None
+        if reader is not None:
+            reader.came(ref)
+            self.stir(message.task)
+
+    def stir(self, task: int) -> None:
+        """Whoever waits for it shall look."""
+        for future in self._waiting.pop(task, ()):
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits without a thread."""
+        return bool(self._waiting)
+
+    def close(self) -> None:
+        """Nothing will come any more."""
+        for task in list(self._waiting):
+            self.stir(task)

@@ -1,0 +1,85 @@
+"""The handles (ObjectRef) alive in this process: one per object, so that its death means something.
+
+Creation and death are all the server hears of; reference counting inside the process is Python's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.client.ki_protection import shield
+from workbench.memory.views import Callback, Watch
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.engines.base import Engine
+
+
+class HandleWatch(Watch):
+    """Watches a handle. ``grants``: how many holds the server counts for it."""
+
+    __slots__ = ()
+
+
+class Handles:
+    """Handles by object id.
+
+    Parameters
+    ----------
+    engine : Engine
+        What the handles ask.
+    on_death, alarm
+        Called when a handle dies: at any allocation, in any thread. See `Watch`.
+    """
+
+    def __init__(self, engine: Engine, on_death: Callback, alarm: Callback) -> None:
+        self._engine = engine
+        self._on_death = on_death
+        self._alarm = alarm
+        self._watches: dict[int, HandleWatch] = {}
+
+    def new(self, id: int) -> ObjectRef:
+        """A handle for which the server counts one hold (or will, by a message on its way)."""
+        ref = ObjectRef(id, self._engine)
+        self._watches[id] = HandleWatch(ref, self._on_death, id, self._alarm)
+        return ref
+
+    def find(self, id: int) -> ObjectRef | None:
+        """The living handle."""
+        watch = self._watches.get(id)
+        return watch() if watch is not None else None
+
+    def grant(self, id: int) -> ObjectRef:
+        """The server counted one more hold: on the living handle, or a new one."""
+        ref = self.find(id)
+        if ref is None:
+            return self.new(id)
+        self._watches[id].grants += 1
+        return ref
+
+    def alive(self, id: int) -> bool:
+        """Whether a handle lives here."""
+        watch = self._watches.get(id)
+        return watch is not None and watch() is not None
+
+    def buried(self, watch: HandleWatch) -> bool:
+        """True if the object has no newer handle. May be asked twice of one watch.
+
+        A newer one takes over a hold: were the last one dropped before the next is counted, the
+        object could move in between, and nobody would tell us.
+        """
+        newest = self._watches.get(watch.id)
+        if newest is None:
+            return True
+        if newest is watch:
+            del self._watches[watch.id]
+            return True
+        if watch.grants:
+            with shield():
+                watch.grants -= 1
+                newest.grants += 1
+        return False
+
+    def close(self) -> None:
+        """Forget all; living handles become useless, not dangerous."""
+        self._watches.clear()

@@ -1,0 +1,100 @@
+"""What this process is about to say: deaths become messages, neighbouring pieces of text one.
+
+Pure, but for forgetting what is dead anyway. Called by whoever sends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from workbench.client.generators import ReaderWatch, Streams
+from workbench.client.marshal import Marshal
+from workbench.client.objects import Objects
+from workbench.client.reference_counter import HandleWatch
+from workbench.core import events as ev
+from workbench.core.events import ID_BITS
+from workbench.memory.views import Watch
+
+TEXT = 1 << 20
+"""Bytes of text, about, that neighbouring pieces are joined up to."""
+
+
+class Outgoing:
+    """See the module.
+
+    Parameters
+    ----------
+    objects, streams, marshal
+        This process's own.
+    prefix : int
+        Of the ids it makes.
+    """
+
+    def __init__(self, objects: Objects, streams: Streams, marshal: Marshal, prefix: int) -> None:
+        self._objects = objects
+        self._streams = streams
+        self._marshal = marshal
+        self._prefix = prefix
+
+    def translate(self, queued: list[Any]) -> list[Any]:
+        """Watches of dead handles, views and readers become Drop, Unview and Cancel."""
+        messages: list[Any] = []
+        drops: list[int] = []
+        unviews: list[tuple[int, int]] = []
+        shows = False
+
+        def bury() -> None:
+            if unviews:
+                messages.append(ev.Unview(tuple(unviews)))
+                unviews.clear()
+            if drops:
+                messages.append(ev.Drop(tuple(drops)))
+                drops.clear()
+            loaded = self._marshal.report(self._is_of_interest)
+            if loaded is not None:
+                messages.append(loaded)
+
+        for message in queued:
+            if type(message) is HandleWatch:
+                self._objects.buried(message)  # first: a newer handle may take over a hold
+                drops.extend([message.id] * message.grants)
+            elif type(message) is Watch:
+                unviews.append((message.id, message.segment))
+                self._objects.buried(message)
+            elif type(message) is ReaderWatch:
+                if self._streams.buried(message):
+                    messages.append(ev.Cancel(message.id))
+            else:
+                if type(message) is ev.Ask or type(message) is ev.Grow:
+                    bury()  # the answer is to know of it
+                shows = shows or type(message) is ev.Output
+                messages.append(message)
+        bury()  # together, after the rest: a drop may come late
+        return _texts_joined(messages) if shows else messages
+
+    def _is_of_interest(self, id: int) -> bool:
+        """Whether what loading it cost is worth a message: not what was put, read and dropped."""
+        return id in self._objects.values or id >> ID_BITS != self._prefix
+
+
+def _texts_joined(messages: list[Any]) -> list[Any]:
+    """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
+
+    size = 0
+
+    def stream(message: Any) -> object:
+        nonlocal size
+        if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
+            size += len(message.data)
+            return message.task, message.kind, size // TEXT
+        return id(message)
+
+    joined = []
+    for _, group in itertools.groupby(messages, stream):
+        first, *others = group
+        if others:
+            data = b"".join([first.data, *(m.data for m in others)])
+            first = ev.Output(first.task, first.kind, data)
+        joined.append(first)
+    return joined

@@ -1,0 +1,215 @@
+"""Calls: functions, methods and arguments → Submit and Create, and handles of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
+from workbench.client.call_site import call_site
+from workbench.client.function_cache import Export
+from workbench.client.object_store import Claims
+from workbench.client.puts import Puts
+from workbench.client.reference_counter import Handles
+from workbench.core import events as ev
+from workbench.engines.base import (
+    ACTOR_PREFIX,
+    STREAMING,
+    ActorOptions,
+    CellOptions,
+    Exported,
+    Submitted,
+    TaskOptions,
+)
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.client.client import Client
+
+Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
+_NOTHING: Packed = b"", (), (), None
+
+ARGUMENTS = "arguments"
+"""What an object is described as that holds a call's arguments."""
+
+UNLIMITED = 1 << 62
+"""Retries: as many as it takes."""
+
+MOST_TERMS = 1000
+"""Different options of tasks remembered as they are sent."""
+
+
+class Calls:
+    """See the module. A desk of the client's.
+
+    Parameters
+    ----------
+    client : Client
+        Whose session it is, and where the calls come from.
+    handles, puts
+        Its own.
+    next_id : callable() → int
+        A fresh id.
+    """
+
+    def __init__(
+        self, client: Client, handles: Handles, puts: Puts, next_id: Callable[[], int]
+    ) -> None:
+        self._client = client
+        self._handles = handles
+        self._puts = puts
+        self._next_id = next_id
+        self._connection = client.connection
+        self._objects = client.objects
+        self._marshal = client.marshal
+        self._terms: dict[TaskOptions, ev.Terms] = {}
+
+    def submit(
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> Submitted:
+        """Have a function run."""
+        export = self._exported(function)
+        return self._submit(export.ref.id, args, kwargs, options, options.name or function.name)
+
+    def call(
+        self,
+        actor: ObjectRef,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> Submitted:
+        """Have an actor's method run."""
+        return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
+
+    def create(
+        self,
+        blueprint: Exported,
+        description: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: ActorOptions,
+    ) -> ObjectRef:
+        """Have an actor made."""
+        export = self._exported(blueprint, f"class {blueprint.name}")
+        payload, deps, contains, packed = self._pack(args, kwargs)
+        name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
+        ref, _, _ = self._puts.put(
+            description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
+        )
+        birth = ev.Submit(
+            ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
+            self._client.origin(), 0, ref.id, "__init__",
+        )  # fmt: skip
+        self._connection.send(ev.Create(birth, options.max_restarts, options.max_concurrency, name))
+        if name:
+            self._connection.flush()
+        del packed
+        return ref
+
+    def _submit(
+        self,
+        function: int,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+        name: str,
+        actor: int = 0,
+        method: str = "",
+    ) -> Submitted:
+        terms = None if options.is_usual else self._terms_of(options)
+        # `packed` is the handle of the arguments, if they had to be an object.
+        payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
+        given = options.num_returns
+        returns = given if isinstance(given, int) else 1
+        retries = UNLIMITED if options.max_retries < 0 else options.max_retries
+        ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
+        task = ids[0]
+        del ids[returns:]
+        self._objects.expect(ids)
+        refs = [self._handles.new(id) for id in ids]
+        stream = None
+        if given == STREAMING:
+            stream = self._client.streams.new(refs[0], options.max_ahead)
+        submit = ev.Submit(
+            task, function, payload, deps, contains, returns, name, self._client.origin(),
+            retries, actor, method, terms,
+        )  # fmt: skip
+        try:
+            self._connection.send(submit)
+        except BaseException:  # Ctrl-C: nobody will have its handles, so nobody could stop it
+            self._connection.post(ev.Cancel(task))
+            raise
+        del packed  # the Submit that needs the arguments is before their Drop in the queue
+        return stream or (refs[0] if given == 1 else refs or None)
+
+    def _terms_of(self, options: TaskOptions) -> ev.Terms:
+        """What they ask for, as it is sent."""
+        terms = self._terms.get(options)
+        if terms is None:
+            if options.num_cpus > 1:  # any session has one: no need to wait for its word
+                self._check_cpus(options.num_cpus)
+            if len(self._terms) >= MOST_TERMS:
+                self._terms.clear()
+            types = options.retry_exceptions
+            terms = self._terms[options] = ev.Terms(
+                round(options.num_cpus * ev.USUAL.cpus),
+                options.timeout,
+                self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
+                options.max_ahead if options.num_returns == STREAMING else 0,
+                *(
+                    (options.job, options.binds, options.size, options.group)
+                    if isinstance(options, CellOptions)
+                    else ()
+                ),
+            )
+        return terms
+
+    def _check_cpus(self, cpus: float) -> None:
+        self._client.wait_welcome()
+        if cpus > self._client.workers:
+            raise ValueError(
+                f"num_cpus={cpus:g}, and session {self._client.session!r} has "
+                f"{self._client.workers}. Ask for less, or start it with `init(workers=...)`."
+            )
+
+    def _exported(self, function: Exported, what: str = "") -> Export:
+        """The function as it is stored; stored again if what it refers to is no longer the same."""
+        handle = function.handle
+        if handle is not None and handle[0] is self._client and handle[1].is_current():
+            return handle[1]  # type: ignore[no-any-return]
+        ref, encoded, _ = self._puts.put(
+            function.function, "", lambda: {function.name: function.function}, what
+        )
+        export = Export(ref, encoded.serialized.globals_read)
+        function.handle = self._client, export
+        return export
+
+    def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
+        """(payload, deps, contains, handle of the payload if it had to be an object)."""
+        packed, refs = pack_arguments(args, kwargs)
+        self._client.check_refs(refs)
+        deps = tuple(ref.id for ref in refs)
+        claims: Claims = []
+        try:
+            encoded = self._marshal.encode(packed, claims, lambda: argument_names(args, kwargs))
+            stored = encoded.stored
+            if not stored.segment:
+                return stored.header, deps, stored.contains, None
+            about = encoded.about(ARGUMENTS, call_site(self._client.work.name))
+            ref = self._puts.seal(stored, about, claims)
+        except BaseException:
+            self._puts.unclaim(claims)
+            raise
+        return SLOTTED, (ref.id, *deps), (), ref
+
+    def _consecutive_ids(self, count: int) -> list[int]:
+        """Fresh ids for one task's results. Another thread may take ids in between: try again."""
+        while True:
+            ids = [self._next_id() for _ in range(count)]
+            if ids[-1] - ids[0] == count - 1:
+                return ids

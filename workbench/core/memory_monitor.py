@@ -1,0 +1,98 @@
+"""Memory that runs short: which worker has to end before the kernel picks the notebook instead.
+
+A desk of the session's. It says when to measure, and decides on what was measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.scheduler import Worker
+from workbench.units import human_bytes
+
+if TYPE_CHECKING:
+    from workbench.core.session import Session
+
+SPEED = 2 << 30
+"""Bytes a second at which memory is expected to be taken, at worst; as DESIGN.md measured it."""
+
+SOON, LATE = 0.03, 1.0
+"""Seconds between two looks at the memory: the less is left, the sooner."""
+
+BLAMELESS = 0.02
+"""If no worker has this share of all memory, ending one wouldn't help."""
+
+
+class Pressure:
+    """See the module.
+
+    Parameters
+    ----------
+    session : Session
+        Whose workers they are.
+    headroom : int
+        Bytes that shall stay free; 0: nobody looks.
+    """
+
+    def __init__(self, session: Session, headroom: int) -> None:
+        self._session = session
+        self._schedule = session.schedule
+        self.headroom = headroom
+        self.due: float | None = None
+        self._ending = 0  # the worker we ended, until it has
+
+    def settle(self) -> None:
+        """Begin to look when somebody works, and have the memory measured when it is time."""
+        now = self._session.now
+        if self.due is not None:
+            self.due = now + LATE  # or as the answer says
+            self._session.instruct(do.Measure())
+        elif self.headroom and self._is_busy:
+            self.due = now + SOON
+
+    def measured(self, event: ev.Measured) -> None:
+        """Decide who ends, and when to look again."""
+        spare = event.available - self.headroom
+        if spare < 0 and self._ending not in self._schedule.workers:
+            self._relieve(event)
+        self.due = self._session.now + min(max(spare / SPEED, SOON), LATE)
+        if not self._is_busy:
+            self.due = None
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether anybody may take memory. Not `used`: who needs no processor may need that."""
+        return bool(self._schedule.tasks or self._schedule.actors)
+
+    def _relieve(self, event: ev.Measured) -> None:
+        """End one of those who have most: one with nothing to do, or the youngest task."""
+        workers = self._schedule.workers
+        sizes = {workers[n]: size for n, size in event.workers if n in workers}
+        most = max(sizes.values(), default=0)
+        if most < event.total * BLAMELESS:
+            return
+        suspects = [worker for worker, size in sizes.items() if size >= most / 2]
+        victim = min(suspects, key=lambda w: (w.actor is not None, not w.idle, -w.since))
+        usage = [
+            f"{_doing(worker)} {human_bytes(size)}"
+            for worker, size in sorted(sizes.items(), key=lambda item: -item[1])
+        ]
+        victim.verdict = (
+            f"was ended because memory ran short ({human_bytes(event.available)} of "
+            f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
+            f"{human_bytes(self._session.budget.granted)})"
+        )
+        others = [w for w in self._schedule.workers.values() if w is not victim and w.sent]
+        victim.alone = not others
+        self._ending = victim.number
+        self._session.instruct(do.Kill(victim.number))
+
+
+def _doing(worker: Worker) -> str:
+    """Who that is, to a person: what it runs."""
+    if worker.actor is not None:
+        return worker.actor.name
+    task = next(iter(worker.sent.values()), None)
+    return f"worker {worker.number}" if task is None else f"`{task.submit.name}`"

@@ -1,0 +1,106 @@
+"""Why an object is still here: asked of everybody who holds it. A desk of the session's.
+
+The core knows which process holds what; which variables those are, only the process can find out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.catalog import Entry
+from workbench.core.snapshot import Account, PinRecord
+from workbench.core.snapshots import clients_of, object_record, pins_of
+
+if TYPE_CHECKING:
+    from workbench.core.session import Client, Session
+
+PATIENCE = 3.0
+"""Seconds within which a process must have looked; whoever hasn't is named without its places."""
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """One question, until all have answered."""
+
+    asker: int
+    request: int
+    object: int
+    until: float
+    waiting: set[int]
+    answers: dict[int, ev.Explained] = field(default_factory=dict)
+
+
+class Inquiries:
+    """See the module. Methods named like an event handle it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[int, Inquiry] = {}
+        self._numbers = 0
+
+    def ask(self, client: Client, event: ev.Ask) -> None:
+        """Pass the question on."""
+        entry = self._session.catalog.get(event.object)
+        if entry is None:
+            return self._session.send(client.number, do.Answer(event.request))
+        self._numbers += 1
+        holders = {*entry.holds, *entry.viewers} & self._session.clients.keys()
+        until = self._session.now + PATIENCE
+        self._open[self._numbers] = Inquiry(
+            client.number, event.request, event.object, until, holders
+        )
+        for number in holders:
+            self._session.send(number, do.Explain(self._numbers, event.object))
+        return None
+
+    def explained(self, client: Client, event: ev.Explained) -> None:
+        """One of them has looked."""
+        inquiry = self._open.get(event.inquiry)
+        if inquiry is not None and client.number in inquiry.waiting:
+            inquiry.waiting.discard(client.number)
+            inquiry.answers[client.number] = event
+
+    def left(self, number: int) -> None:
+        """It won't answer any more, nor hear an answer."""
+        for key, inquiry in list(self._open.items()):
+            inquiry.waiting.discard(number)
+            if inquiry.asker == number:
+                del self._open[key]
+
+    def deadline(self) -> float | None:
+        """When the next one is answered, however little is known."""
+        return min((inquiry.until for inquiry in self._open.values()), default=None)
+
+    def settle(self) -> None:
+        """Answer what can be answered."""
+        for key, inquiry in list(self._open.items()):
+            if not inquiry.waiting or self._session.now >= inquiry.until:
+                del self._open[key]
+                entry = self._session.catalog.get(inquiry.object)
+                account = None if entry is None else self._account(entry, inquiry)
+                answer = do.Answer(inquiry.request, account=account)
+                self._session.send(inquiry.asker, answer)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return bool(self._open)
+
+    def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
+        pins = [_found(pin, inquiry) for pin in pins_of(self._session, entry)]
+        record = object_record(entry, self._session.now, self._session.spilling.in_use())
+        return Account(record, tuple(pins), clients_of(self._session))
+
+
+def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:
+    """The pin with what its holder has found."""
+    if pin.reason not in ("ref", "view"):
+        return pin
+    answer = inquiry.answers.get(pin.client)
+    if answer is None:
+        return PinRecord(pin.reason, pin.client, complete=False)
+    places = tuple(place for place in answer.places if place[1] == pin.reason)
+    return PinRecord(pin.reason, pin.client, places=places, complete=answer.complete)

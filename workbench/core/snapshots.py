@@ -1,0 +1,234 @@
+"""What a session says of itself: the snapshot, and the table in a StoreFullError. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from workbench.core.actors import Actor
+from workbench.core.budget import Budget
+from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.snapshot import (
+    ActorRecord,
+    ClientRecord,
+    Description,
+    ObjectRecord,
+    PinRecord,
+    SegmentRecord,
+    Snapshot,
+    TaskRecord,
+    WorkerRecord,
+)
+from workbench.units import human_bytes
+
+if TYPE_CHECKING:
+    from workbench.core.scheduler import Task
+    from workbench.core.session import Client, Session
+
+LARGEST = 5
+"""Rows in the table of what holds the room."""
+
+MOST_NAMED = 20
+"""Objects that an overview lists."""
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes the object holds in the store."""
+    value = entry.value
+    return 0 if value is None else value.length if value.segment else len(value.header)
+
+
+def some_named(session: Session) -> list[Entry]:
+    """What an overview lists."""
+    catalog = session.catalog
+    named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
+    return [entry for entry in map(catalog.get, named) if entry is not None]
+
+
+def take_snapshot(
+    session: Session, entries: Iterable[Entry] | None = None, since: float = 0.0
+) -> Snapshot:
+    """The session as it is now, with these objects, or all; of its history what came ``since``."""
+    schedule, catalog = session.schedule, session.catalog
+    in_use = session.spilling.in_use()
+    entries = catalog.entries() if entries is None else entries
+    return Snapshot(
+        session=session.name,
+        capacity=session.budget.capacity,
+        live=session.budget.live,
+        spilled=session.budget.spilled,
+        trouble=session.spilling.trouble,
+        granted=session.budget.granted,
+        queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
+        running=sum(1 for w in schedule.workers.values() if w.sent),
+        objects=tuple(object_record(e, session.now, in_use) for e in entries),
+        count=len(catalog),
+        workers=tuple(
+            WorkerRecord(
+                w.number,
+                w.pid,
+                "starting" if w.client is None
+                else "blocked" if w.blocked
+                else "busy" if w.sent else "idle",
+                tuple(t.submit.name for t in w.sent.values()),
+                0 if w.actor is None else w.actor.id,
+            )
+            for w in schedule.workers.values()
+        ),
+        clients=clients_of(session),
+        actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
+        jobs=session.jobs.records(),
+        linger=session.linger,
+        segments=tuple(
+            SegmentRecord(a.segment, a.owner or 0, a.granted, a.live, a.end, a.disk)
+            for a in session.budget.arenas.values()
+        ),
+        history=session.history.samples(since),
+    )  # fmt: skip
+
+
+def describe(session: Session, id: int) -> Description | None:
+    """One object, in a time that doesn't depend on how many there are."""
+    entry = session.catalog.get(id)
+    if entry is None:
+        return None
+    maker, actor = session.schedule.maker(id), session.schedule.actors.get(id)
+    return Description(
+        object_record(entry, session.now, session.spilling.in_use()),
+        tuple(
+            client_record(session.clients[number])
+            for number in dict.fromkeys((*entry.holds, *entry.viewers))
+            if number in session.clients
+        ),
+        None if maker is None else _task(maker),
+        None if actor is None else _actor(session, actor),
+    )
+
+
+def _task(task: Task) -> TaskRecord:
+    worker, name = task.worker, task.submit.name
+    if worker is None:
+        return TaskRecord(name, "waiting" if task.missing else "queued")
+    at_a_time = 1 if worker.actor is None else worker.actor.concurrency
+    runs = task in islice(worker.sent.values(), at_a_time)
+    return TaskRecord(name, "running" if runs else "queued", worker.pid)
+
+
+def _actor(session: Session, actor: Actor) -> ActorRecord:
+    entry = session.catalog.get(actor.id)
+    worker = actor.worker
+    return ActorRecord(
+        id=actor.id,
+        cls=actor.name,
+        names=() if entry is None else entry.names,
+        state=actor.life.value,
+        worker=0 if worker is None else worker.number,
+        calls=len(actor.calls) + (0 if worker is None else len(worker.sent)),
+        restarts=actor.restarts,
+    )
+
+
+def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRecord:
+    """What a snapshot says of the object. ``in_use``: what workers may read at any moment."""
+    value = entry.value
+    where = (
+        "pending" if value is None
+        else "inline" if not value.segment
+        else "disk" if value.digest else "memory"
+    )  # fmt: skip
+    return ObjectRecord(
+        id=entry.id,
+        state=entry.state.value,
+        names=entry.names,
+        size=size_of(entry),
+        where=where,
+        about=entry.about,
+        holders=tuple(entry.holds),
+        viewers=tuple(entry.viewers),
+        tasks=entry.tasks,
+        parents=entry.parents,
+        escapes=entry.escapes,
+        load_seconds=entry.load_seconds,
+        pinned=entry.pinned,
+        age=now - entry.made,
+        job=entry.job,
+        segment=0 if value is None else value.segment,
+        offset=0 if value is None else value.offset,
+        in_use=entry.id in in_use,
+    )
+
+
+def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
+    """Every reason why the object is here. It takes a look at all there is: for people who ask."""
+    pins = [PinRecord("name", detail=name) for name in entry.names]
+    if entry.pinned:
+        pins.append(PinRecord("user", detail=entry.pinned))
+    if entry.job:
+        pins.append(PinRecord("job", detail=entry.job))
+    pins += [PinRecord("ref", client) for client in entry.holds]
+    ghost = session.catalog.ghosts.get(entry.id)
+    viewers = {*entry.viewers, *(() if ghost is None else ghost.viewers)}
+    pins += [PinRecord("view", client) for client in sorted(viewers)]
+    if entry.tasks:
+        for task in session.schedule.tasks.values():
+            if entry.id in task.pins:
+                client = 0 if task.worker is None else task.worker.client or 0
+                pins.append(PinRecord("task", client, task.submit.name, task.submit.task))
+        for actor in session.schedule.actors.values():  # may be made again
+            if entry.id in actor.birth.pins and actor.birth not in session.schedule:
+                pins.append(PinRecord("task", 0, actor.name, actor.id))
+    if entry.parents:
+        for parent in session.catalog.entries():
+            if parent.state is State.READY and parent.value and entry.id in parent.value.contains:
+                type = parent.about.type if parent.about else "a result"
+                pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
+    pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
+    return pins
+
+
+def clients_of(session: Session) -> tuple[ClientRecord, ...]:
+    """Who is connected."""
+    return tuple(map(client_record, session.clients.values()))
+
+
+def client_record(client: Client) -> ClientRecord:
+    """What is told of one."""
+    return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
+
+
+def holders_table(catalog: Catalog, budget: Budget) -> str:
+    """The largest objects and what keeps each, for the person whose put found no room."""
+    there = (e for e in catalog.entries() if e.value and not e.value.digest)
+    entries = sorted(there, key=size_of, reverse=True)
+    disk = f", {human_bytes(budget.spilled)} more on disk" if budget.spilled else ""
+    rows = [
+        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use{disk}. The "
+        "largest:"
+    ]
+    rows += [
+        f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"
+        for e in entries[:LARGEST]
+    ]
+    return "\n".join(rows)
+
+
+def _why(entry: Entry) -> str:
+    reasons = [f"named {name!r}" for name in entry.names]
+    if entry.holds:
+        reasons.append(f"refs in {len(entry.holds)} process(es)")
+    if entry.tasks:
+        reasons.append(f"needed by {entry.tasks} task(s)")
+    if entry.parents:
+        reasons.append(f"inside {entry.parents} object(s)")
+    if entry.escapes:
+        reasons.append(f"a ref pickled at {entry.escapes[0]}")
+    if entry.pinned:
+        reasons.append(f"pinned at {entry.pinned}")
+    if entry.job:
+        reasons.append(f"made by background {entry.job}, which nobody has collected")
+    if entry.viewers:
+        reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
+    if entry.state is State.FREED:
+        reasons.append("already freed")
+    return ", ".join(reasons)

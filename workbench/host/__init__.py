@@ -1,0 +1,1 @@
+"""Running tasks and cells, capturing and showing output; no client, no shared memory."""

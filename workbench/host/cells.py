@@ -1,0 +1,324 @@
+"""Running a `%%remote` cell: compile it under its own file name, run it, show its last value."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import contextvars
+import inspect
+import linecache
+import os
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from dataclasses import dataclass, replace
+from types import CodeType
+from typing import Any
+
+from workbench import context
+from workbench.errors import NotDefinedError
+from workbench.host.environment import Surroundings, move, within
+from workbench.machine import peak_memory, reset_peak_memory
+from workbench.units import human_seconds
+from workbench.worker.executor import Failed
+
+Names = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as it travels.
+
+    Attributes
+    ----------
+    source : str
+        The body, below the magic's line.
+    filename : str
+        The name the notebook's compiler gave the whole cell.
+    first_line : int
+        The body's first line within the cell, counted from 1.
+    outputs : tuple of str
+        Names to return, one result each.
+    given : tuple of str
+        Names that a person gave: in a `Namespace` they replace what it has.
+    code : str
+        The body as Python, line for line, where IPython's syntax is in it; else ''.
+    timed : bool
+        Whether to print the time it took, as ``%%time`` does.
+    label : str
+        What a person calls the file, like ``Cell In[7]``.
+    in_notebook : bool
+        Whether a front end shows what it displays, and not a terminal.
+    around : Surroundings, optional
+        What is different where it was typed.
+    """
+
+    source: str
+    filename: str
+    first_line: int
+    outputs: tuple[str, ...]
+    given: tuple[str, ...] = ()
+    code: str = ""
+    timed: bool = False
+    label: str = ""
+    in_notebook: bool = False
+    around: Surroundings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run was.
+
+    Attributes
+    ----------
+    seconds : float
+        By the clock on the wall, without what came before and after.
+    peak : int
+        The most memory that the worker's process had meanwhile, in bytes; shared memory that it
+        has touched counts. 0 where the system doesn't tell.
+    unset : tuple of str
+        Those of its outputs that it gave no value.
+    """
+
+    seconds: float
+    peak: int
+    unset: tuple[str, ...] = ()
+
+
+def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
+    """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs.
+
+    ``shared`` are more names, which it has in common with other runs of the same cell.
+    """
+    namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
+    with closing(asyncio.Runner()) as runner, within(cell.around):
+        ran = _run(cell, _parsed(cell), namespace, runner)
+    linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
+    return _results(cell, ran, namespace)
+
+
+def evaluate(cell: Cell, /, **names: Any) -> Any:
+    """The value of a cell that is one expression."""
+    namespace: Names = {"__name__": "__main__", **names}
+    values: list[Any] = []
+    with closing(asyncio.Runner()) as runner, within(cell.around):
+        _run(cell, _parsed(cell), namespace, runner, take=values.append)
+    linecache.cache.pop(cell.filename, None)
+    return values[0] if values else None
+
+
+class Namespace:
+    """Names that stay from cell to cell. An actor's class: `run` is called one at a time.
+
+    One event loop serves all its cells, as in a kernel: what one has opened the next can await. It
+    stands still in between.
+    """
+
+    def __init__(self) -> None:
+        self._names: Names = {"__name__": "__main__"}
+        self._captured: Names = {}  # those it has from outside, as they came
+        self._runner = asyncio.Runner()
+        self._around: Surroundings | None = None
+        self._is_new = True
+
+    def run(self, cell: Cell, /, **names: Any) -> Any:
+        """As `run_cell`, where ``names`` are defaults.
+
+        What its own cells have assigned stays, unless the name is among ``cell.given``.
+        """
+        for name, value in names.items():
+            if name in cell.given or name in self._captured or name not in self._names:
+                self._names[name] = self._captured[name] = value
+        if cell.around is not None and cell.around != self._around:
+            move(cell.around)
+        self._around = cell.around
+        tree = _parsed(cell)
+        own = _surely_assigned(tree)
+        is_new, self._is_new = self._is_new, False
+        try:
+            ran = _run(cell, tree, self._names, self._runner, stays=True)
+        except BaseException as error:
+            own = set()  # it may not have come so far
+            if is_new and isinstance(error, NameError):
+                error.add_note(
+                    "The namespace is new: this is its first cell. If there were others, its "
+                    "process has ended since, and their variables with it."
+                )
+            raise
+        finally:
+            self._captured = {
+                name: value
+                for name, value in self._captured.items()
+                if name not in own and self._names.get(name, _NOTHING) is value
+            }
+        return _results(cell, ran, self._names)
+
+
+_NOTHING = object()
+
+
+def run_text(text: str, namespace: Names, show: Callable[[Any], None]) -> None:
+    """Run Python that a magic hands over, and show its last value."""
+    with closing(asyncio.Runner()) as runner:
+        _execute(ast.parse(text), "<cell>", namespace, runner, show)
+
+
+def _parsed(cell: Cell) -> ast.Module:
+    """The cell's tree, with line numbers that count from the cell's own first line.
+
+    Its text is never pasted into another.
+    """
+    tree = ast.parse(cell.code or cell.source, cell.filename)
+    ast.increment_lineno(tree, cell.first_line - 1)
+    return tree
+
+
+def _run(
+    cell: Cell,
+    tree: ast.Module,
+    namespace: Names,
+    runner: asyncio.Runner,
+    stays: bool = False,
+    take: Callable[[Any], None] | None = None,
+) -> Ran:
+    """Run it, and show its last value; or ``take`` that."""
+    from workbench.host.display import cell_display
+
+    lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]
+    linecache.cache[cell.filename] = (
+        len(cell.source), None, [line + "\n" for line in lines], cell.filename,
+    )  # fmt: skip
+    with cell_display(cell, namespace, stays) as show:
+        silent = cell.source.rstrip().endswith(";")
+        measured = reset_peak_memory()
+        clock, started = os.times(), time.perf_counter()
+        try:
+            _execute(
+                tree, cell.filename, namespace, runner, take or (None if silent else show), stays
+            )
+        except NameError as error:
+            _note_stored(error)
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            if cell.timed:
+                _print_times(clock, os.times(), seconds)
+    return Ran(seconds, peak_memory() if measured else 0)
+
+
+def _execute(
+    tree: ast.Module,
+    filename: str,
+    namespace: Names,
+    runner: asyncio.Runner,
+    show: Callable[[Any], None] | None,
+    in_loop: bool = False,
+) -> None:
+    """Run it, and show the value of its last expression.
+
+    If it awaits anything, or is to be ``in_loop``, all of it runs in the runner's loop.
+    """
+    last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    codes = [_compiled(tree, "exec", filename)] if tree.body else []
+    if last is not None:
+        codes.append(_compiled(ast.Expression(last.value), "eval", filename))
+    if in_loop or any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+        value = _awaited(_steps(codes, namespace), runner)
+    else:
+        value = None
+        for code in codes:
+            value = eval(code, namespace)
+    if value is not None and show is not None:
+        show(value)
+
+
+def _compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
+    # `dont_inherit`: else our own `annotations` from the future would be the cell's.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code: CodeType = compile(tree, filename, mode, flags, dont_inherit=True)
+    return code
+
+
+async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseException | None]:
+    """The last one's value; or the error, whose traceback is without the loop's frames so."""
+    value = None
+    try:
+        for code in codes:
+            value = eval(code, namespace)
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await value
+    except BaseException as error:
+        return None, error
+    return value, None
+
+
+def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runner: Any) -> Any:
+    """Run it to its end. Not with `Runner.run`, which leaves it there if a signal ends the wait."""
+    loop = runner.get_loop()  # made now, if it is the first
+    task = loop.create_task(steps, context=contextvars.copy_context())
+    try:
+        value, error = loop.run_until_complete(task)
+    finally:
+        if not task.done():
+            task.cancel()
+            loop.run_until_complete(task)
+    try:
+        if error is not None:
+            raise error
+        return value
+    finally:
+        del task, error  # a ring: the error's traceback has this frame
+
+
+def _results(cell: Cell, ran: Ran, namespace: Names) -> Any:
+    outputs = tuple(_output(namespace, name) for name in cell.outputs)
+    ran = replace(ran, unset=tuple(name for name in cell.outputs if name not in namespace))
+    return (ran, *outputs) if outputs else ran
+
+
+def _output(namespace: Names, name: str) -> Any:
+    if name in namespace:
+        return namespace[name]
+    return Failed(
+        NotDefinedError(
+            f"The cell ended without giving {name!r} a value: the line that assigns it did not "
+            "run, or the name was deleted again."
+        )
+    )
+
+
+def _surely_assigned(tree: ast.Module) -> set[str]:
+    """Names that have a new value once the cell has run to its end, if it is an equal one too."""
+    names: set[str] = set()
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=targets):
+                names.update(t.id for t in targets if isinstance(t, ast.Name))
+            case ast.AugAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                names.add(name)
+    return names
+
+
+def _note_stored(error: NameError) -> None:
+    """If the store has an object of the missing name, say how to come by it.
+
+    The notebook brings along those whose names the cell is seen to read; so it wasn't.
+    """
+    engine, name = context.get(), error.name
+    if engine is None or not name or hasattr(builtins, name) or engine.find(name) is None:
+        return
+    error.add_note(
+        f"The store has an object {name!r}, but the cell isn't seen to read it: a line that is "
+        f"just `{name}` brings it along, or `%get {name}` in the notebook."
+    )
+
+
+def _print_times(before: os.times_result, after: os.times_result, seconds: float) -> None:
+    user, system = after.user - before.user, after.system - before.system
+    print(
+        f"CPU times: user {human_seconds(user)}, sys: {human_seconds(system)}, "
+        f"total: {human_seconds(user + system)}\nWall time: {human_seconds(seconds)}"
+    )

@@ -1,0 +1,67 @@
+"""Widgets made on a worker: what they say goes out as Output of kind ``comm``.
+
+A widget's state is in the front end; here is only its voice. What a person does to it there
+doesn't come back.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any
+
+import comm
+from comm.base_comm import BaseComm
+
+from workbench.host.display import send
+
+
+class WorkerComm(BaseComm):
+    """A widget's line to the front end that shows the running task's cell."""
+
+    def publish_msg(
+        self,
+        msg_type: str,
+        data: Any = None,
+        metadata: Any = None,
+        buffers: Any = None,
+        **keys: Any,
+    ) -> None:
+        """Send one message. Any thread."""
+        message = {
+            "msg_type": msg_type,
+            "content": {"comm_id": self.comm_id, "data": data or {}, **keys},
+            "metadata": metadata or {},
+            "buffers": [base64.b64encode(each).decode("ascii") for each in buffers or ()],
+        }
+        send("comm", message, self._key(msg_type, data))
+
+    def _key(self, msg_type: str, data: Any) -> str:
+        """The same for states that replace each other: a widget's, of the same traits."""
+        if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
+            return ""
+        return " ".join((self.comm_id, *sorted(data.get("state", ()))))
+
+    def fall_silent(self) -> None:
+        """Say nothing when it goes: the front end shall keep what it shows."""
+        self._closed = True
+
+
+def install() -> None:
+    """Have ``comm``, and so ipywidgets, make ours; as often as ipykernel has put its own there."""
+    comm.create_comm = WorkerComm
+
+
+def forget() -> None:
+    """The cell is over: its widgets stay in the front end as they are, and nothing of them here.
+
+    Both ``comm`` and ipywidgets would keep every one of them.
+    """
+    comms = comm.get_comm_manager().comms
+    for each in list(comms.values()):
+        if isinstance(each, WorkerComm):
+            each.fall_silent()
+    comms.clear()
+    widgets: Any = sys.modules.get("ipywidgets.widgets.widget")
+    if widgets is not None:
+        widgets._instances.clear()

@@ -1,0 +1,135 @@
+"""A worker's IPython shell: formatters, magics, `get_ipython()`. Imported at the first cell.
+
+It keeps no history, shows no errors and has no names of its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import sys
+import traceback
+from functools import cache
+from types import ModuleType
+from typing import Any, NoReturn
+
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
+from traitlets.config import Config
+
+from workbench.host import comms
+from workbench.host.display import figure_png, figure_text, send, send_display
+
+
+@cache
+def worker_shell() -> WorkerShell:
+    """This process's one, made at the first cell (some 70 ms).
+
+    A real one, because ``IPython.display``, magics and everybody's ``_repr_*_`` hooks look for it.
+    """
+    os.environ.setdefault("MPLBACKEND", "agg")
+    config = Config()
+    config.HistoryManager.enabled = False
+    streams = sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
+    shell: WorkerShell = WorkerShell.instance(config=config)
+    sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = streams
+    shell.set_hook("show_in_pager", _print_page, 0)
+    native: Any = builtins
+    native.get_ipython = shell.get_ipython  # functions of a cell look for it, wherever they run
+    display_formatter: Any = shell.display_formatter
+    formatters = display_formatter.formatters
+    formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", figure_text)
+    formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_png)
+    return shell
+
+
+KERNELS_SHELL = "ipykernel.zmqshell"
+"""tqdm takes it for a notebook where this module is loaded; an older one, where the shell's
+configuration has a section IPKernelApp."""
+
+
+class _Sign(ModuleType):
+    """In the place of that module, which takes long to import. Who really wants it gets it."""
+
+    def __init__(self) -> None:
+        super().__init__(KERNELS_SHELL)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(KERNELS_SHELL) is self:
+            del sys.modules[KERNELS_SHELL]
+        return getattr(importlib.import_module(KERNELS_SHELL), name)
+
+
+class Publisher(DisplayPublisher):
+    """Sends what would be published."""
+
+    def publish(self, data: Any, metadata: Any = None, *args: Any, **kwargs: Any) -> None:
+        send_display(data, metadata or {}, kwargs.get("transient") or {}, kwargs.get("update"))
+
+    def clear_output(self, wait: bool = False) -> None:
+        send("clear", {"wait": bool(wait)})
+
+
+class WorkerShell(InteractiveShell):
+    """See the module."""
+
+    display_pub_class = Publisher
+
+    def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:
+        """A cell begins: magics find its names, and tqdm that it is in a notebook, if it is."""
+        self.user_ns = namespace
+        comms.install()
+        if in_notebook:
+            self.config["IPKernelApp"] = Config()
+            sys.modules.setdefault(KERNELS_SHELL, _Sign())
+
+    def leave(self) -> None:
+        """It has ended: nothing of it stays here."""
+        self.user_ns = {}
+        self.config.pop("IPKernelApp", None)
+        if isinstance(sys.modules.get(KERNELS_SHELL), _Sign):
+            del sys.modules[KERNELS_SHELL]
+        self._main_mod_cache.clear()  # of `%run`
+
+    def show(self, value: Any) -> None:
+        """The value of a cell's last expression."""
+        display(value)
+
+    def init_virtualenv(self) -> None:
+        """``sys.path`` is the notebook's already; and a warning would land in its cell."""
+
+    def enable_matplotlib(self, gui: Any = None) -> tuple[str, str]:
+        """Figures are shown inline as it is."""
+        return "inline", "inline"
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Some magics show errors and go on; here a cell ends with its error, like anywhere.
+
+        But not with that of a representation, which alone is handed over: it is shown, as in a
+        kernel, and what the cell has made is good.
+        """
+        if exc_tuple is not None:
+            traceback.print_exception(*exc_tuple)
+            return
+        error = sys.exc_info()[1]
+        assert error is not None
+        raise error
+
+    def run_cell(self, raw_cell: str, *args: Any, **kwargs: Any) -> None:
+        """Code that a magic (``%%capture``) runs in the place of the cell."""
+        from workbench.host.cells import run_text
+
+        run_text(self.transform_cell(raw_cell), self.user_ns, self.show)
+
+    def ask_exit(self) -> NoReturn:
+        """``exit`` ends the cell; nobody ends the worker."""
+        raise SystemExit
+
+
+def _print_page(shell: Any, page: Any, start: int = 0, screen_lines: int = 0) -> None:
+    """What ``?`` shows: in place of a pager, as text."""
+    print(page["text/plain"] if isinstance(page, dict) else page)

@@ -1,0 +1,361 @@
+"""%%remote and %remote: code that runs on the pool. Reads the line, captures, submits, binds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import line_cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from workbench import api
+from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported, TaskOptions
+from workbench.errors import MagicError, cell_label
+from workbench.ipython.arguments import parse, unquoted
+from workbench.ipython.capture import capture, preview
+from workbench.ipython.cells import CellNames, analyse
+from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.host.cells import Cell
+
+BODY = 2
+"""The line of a cell on which the body of a cell magic begins."""
+
+PATIENCE = 1.0
+"""Seconds for which a cell that is waited for shows no line."""
+
+MOST_ITEMS = 100_000
+"""Runs of one cell: each is a task with results of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One ``%%remote``, read and checked; nothing has been sent.
+
+    ``items`` are what the cell runs once for each of, under the variable ``item``; None: it runs
+    once. ``outputs`` are the names that come back; ``asked``: a person named them.
+    """
+
+    cell: Cell
+    names: CellNames
+    outputs: tuple[str, ...]
+    asked: bool
+    items: Sequence[Any] | None
+    item: str
+    options: CellOptions
+    actor: str
+
+    def each(self) -> dict[str, Sequence[Any]]:
+        """What differs from run to run, by variable."""
+        return {} if self.items is None else {self.item: self.items}
+
+
+@magics_class
+class RemoteMagics(NotebookMagics):
+    """See the module."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__(notebook)
+        self._exported: dict[str, Exported] = {}
+        # By actor: names that our cells assigned there; and cells that may yet, with theirs.
+        self._kept: dict[int, set[str]] = {}
+        self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
+
+    @magic_arguments()
+    @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
+    @argument(
+        "-o", "--out", nargs="+", metavar="NAME",
+        help="what comes back; default: what the cell assigns, without imports, functions, classes "
+        "and _private names. With --actor: nothing",
+    )
+    @argument(
+        "-i", "--in", dest="given", nargs="+", metavar="NAME",
+        help="what travels along besides the names that the cell is seen to read",
+    )
+    @argument("--name", type=unquoted, help="what the job is called; default: cell N")
+    @argument(
+        "--actor", type=unquoted, metavar="NAME",
+        help="run it in a namespace of that name, in a process of its own, where what its cells "
+        "assign stays. Made by the first cell; `workbench.kill` ends it",
+    )
+    @argument("-n", "--each", type=int, metavar="N", help="run it N times, with `index` 0, 1, ...")
+    @argument(
+        "--map", dest="items", type=unquoted, metavar="VAR",
+        help="run it once per item of VAR, with `item` and `index`; NAME=VAR calls the item NAME",
+    )
+    @argument("--timeout", type=float, metavar="S", help="seconds it may run")
+    @argument(
+        "--retries", type=int, default=0, metavar="N",
+        help="how often it runs again if its worker dies; default: not again",
+    )
+    @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")
+    @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
+    @line_cell_magic
+    def remote(self, line: str, cell: str | None = None) -> Any:
+        """Run the cell on a worker, in the background. `%remote expr` gives a ref to a value.
+
+        The names it reads travel along: what is in the store by reference, the rest by value.
+        The names it assigns come back as ObjectRefs. What it shows appears under this cell.
+        """
+        if cell is None:
+            return self._evaluate(line)
+        args = parse(self.remote, line)
+        request = self._read(args, line, cell)
+        engine = api.engine()
+        handle = self._namespace(engine, request.actor, not args.dry_run)
+        reads = request.names, request.cell.given, self._known(request, handle), request.each()
+        if args.dry_run:
+            return preview(self._notebook, engine, *reads)
+        captured = capture(self._notebook, engine, *reads)
+        self._run(engine, request, handle, captured, args.wait, args.quiet)
+        return None
+
+    def _run(
+        self,
+        engine: Engine,
+        request: Request,
+        handle: ActorHandle | None,
+        captured: dict[str, Any],
+        wait: bool,
+        quiet: bool,
+    ) -> None:
+        """Submit it, bind what will come back, and wait for it if that is wanted."""
+        size = 1 if request.items is None else len(request.items)
+        origin = self._notebook.router.origin()
+        job = Job(engine, request.options.job, size, origin, request.actor)
+        if wait:
+            self._notebook.awaited.append(job)
+        results: list[ObjectRef] = []
+        try:
+            for refs in self._submit(engine, request, handle, captured):
+                job.holds(refs[0])
+                results += refs
+        except BaseException:
+            job.cancel()  # of several, those that were submitted
+            raise
+        stride = 1 + len(request.outputs)
+        outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        job.makes(outputs)
+        variables = self._notebook.variables
+        if not wait or request.items is not None:
+            there = {name: variables[name] for name in outputs if name in variables}
+            job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
+            variables.update(outputs)
+        self._notebook.follow(job, waited=wait, quiet=quiet)
+        if handle is not None:
+            self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
+        if wait:
+            try:
+                done = results[::stride]
+                if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
+                    self._notebook.lines.begin(job)
+                engine.get(done, None, False)
+            except KeyboardInterrupt as error:
+                # The hook behind the cell stops it. Frames of ours would tell nobody anything.
+                said = f"KeyboardInterrupt: {job.name} was interrupted."
+                vars(error)["_render_traceback_"] = lambda: [said]
+                raise
+            job.wait()
+            values = job.result()
+            for name, ref in outputs.items():
+                if name in values:
+                    variables[name] = values[name]
+                    if isinstance(ref, ObjectRef):
+                        self._notebook.bindings.note(name, values[name], ref)
+                elif request.asked and isinstance(ref, ObjectRef):
+                    engine.get([ref], None, False)  # raises that it has no value
+
+    def _submit(
+        self,
+        engine: Engine,
+        request: Request,
+        handle: ActorHandle | None,
+        captured: dict[str, Any],
+    ) -> Iterator[list[ObjectRef]]:
+        """Submit the cell's tasks, one after the other; yields the results of each."""
+        options, group = request.options, 0
+        call: tuple[Any, ...] = (request.cell,)
+        if request.items is not None:
+            values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+            if values:  # stored once, and not sent with each
+                call = request.cell, engine.put(values)[0]
+                captured = {n: v for n, v in captured.items() if n not in values}
+        for index, item in enumerate([None] if request.items is None else request.items):
+            if request.items is not None:
+                if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
+                    item = engine.stored_as(item) or item
+                captured = {**captured, "index": index, request.item: item}
+                name = f"{request.options.name}[{index}]"
+                options = replace(options, name=name, size=len(request.items), group=group)
+            if handle is not None:
+                submitted = engine.call(handle._ref, "run", call, captured, options)
+            else:
+                submitted = engine.submit(self._function("run_cell"), call, captured, options)
+            refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
+            group = group or refs[0].id
+            yield refs
+
+    def _function(self, name: str) -> Exported:
+        """A function of `host.cells`, as the engine wants it; the same object each time."""
+        from workbench.host import cells
+
+        if name not in self._exported:
+            self._exported[name] = Exported(getattr(cells, name), "cell")
+        return self._exported[name]
+
+    # -- reading the line and the cell ----------------------------------------------------------
+
+    def _read(self, args: Any, line: str, cell: str) -> Request:
+        whole = f"%%remote {line}".rstrip() + "\n" + cell
+        number = self._notebook.cell_number()
+        # The compiler's own bookkeeping, so that tracebacks know the cell's number and lines.
+        filename = self.shell.compile.cache(whole, number, whole)
+        names = analyse(cell, filename, BODY)
+        items, item = self._items(args)
+        outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
+        unknown = [name for name in outputs if name not in names.bound]
+        if unknown and not args.actor:
+            there = ", ".join(names.bound) or "nothing"
+            raise MagicError(
+                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
+            )
+        options = CellOptions(
+            num_returns=1 + len(outputs),
+            max_retries=_count(args.retries),
+            name=f"cell [{number}]",
+            timeout=_positive(args.timeout),
+            job=args.name or f"cell {number}",
+            binds=outputs,
+        )
+        if args.actor:  # what the notebook hasn't may be there
+            names = replace(names, required=(), optional=(*names.required, *names.optional))
+        sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
+        return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
+
+    def _cell(
+        self,
+        source: str,
+        filename: str,
+        first_line: int,
+        names: CellNames,
+        outputs: tuple[str, ...],
+        given: tuple[str, ...] = (),
+    ) -> Cell:
+        """What a worker has to know of it."""
+        from workbench.host.cells import Cell
+
+        return Cell(
+            source, filename, first_line, outputs, given, names.code, names.timed,
+            label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
+            around=self._notebook.baseline.difference(),
+        )  # fmt: skip
+
+    def _items(self, args: Any) -> tuple[Sequence[Any] | None, str]:
+        """What the cell runs once for each of, and what it calls that."""
+        if args.each is None and args.items is None:
+            return None, ""
+        if args.each is not None and args.items is not None:
+            raise MagicError("--each and --map are two ways to say how often: give one of them.")
+        if args.actor:
+            raise MagicError("The cells of a namespace run one after the other: no --each, --map.")
+        if args.each is not None:
+            items: Sequence[Any] = range(args.each)
+            item, what = "index", f"--each {args.each}"
+        else:
+            item, _, expression = args.items.rpartition("=")
+            item = item or "item"
+            what = f"--map {args.items}"
+            if not item.isidentifier():
+                raise MagicError(f"{what}: {item!r} can't be a variable.")
+            if expression.isidentifier() and expression not in self._notebook.variables:
+                raise missing([expression], "the notebook", self._notebook.variables)
+            try:
+                items = list(self.shell.ev(expression))
+            except TypeError as error:
+                raise MagicError(f"{what}: {error}.") from None
+        if not 1 <= len(items) <= MOST_ITEMS:
+            raise MagicError(f"{what}: it can run for 1 to {MOST_ITEMS:,} items, not {len(items)}.")
+        return items, item
+
+    # -- namespaces -------------------------------------------------------------------------------
+
+    def _namespace(self, engine: Engine, name: str, make: bool) -> ActorHandle | None:
+        """The actor in whose namespace the cell is to run; if there is none of that name, a new one
+        or None."""
+        if not name:
+            return None
+        from workbench.host.cells import Namespace
+
+        ref = engine.find_actor(name)
+        if ref is None:
+            made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
+            return made.remote() if make else None
+        handle = handle_of(engine, ref)
+        if handle._description.cls != Namespace.__name__:
+            raise MagicError(
+                f"{name!r} is an actor of class {handle._description.cls}, and no namespace for "
+                "cells. Choose another name."
+            )
+        return handle
+
+    # -- what travels along -----------------------------------------------------------------------
+
+    def _known(self, request: Request, handle: ActorHandle | None) -> frozenset[str]:
+        """Names that are there without being sent."""
+        if handle is None:
+            return frozenset(("index", request.item) if request.items is not None else ())
+        kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
+        cells = sent.pop(handle._ref.id, [])
+        for job, names in cells:
+            kept.update(names if job.state == "done" else ())
+        sent[handle._ref.id] = [(job, names) for job, names in cells if not job.is_over]
+        return frozenset(kept - set(request.cell.given))
+
+    # -- %remote ----------------------------------------------------------------------------------
+
+    def _evaluate(self, expression: str) -> ObjectRef:
+        """A ref to what the expression gives on a worker."""
+        if not expression.strip():
+            raise MagicError("%remote needs an expression: `ref = %remote f(x)`.")
+        number = self._notebook.cell_number()
+        filename = self.shell.compile.cache(expression, number, expression)
+        names = analyse(expression, filename)
+        if names.bound:
+            raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
+        engine = api.engine()
+        cell = self._cell(expression, filename, 1, names, ())
+        captured = capture(self._notebook, engine, names)
+        options = TaskOptions(max_retries=0, name=expression.strip())
+        ref: Any = engine.submit(self._function("evaluate"), (cell,), captured, options)
+        return ref  # type: ignore[no-any-return]
+
+
+def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
+    """``-o a b`` and ``-o a,b``: names, each once."""
+    names = [name for word in words or () for name in re.split(r"[,\s]+", word) if name]
+    for name in names:
+        if not name.isidentifier():
+            raise MagicError(f"{name!r} can't be a variable.")
+    return tuple(dict.fromkeys(names))
+
+
+def _has_failed(engine: Engine, value: Any) -> bool:
+    return isinstance(value, ObjectRef) and engine.state(value) == "failed"
+
+
+def _count(retries: int) -> int:
+    if retries < 0:
+        raise MagicError(f"--retries {retries}: it must be 0 or more.")
+    return retries
+
+
+def _positive(seconds: float | None) -> float:
+    if seconds is not None and not 0 < seconds <= 1e9:
+        raise MagicError(f"--timeout {seconds:g}: it must be above 0; leave it out for no limit.")
+    return seconds or 0.0

@@ -1,0 +1,276 @@
+"""%put, %get, %inspect, %cost: values into the store and out of it, and what that costs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import keyword
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from workbench import api
+from workbench.core.events import About
+from workbench.engines.base import Engine
+from workbench.errors import MagicError
+from workbench.ipython.arguments import as_written, parse, unquoted
+from workbench.ipython.notebook import NotebookMagics, missing
+from workbench.ipython.progress import Waiting, progress, watch_put
+from workbench.ipython.put_replace import replace
+from workbench.ipython.status import put_line
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.serialization.costs import Cost
+    from workbench.serialization.inspection import Inspection
+
+
+@magics_class
+class StoringMagics(NotebookMagics):
+    """Magics that store a value, bring one, or look into one."""
+
+    # -- %put ---------------------------------------------------------------------------------
+
+    @magic_arguments()
+    @argument(
+        "--name", "-n", type=unquoted, help="name in the store; needed if it isn't a plain variable"
+    )
+    @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
+    @argument(
+        "--replace",
+        action="store_true",
+        help="have the variable show what is stored, read-only, and free its own memory",
+    )
+    @argument("what", nargs="*", help="variables, or an expression")
+    @line_magic
+    def put(self, line: str) -> ObjectRef | list[ObjectRef]:
+        """Store variables under their names, or an expression under a given one.
+
+        Arrays go into shared memory once; `%get` and `%%remote` read them there without a copy.
+        What is stored doesn't change any more: put a variable again after changing it.
+        """
+        args = parse(self.put, line)
+        expression = as_written(line, args.what)
+        if not expression:
+            raise MagicError("%put needs something to store: `%put x` or `%put --name a x + 1`.")
+        if len(args.what) > 1 and all(map(_is_variable, args.what)):  # no expression looks so
+            if args.name:
+                raise MagicError("--name names one object. Several have their variables' names.")
+            return self._put(self._variables(args.what), {n: n for n in args.what}, args)
+        name = args.name or expression
+        if not name.isidentifier():
+            raise MagicError(
+                f"{name!r} can't be a name in the store. Give it one: `%put --name a {expression}`."
+            )
+        if _is_variable(expression):
+            (value,) = self._variables([expression]).values()
+            there: dict[str, str] = {name: expression}
+        elif args.replace:
+            raise MagicError(f"--replace takes a variable, and {expression!r} is an expression.")
+        else:
+            value, there = self.shell.ev(expression), {}
+        values = {name: value}
+        del value  # or `--replace` would free nothing
+        return self._put(values, there, args)[0]
+
+    def _put(
+        self, values: dict[str, Any], variables: dict[str, str], args: argparse.Namespace
+    ) -> list[ObjectRef]:
+        """Store them, each under its name: all, or none.
+
+        Parameters
+        ----------
+        values : dict
+            By their names in the store. Emptied.
+        variables : dict
+            The variable of each that is one.
+        """
+        engine = api.engine()
+        stored: list[tuple[ObjectRef, About]] = []
+        names = list(values)
+        with watch_put(self._notebook.router, engine, values, stored) as end:
+            try:
+                for name, value in values.items():
+                    stored.append(engine.put(value, name if len(values) == 1 else ""))
+            except BaseException:
+                # What has no name yet goes with its ref, but the error's traceback may keep that.
+                engine.free([ref for ref, _ in stored])
+                raise
+            if len(values) > 1:
+                for name, (ref, _) in zip(names, stored, strict=True):
+                    engine.name(ref, name)
+            del value
+            lines = []
+            for name, (ref, about) in zip(names, stored, strict=True):
+                remarks = [put_line(name, about)]
+                if args.pin:
+                    engine.pin(ref, True)
+                    remarks.append("pinned")
+                value = values.pop(name)
+                if name in variables:
+                    variable = variables[name]
+                    self._notebook.bindings.note(variable, value, ref)
+                    del value
+                    if args.replace:
+                        remarks.append(self._replaced(engine, variable, ref, about))
+                lines.append("; ".join(remarks))
+            end("\n".join(lines))
+        return [ref for ref, _ in stored]
+
+    def _replaced(self, engine: Engine, variable: str, ref: ObjectRef, about: About) -> str:
+        if not about.outband:
+            return f"`{variable}` stays as it is: nothing in it can be shown without a copy"
+        return replace(self._notebook, engine, variable, ref)
+
+    # -- %get ---------------------------------------------------------------------------------
+
+    @magic_arguments()
+    @argument("--as", dest="target", metavar="NAME", help="variable to bind it to")
+    @argument("--copy", action="store_true", help="private, writable arrays")
+    @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
+    @argument("--jobs", action="store_true", help="what background cells that are done assigned")
+    @argument("names", nargs="*", help="names in the store, or variables that hold ObjectRefs")
+    @line_magic
+    def get(self, line: str) -> None:
+        """Bind variables to what the store has under these names.
+
+        Arrays are views of shared memory: no copy is made, and they are read-only.
+        """
+        args = parse(self.get, line)
+        if args.jobs:
+            if args.names or args.target:
+                raise MagicError("%get --jobs takes no names: it gets what the cells assigned.")
+            self._get_jobs(args.copy)
+            return
+        if not args.names:
+            raise MagicError("%get needs a name: `%get x`, or `%get x --as y`.")
+        if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
+            raise MagicError("--as takes one variable name, for one object.")
+        engine = api.engine()
+        found = {name: self._named(engine, name) for name in args.names}
+        refs = {}  # by what messages call each
+        for name, ref in found.items():
+            several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
+            refs.update(several or {name: ref})
+        waiting = Waiting(engine, refs, " ".join(found))
+        with progress(self._notebook.router, waiting.tell) as end:
+            if args.timeout is not None:
+                waiting.wait(args.timeout)
+            values = iter(engine.get(list(refs.values()), None, args.copy))
+            end(waiting.ended(), only_instead=True)
+        for name, ref in found.items():
+            target = args.target or name
+            if _is_list(ref):
+                self._notebook.variables[target] = list(islice(values, len(ref)))
+            else:
+                self._bind(target, ref, next(values), args.copy)
+
+    def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
+        self._notebook.variables[name] = value
+        if not is_copy:
+            self._notebook.bindings.note(name, value, ref)
+
+    def _get_jobs(self, is_copy: bool) -> None:
+        """Bind what background cells that are done assigned, where that are refs or nothing yet.
+
+        Those of this notebook, and those that nobody has collected.
+        """
+        engine = api.engine()
+        jobs = self._notebook.jobs
+        variables = self._notebook.variables
+        for record in engine.snapshot().jobs:
+            if record.id not in jobs and record.kept:
+                self._notebook.collect(engine, record.id)
+            job = jobs.get(record.id)
+            if job is None or not job.outputs or (job.is_over and job.state != "done"):
+                continue
+            if not job.is_over:
+                print(f"{job.name} is {job.state}.")
+                continue
+            bound = []
+            for name, ref in job.outputs.items():
+                if name in job.unset or variables.get(name, ref) != ref:
+                    continue  # it has no value, or means something else by now
+                if isinstance(ref, list):
+                    variables[name] = engine.get(ref, None, is_copy)
+                else:
+                    self._bind(name, ref, engine.get([ref], None, is_copy)[0], is_copy)
+                bound.append(name)
+            if bound:
+                print(f"{job.name}: {', '.join(bound)}")
+
+    # -- %inspect and %cost -------------------------------------------------------------------
+
+    @magic_arguments()
+    @argument("what", nargs="+", help="a variable, or an expression")
+    @line_magic
+    def inspect(self, line: str) -> Inspection:
+        """Find all that keeps a value from being stored or sent: where, why, what to do."""
+        return api.inspect_serializability(*self._examined(self.inspect, line))
+
+    @magic_arguments()
+    @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
+    @line_magic
+    def cost(self, line: str) -> Cost:
+        """Show where storing a value spends its bytes and its time, and what would be cheaper."""
+        return api.explain_cost(*self._examined(self.cost, line))
+
+    def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
+        """The value a line names, and what to call it."""
+        expression = as_written(line, parse(magic, line).what)
+        if not expression.isidentifier():
+            return self.shell.ev(expression), expression
+        value = self._notebook.variables.get(expression, self)
+        if value is self:
+            ref = api.engine().find(expression) if api.is_initialized() else None
+            if ref is None:
+                raise missing([expression], "the notebook or the store", self._notebook.variables)
+            value = api.get(ref)
+        return value, expression
+
+    # -- what names mean ----------------------------------------------------------------------
+
+    def _variables(self, names: list[str]) -> dict[str, Any]:
+        variables = self._notebook.variables
+        absent = [name for name in dict.fromkeys(names) if name not in variables]
+        if absent:
+            raise missing(absent, "the notebook", variables)
+        return {name: variables[name] for name in names}
+
+    def _named(self, engine: Engine, name: str) -> Any:
+        """What a name means in `%get`: a variable's own ref, or list of refs, or the store's."""
+        value = self._notebook.variables.get(name)
+        if isinstance(value, ObjectRef) or _is_list(value):
+            return value
+        ref = engine.find(name)
+        if ref is None:
+            raise missing([name], "the store", engine.names())
+        return ref
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a list of refs, as a cell that runs once per item gives."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, ObjectRef) for v in value)
+
+
+def _is_variable(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+class BarePut(ast.NodeTransformer):
+    """`%put x` as a statement of its own has no value; `ref = %put x` has.
+
+    Otherwise ``Out[n]`` would hold a ref to the object, and keep its memory for no reason that
+    anybody could see.
+    """
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        match node.value:
+            case ast.Call(
+                func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value="put"), *_]
+            ):
+                nothing = ast.BoolOp(ast.And(), [node.value, ast.Constant(None)])
+                return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
+        return node

@@ -1,0 +1,150 @@
+"""An actor in its worker: the instance, and how its calls run: in turn, in threads, on a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from workbench.actors import Blueprint
+from workbench.client.connection import Connection
+from workbench.core import events as ev
+from workbench.spin_poll import BriskPoll
+
+if TYPE_CHECKING:
+    from workbench.worker.executor import Executor
+
+
+class BriskSelector(selectors.EpollSelector):
+    """A loop's selector that looks a few times more before it sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._poll: Any = BriskPoll(super().select)  # type: ignore[arg-type]
+
+    def select(self, timeout: float | None = None) -> Any:
+        """As its base's."""
+        return self._poll(timeout)
+
+
+class Host:
+    """See the module. `make` runs as the actor's first task; then, unless it is plain, `serve`.
+
+    Parameters
+    ----------
+    executor : Executor
+        Runs what this decides to run now, the first in its queue.
+    connection : Connection
+        Read and written by the loop itself, if there is one: another thread would have to wake it.
+    """
+
+    def __init__(self, executor: Executor, connection: Connection, blueprint: Blueprint) -> None:
+        self._executor = executor
+        self._connection = connection
+        self._blueprint = blueprint
+        self._instance: Any = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._calls: dict[int, asyncio.Task[None]] = {}  # those that run on the loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # the loop's
+        self._flushing = False  # at the end of this round of the loop
+
+    @property
+    def is_plain(self) -> bool:
+        """One call at a time, in the main thread."""
+        return self._blueprint.concurrency == 1 and not self._blueprint.is_async
+
+    @property
+    def is_async(self) -> bool:
+        """Its calls run on a loop."""
+        return self._blueprint.is_async
+
+    def make(self, *args: Any, **kwargs: Any) -> None:
+        """Make the instance."""
+        self._instance = self._blueprint.cls(*args, **kwargs)
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What the actor keeps, under a name that a person knows."""
+        return {self._blueprint.cls.__name__: self._instance}
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """A method of the instance."""
+        return getattr(self._instance, name)  # type: ignore[no-any-return]
+
+    def serve(self) -> None:
+        """Run calls as they come, until the process ends."""
+        if self.is_async:
+            with asyncio.Runner(
+                loop_factory=lambda: asyncio.SelectorEventLoop(BriskSelector())
+            ) as runner:
+                runner.run(self._serve())
+        else:
+            self._connection.wait_for(lambda: False)
+
+    def stir(self) -> None:
+        """A call has come, and is in the queue. Whoever reads: mostly the loop itself.
+
+        Each stays there until its turn, so that it can be cancelled without having begun.
+        """
+        if self._loop is not None and threading.get_ident() == self._thread:
+            self._begin()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._begin)
+        elif not (self.is_plain or self.is_async):
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._blueprint.concurrency, "workbench-actor")
+            self._threads.submit(self._run_next)
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    def _run_next(self) -> None:
+        run = self._executor.next()
+        if run is not None:
+            self._executor.run(run)
+
+    # -- a loop: the main thread ------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._connection, self._connection.readable)
+        self._begin()  # what came before
+        await asyncio.Event().wait()
+
+    def send(self, done: ev.Done) -> None:
+        """Send it with all others of this round of the loop."""
+        assert self._loop is not None
+        self._connection.put(done)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if not self._connection.flush():
+            self._connection.wake()  # the thread sends the rest
+
+    def _begin(self) -> None:
+        """Start the first calls in the queue, as many as may run."""
+        while len(self._calls) < self._blueprint.concurrency:
+            run = self._executor.next()
+            if run is None:
+                return
+            task = self._calls[run.task] = asyncio.create_task(self._executor.run_async(run))
+            task.add_done_callback(partial(self._ended, run.task))
+
+    def _ended(self, id: int, call: asyncio.Task[None]) -> None:
+        if self._calls.get(id) is call:  # else it is being tried again
+            del self._calls[id]
+        self._begin()
+
+    def cancel(self, task: int) -> None:
+        """Cancel a call, if it runs on the loop. The reading thread."""
+        call = self._calls.get(task)
+        if call is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(call.cancel)

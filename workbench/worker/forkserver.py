@@ -1,0 +1,184 @@
+"""`python -m workbench.worker.forkserver FD SETTINGS`: preloads what workers need, and forks them.
+
+Single-threaded, so that a fork is safe. It talks to the server alone, and ends with it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from functools import partial
+
+import msgspec
+
+from workbench.core.events import WorkerExited, WorkerForked
+from workbench.core.instructions import Fork, Kill
+from workbench.host.fd_capture import Spool
+from workbench.server.settings import Settings
+from workbench.wire.buffers import Inbox, Outbox
+from workbench.worker.process import die_with_parent, run_worker
+
+LAST_WORDS = 2000
+"""Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
+
+GRACE = 0.5
+"""Seconds the workers have to end by themselves when the session ends."""
+
+_NUMBER = struct.Struct("q")
+_NOTE = struct.Struct("qq")
+"""What a worker notes for us: which task it begins, where in its spool the last one ended."""
+
+_decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
+
+
+class NurseryLoop:
+    """Forks on demand, reports every birth and death."""
+
+    def __init__(self, sock: socket.socket, settings: Settings) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._settings = settings
+        self._inbox = Inbox(_decode)
+        self._outbox = Outbox()
+        self._children: dict[int, int] = {}  # pid → worker
+        self._notes: dict[int, mmap.mmap] = {}  # worker → its note
+        self._spools: dict[int, Spool] = {}  # worker → where its stderr leads
+        self._poll = select.poll()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only for the wakeup
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def run(self) -> None:
+        """Serve until the server hangs up; then end all workers."""
+        self._poll.register(self._sock, select.POLLIN)
+        self._poll.register(self._wake_read, select.POLLIN)
+        more = True
+        while more:
+            for fd, _ in self._poll.poll():
+                if fd == self._sock.fileno():
+                    more = self._read()
+                else:
+                    os.read(self._wake_read, 4096)
+            self._reap()
+            try:
+                self._outbox.send(self._sock.sendmsg)
+            except OSError:
+                more = False
+        self._end()
+
+    def _read(self) -> bool:
+        try:
+            more = self._inbox.receive(self._sock.recvmsg)
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+        while messages := self._inbox.messages():
+            instruction = messages.popleft()
+            if isinstance(instruction, Fork):
+                self._fork(instruction.worker)
+            else:
+                for pid, worker in self._children.items():
+                    if worker == instruction.worker:
+                        os.kill(pid, signal.SIGKILL)
+        return more
+
+    def _fork(self, worker: int) -> None:
+        spools = Spool(), Spool()
+        note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+        nursery = os.getpid()
+        pid = os.fork()
+        if pid:
+            spools[0].close()
+            self._spools[worker] = spools[1]
+            self._notes[worker] = note
+            self._children[pid] = worker
+            self._outbox.put(WorkerForked(worker, pid))
+            return
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for fd, spool in enumerate(spools, 1):
+                spool.divert(fd)
+            faulthandler.enable(2, all_threads=False)
+            for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
+                os.close(fd)
+            for other in self._spools.values():
+                other.close()
+            self._notes.clear()
+            begins, mark = (partial(_NUMBER.pack_into, note, _NUMBER.size * i) for i in range(2))
+            run_worker(worker, nursery, self._settings, begins, spools, mark)
+            status = 0
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            worker = self._children.pop(pid, None)
+            if worker is not None:
+                code = os.waitstatus_to_exitcode(status)
+                running, ended = _NOTE.unpack(self._notes.pop(worker))
+                spool = self._spools.pop(worker)
+                words = _told(spool.last(since=ended)).decode(errors="backslashreplace").strip()
+                spool.close()
+                self._outbox.put(WorkerExited(worker, code, words, running))
+
+    def _end(self) -> None:
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        deadline = time.monotonic() + GRACE
+        self._reap()
+        while self._children and time.monotonic() < deadline:
+            poll.poll((deadline - time.monotonic()) * 1000)
+            self._reap()
+        for pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._children:
+            os.waitpid(pid, 0)
+
+
+def _told(heard: bytes) -> bytes:
+    """What of it to tell: of a fault handler's report the beginning, of all else the end.
+
+    The report begins with the innermost frame, and ends with a list of all extension modules.
+    """
+    start = heard.rfind(b"Fatal Python error: ")
+    if start < 0:
+        return heard[-LAST_WORDS:]
+    return heard[start:].partition(b"\n\nExtension modules: ")[0][:LAST_WORDS]
+
+
+def main() -> None:
+    """Preload, then serve."""
+    parent = os.getppid()
+    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    die_with_parent(parent)
+    own = [p for p in sys.path if p not in settings.path]
+    sys.path.extend(p for p in settings.path if p not in sys.path)
+    # What every worker needs, loaded once and shared by all of them copy-on-write. `freeze`
+    # keeps the collector from touching (and so copying) those pages in each.
+    import workbench.worker.preload  # noqa: F401
+
+    # The driver's order is for tasks. Before, a file beside the notebook that is called like a
+    # module of the standard library would have kept us from starting.
+    sys.path[:] = [*settings.path, *own]
+    gc.collect()
+    gc.freeze()
+    NurseryLoop(socket.socket(fileno=int(sys.argv[1])), settings).run()
+
+
+if __name__ == "__main__":
+    main()
