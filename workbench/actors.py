@@ -195,9 +195,7 @@ class ActorClass:
             options.max_task_retries,
         )
         options = replace(options, max_concurrency=concurrency)
-        return ActorHandle(
-            engine.create(exported, description, args, kwargs, options), description
-        )
+        return ActorHandle(engine.create(exported, description, args, kwargs, options), description)
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:

@@ -495,7 +495,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
         raise TypeError(
             f"kill takes an actor's handle, not {type(actor).__name__}. A task is for `cancel`."
         )
-    actor._ref._engine.dismiss(actor._ref, not no_restart)
+    actor._ref._engine.kill_actor(actor._ref, not no_restart)
 
 
 def get_actor(name: str) -> ActorHandle:

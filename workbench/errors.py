@@ -209,7 +209,7 @@ def _placed(note: str) -> str:
     """A line of a chained cause: if it tells a place in a cell, by the cell's label."""
     found = _PLACE.match(note)
     label = cell_label(found[1] or found[2]) if found is not None else None
-    return note if found is None or label is None else f"  {label}, {note[found.end():]}"
+    return note if found is None or label is None else f"  {label}, {note[found.end() :]}"
 
 
 def _shell() -> Any:

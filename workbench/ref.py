@@ -87,4 +87,4 @@ def restore(id: int, session: str) -> ObjectRef:
             f"This ref belongs to session {session!r}, and this process has {where}. A ref is "
             "good only inside its own session: get the object there and move the object instead."
         )
-    return engine.adopt(id)
+    return engine.borrow(id)

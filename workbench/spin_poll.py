@@ -15,7 +15,7 @@ BRISK = 0.0006
 fro when everybody sleeps in between: else nobody who has once slept would begin to look again."""
 
 
-class BriskPoll:
+class SpinThenPoll:
     """A poll that stays awake while messages come briskly.
 
     Being woken costs 20 to 50 µs on a virtual machine, and the caches are cold then: several

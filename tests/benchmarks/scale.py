@@ -78,14 +78,14 @@ class World:
             busy_one, _ = self.runs.pop()  # it is never done, and never crashes
             self.clients = {n: client for n, client in self.clients.items() if client != busy_one}
         self.objects = deque(self.put() for _ in range(size))
-        schedule = self.session.schedule
-        while len(schedule.tasks) < size:
+        scheduler = self.session.scheduler
+        while len(scheduler.tasks) < size:
             self.last = self.submit(self.gate)
         if busy:  # what a task takes is known when one is done; then more may be sent ahead
             for _ in range(workers):
                 self.submit()
                 self.finish()
-            while len(schedule.queue) < size:
+            while len(scheduler.queue) < size:
                 self.last = self.submit()
         self.longest = 0.0
 

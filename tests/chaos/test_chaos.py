@@ -236,7 +236,7 @@ class Chaos:
 
     def _strike(self) -> None:
         """Kill somebody while everybody is at work."""
-        kinds = {"worker": 10, "driver": 5, "nursery": 2, "server": 1}
+        kinds = {"worker": 10, "driver": 5, "forkserver": 2, "server": 1}
         kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
         for driver in self._drivers:
             if driver.is_idle:
@@ -254,8 +254,8 @@ class Chaos:
             match kind:
                 case "worker":
                     self.chance.choice(self._processes.workers()).kill()
-                case "nursery":
-                    self._processes.nursery().kill()
+                case "forkserver":
+                    self._processes.forkserver().kill()
                 case "server":
                     self._server.kill()
 
@@ -342,12 +342,12 @@ class Chaos:
     def _strangers(self, snapshot: Snapshot) -> list[str]:
         """Processes that are nobody's, or that the server doesn't know."""
         every = {process.pid for process in self._processes.all()} - {self._server.pid}
-        nursery = {process.pid for process in self._server.children()}
+        forkserver = {process.pid for process in self._server.children()}
         below = {process.pid for process in self._server.children(recursive=True)}
         workers = {worker.pid for worker in snapshot.workers}
-        if every == below == nursery | workers and len(nursery) == 1:
+        if every == below == forkserver | workers and len(forkserver) == 1:
             return []
-        return [f"processes: {every}; the server's {nursery}, all {below}; workers {workers}"]
+        return [f"processes: {every}; the server's {forkserver}, all {below}; workers {workers}"]
 
     def _files(self, pid: int) -> dict[int, int]:
         return segments(pid, f"{self._disk}/")
@@ -370,7 +370,7 @@ class Chaos:
             self._replace(driver)
         for driver in self._drivers:
             self._hear(driver)
-        self._processes.nursery().kill()
+        self._processes.forkserver().kill()
 
         self._at_rest = self._ownerless = True
         self._settled()
@@ -380,7 +380,7 @@ class Chaos:
         """All is freed: each driver and a worker in turn can have the whole store."""
         self._rest()
         kept = [r.id for r in self.engine.snapshot().objects if r.names or r.pinned]
-        wb.free([self.engine.adopt(id) for id in kept])
+        wb.free([self.engine.borrow(id) for id in kept])
         self._kept.clear()
         self._known.clear()
         self._pinned.clear()

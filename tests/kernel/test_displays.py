@@ -51,9 +51,7 @@ def test_a_pending_ref_is_not_waited_for(session: Kernel) -> None:
         ("wb.explain_cost([1] * 5000)", "in band"),
     ],
 )
-def test_sessions_and_tables_have_a_text_and_a_page(
-    session: Kernel, code: str, shown: str
-) -> None:
+def test_sessions_and_tables_have_a_text_and_a_page(session: Kernel, code: str, shown: str) -> None:
     session.ok("import numpy as np; kept = wb.put(np.eye(300), name='x')")
     cell = session.ok(code)
     assert shown in page(cell)
@@ -70,8 +68,9 @@ def test_a_bar_under_the_cell_that_waits(session: Kernel) -> None:
     assert cell.text() == "[1, 2]\n"
     assert cell.results(BAR)
     assert not cell.text("stderr")
-    quick = session.ok("from workbench import gathering; gathering.PATIENCE = 60\n"
-                       "print(wb.gather([wb.put(1)]))")
+    quick = session.ok(
+        "from workbench import gathering; gathering.PATIENCE = 60\nprint(wb.gather([wb.put(1)]))"
+    )
     assert quick.text() == "[1]\n"
     assert not quick.results(BAR)
 

@@ -108,7 +108,7 @@ def test_once_for_each_item(session: Kernel) -> None:
     session.ok("paths = (name + '.txt' for name in files)")
     session.ok("%%remote -w --map path=paths\nname = path.upper()")
     assert session.value("name") == "['A.TXT', 'B.TXT', 'C.TXT']"
-    session.ok("%%remote -w --map \"n=range(2, 4)\"\ndouble = 2 * n")
+    session.ok('%%remote -w --map "n=range(2, 4)"\ndouble = 2 * n')
     assert session.value("double") == "[4, 6]"
     session.ok("%%remote -w -n 4\nsquare = index ** 2")
     assert session.value("square") == "[0, 1, 4, 9]"

@@ -215,7 +215,6 @@ def test_a_cells_run_is_told(session: Kernel) -> None:
 # -- nothing of a cell stays ----------------------------------------------------------------------
 
 
-
 HOLD = """\
 import builtins, weakref
 class Big:

@@ -62,9 +62,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     )
     fast, slow = gates(), gates()
     cells = [
-        kernel.ok(
-            f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42"
-        )
+        kernel.ok(f"%%remote\nprint('before')\n{gate.wait}\nprint('after')\n{name} = 42")
         for gate, name in ((slow, "x"), (fast, "y"))
     ]
     kernel.until(lambda: all(cell.text() for cell in cells))

@@ -98,14 +98,19 @@ def test_replace_of_a_table_and_of_what_has_nothing_to_share(session: Kernel) ->
 
 GATE = "import os, tempfile\ngate = tempfile.mktemp()\nos.mkfifo(gate)\n"
 
-SLOW_TASK = GATE + """
+SLOW_TASK = (
+    GATE
+    + """
 @wb.remote
 def slow():
     return open(gate).read()
 y, x = slow.remote(), 1
 """
+)
 
-SLOW_PUT = GATE + """
+SLOW_PUT = (
+    GATE
+    + """
 class Slow:
     def __init__(self):
         self.data = bytes(2 * 10**6)
@@ -114,6 +119,7 @@ class Slow:
         return list, ()
 s = Slow()
 """
+)
 
 
 def open_gate(path: str) -> None:

@@ -23,14 +23,14 @@ class Processes:
         """The server."""
         return self._of("workbench.server")[0]
 
-    def nursery(self) -> psutil.Process:
+    def forkserver(self) -> psutil.Process:
         """The nursery: workers look like it, but are its children."""
         server = self.server().pid
         return next(p for p in self._of("workbench.worker.forkserver") if p.ppid() == server)
 
     def workers(self) -> list[psutil.Process]:
         """The workers."""
-        return self.nursery().children()
+        return self.forkserver().children()
 
     def all(self) -> list[psutil.Process]:
         """Every one of them."""

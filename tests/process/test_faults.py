@@ -151,7 +151,7 @@ def test_a_new_nursery_takes_over(session: Engine, gate: Gate, processes: Proces
     refs = [wb.remote(gate.stop).remote() for _ in range(2)]
     first = {gate.next().pid, gate.next().pid}
     kept = wb.put("kept")
-    processes.nursery().kill()
+    processes.forkserver().kill()
     for word in ("one", "two"):
         visitor = gate.next()
         assert visitor.pid not in first

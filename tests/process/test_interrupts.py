@@ -73,7 +73,7 @@ class CtrlC:
         code = frame.f_code
         if not code.co_filename.startswith(OURS):
             return None
-        if code is Connection.rouse.__code__:
+        if code is Connection.wake_from_finalizer.__code__:
             return None  # a weak reference's callback: CPython swallows what is raised there
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
@@ -145,7 +145,7 @@ def interrupt_every_call(session: Engine) -> None:
             found.append(session.find("container")),
             wb.get(wb.get(found[-1])),
         ),
-        "adopt": lambda: pickle.loads(pickled),
+        "borrow": lambda: pickle.loads(pickled),
         "submit and get": lambda: wb.get(one.remote(held, [held])),
         "submit large": lambda: wb.get(one.remote(ARRAY)),
         "wait": lambda: wb.wait([one.remote(), held], num_returns=2),

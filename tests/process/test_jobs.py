@@ -131,7 +131,7 @@ def test_what_was_collected_is_nobody_elses_any_more(orphaned: Screen, gate: Gat
 def result_of(name: str) -> wb.ObjectRef:
     """The second result of a cell that nobody has collected."""
     (job,) = [job for job in wb.snapshot().jobs if job.name == name]
-    return wb.api.engine().adopt(job.id + 1)
+    return wb.api.engine().borrow(job.id + 1)
 
 
 def test_unnamed_objects_of_a_dead_driver_go_at_once(

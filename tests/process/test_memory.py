@@ -170,7 +170,7 @@ def test_a_dead_workers_memory_comes_back(session: Engine, processes: Processes)
 
 
 @pytest.fixture
-def restless() -> Iterator[None]:
+def has_work() -> Iterator[None]:
     """Threads take turns as often as Python lets them."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -179,7 +179,7 @@ def restless() -> Iterator[None]:
 
 
 def test_threads_that_get_the_same_object_count_as_they_should(
-    session: Engine, restless: None
+    session: Engine, has_work: None
 ) -> None:
     barrier = threading.Barrier(4)
     problems: list[BaseException] = []

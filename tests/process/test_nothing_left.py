@@ -23,7 +23,7 @@ from tests.process.scripts import Script
 SLACK = 2.0
 """Seconds beyond the linger within which all is gone."""
 
-VICTIMS = ("driver", "server", "nursery", "workers")
+VICTIMS = ("driver", "server", "forkserver", "workers")
 
 SUBSETS = [who for n in range(1, 5) for who in itertools.combinations(VICTIMS, n)]
 
@@ -98,9 +98,7 @@ class Busy:
 
 
 @pytest.fixture
-def busy(
-    script: Callable[..., Script], gate: Gate, processes: Processes
-) -> Callable[..., Busy]:
+def busy(script: Callable[..., Script], gate: Gate, processes: Processes) -> Callable[..., Busy]:
     return lambda linger="0": Busy(script, gate, processes, linger)
 
 
@@ -174,7 +172,7 @@ def test_a_session_that_lingers_is_found_and_then_ends(
     begins_in_a_clean_directory(runtime)
 
 
-@pytest.mark.parametrize("killed", [("server",), ("nursery", "server"), ("workers", "server")])
+@pytest.mark.parametrize("killed", [("server",), ("forkserver", "server"), ("workers", "server")])
 def test_while_it_lingers(
     busy: Callable[..., Busy], processes: Processes, runtime: str, killed: tuple[str, ...]
 ) -> None:

@@ -313,7 +313,7 @@ def test_a_ref_to_what_is_gone(session: Engine) -> None:
     gone = ref.id
     del ref
     session.snapshot()
-    stale = session.adopt(gone)
+    stale = session.borrow(gone)
     with pytest.raises(ObjectLostError, match="no such object"):
         wb.get(stale)
     with pytest.raises(ObjectLostError):

@@ -406,7 +406,9 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
         places: list[int] = []
 
         def at_each_line(frame: Any, event: str, arg: Any) -> Any:
-            if frame.f_code.co_filename.endswith(("outlet.py", "shield.py", "contextlib.py")):
+            if frame.f_code.co_filename.endswith(
+                ("outstream.py", "ki_protection.py", "contextlib.py")
+            ):
                 if event == "line" and len(places) < 300:
                     places.append(frame.f_lineno)
                     sys.settrace(None)

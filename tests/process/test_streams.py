@@ -432,8 +432,7 @@ def test_two_readers_share_a_stream(session: Engine) -> None:
     got: list[int] = []
     stream = counting().options(max_ahead=4).remote(300)
     threads = [
-        threading.Thread(target=lambda: got.extend(wb.get(ref) for ref in stream))
-        for _ in range(2)
+        threading.Thread(target=lambda: got.extend(wb.get(ref) for ref in stream)) for _ in range(2)
     ]
     for thread in threads:
         thread.start()

@@ -87,7 +87,7 @@ def test_a_pinned_object_stays_without_anybody(session: Engine) -> None:
     del ref
     session.snapshot()
     assert [r.id for r in session.snapshot().objects if r.pinned] == [number]
-    session.free([session.adopt(number)])
+    session.free([session.borrow(number)])
     assert eventually(lambda: not session.snapshot().objects)
 
 

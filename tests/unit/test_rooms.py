@@ -16,7 +16,8 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "units", "markup", "config", "ref", "streams", "current", "polling", "portraits",
+    "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
+    "portraits",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -37,12 +38,18 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy"},
     ),
     "server": (
-        PURE | {"polling", "machine", "core", "wire", "memory.segment", "memory.spill"},
+        PURE | {"spin_poll", "machine", "core", "wire", "memory.segment", "memory.spill"},
         {"msgspec"},
+    ),
+    "host": (
+        NEUTRAL
+        | {"core.events", "core.instructions", "client", "serialization", "actors", "functions"}
+        | {"machine", "readonly", "wire.buffers", "memory.segment", "worker"},
+        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
     ),
     "worker": (
         NEUTRAL
-        | {"core.events", "core.instructions", "wire.buffers", "client", "serialization"}
+        | {"host", "core.events", "core.instructions", "wire.buffers", "client", "serialization"}
         | {"server.settings", "memory.segment", "actors", "functions", "machine", "readonly"},
         {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
     ),
@@ -67,8 +74,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "listing", "machine", "memory.segment"}
+        | {"wire", "server.settings", "core.events", "core.instructions"}
         | {"reasons"},
-        {"numpy", "rich"},
+        {"numpy", "rich", "msgspec"},
     ),
     # top-level modules
     "api": (
@@ -77,14 +85,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         set(),
     ),
-    "functions": ({"actors", "api", "current", "engines.base", "options"}, set()),
+    "functions": ({"actors", "api", "context", "engines.base", "options"}, set()),
     "gathering": (
-        {"actors", "api", "engines.base", "errors", "functions", "ref", "streams"},
+        {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
     "actors": ({"api", "engines.base", "options", "portraits", "ref"}, set()),
     "options": ({"engines.base"}, set()),
-    "streams": ({"engines.base", "ref"}, set()),
+    "ref_generator": ({"engines.base", "ref"}, set()),
     "listing": ({"core.snapshot", "markup", "units"}, set()),
     "reasons": ({"core.snapshot", "markup", "units"}, set()),
     "markup": (set(), set()),
@@ -95,17 +103,17 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"ref", "serialization.codec"},
         set(),
     ),
-    "readonly": ({"current", "engines.base", "errors"}, set()),
+    "readonly": ({"context", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
-    "ref": ({"current", "errors", "engines.base", "portraits"}, set()),
-    "current": ({"engines.base"}, set()),
-    "polling": (set(), set()),
+    "ref": ({"context", "errors", "engines.base", "portraits"}, set()),
+    "context": ({"engines.base"}, set()),
+    "spin_poll": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "core.snapshot", "functions", "gathering", "ref", "streams"}
+        {"api", "config", "core.snapshot", "functions", "gathering", "ref", "ref_generator"}
         | {"ipython.extension", "widgets"},
         set(),
     ),

@@ -20,19 +20,19 @@ from typing import Any
 from workbench.client.call_site import call_site, name_of
 from workbench.client.completion_queue import Arrivals
 from workbench.client.connection import Connection
-from workbench.client.generators import Streams
-from workbench.client.ki_protection import shield
+from workbench.client.generators import GeneratorReaders
+from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Marshal
 from workbench.client.object_store import LocalStore
 from workbench.client.objects import Objects, chunks
 from workbench.client.puts import Puts
-from workbench.client.reference_counter import Handles
+from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.referrers import Places, find, main_variables, survey
-from workbench.client.requests import GLANCE, Questions
-from workbench.client.send_queue import Outgoing
-from workbench.client.submitter import ARGUMENTS, Calls
-from workbench.client.subscriptions import Changes, Gauge
-from workbench.client.task_context import Running
+from workbench.client.requests import GLANCE, Requests
+from workbench.client.send_queue import SendQueue
+from workbench.client.submitter import ARGUMENTS, Submitter
+from workbench.client.subscriptions import Gauge, Subscription
+from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -106,7 +106,7 @@ class Client:
         self.began: Callable[[int, int], None] | None = None
         self.joined = True
         self.origin: Callable[[], int] = int
-        self.work = Running()  # in a worker: its tasks
+        self.work = TaskContext()  # in a worker: its tasks
         self.on_stop: Callable[[int], None] | None = None
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_took: Callable[[int, int], None] | None = None
@@ -121,33 +121,35 @@ class Client:
         self._ids = itertools.count((prefix << ID_BITS) + 1)
         self._numbers = itertools.count(1)
         self.connection = Connection(
-            sock, self._handle, lambda queued: self._outgoing.translate(queued), self._ended
+            sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
         )
-        self._questions = Questions(self.connection, self._check_open)
-        self._changes: dict[int, Changes] = {}  # by number
+        self._requests = Requests(self.connection, self._check_open)
+        self._changes: dict[int, Subscription] = {}  # by number
         self._gauge = Gauge()
-        self._handles = Handles(self, self.connection.put, self.connection.rouse)
+        self._references = ReferenceCounter(
+            self, self.connection.put, self.connection.wake_from_finalizer
+        )
         self._store = LocalStore(
             self.connection.send,
-            self._questions.ask,
-            Views(self.connection.put, self.connection.rouse),
+            self._requests.ask,
+            Views(self.connection.put, self.connection.wake_from_finalizer),
             self._ids.__next__,
             threads,
             huge,
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)
-        self.objects = Objects(self.connection, self._handles, self._store, self.marshal)
-        self.streams = Streams(self.connection, self._handles, self.objects)
-        self._outgoing = Outgoing(self.objects, self.streams, self.marshal, prefix)
+        self.objects = Objects(self.connection, self._references, self._store, self.marshal)
+        self.generators = GeneratorReaders(self.connection, self._references, self.objects)
+        self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
         self.puts = Puts(
-            self.connection, self._handles, self.objects, self._store, self.marshal,
+            self.connection, self._references, self.objects, self._store, self.marshal,
             self._ids.__next__, self.work,
         )  # fmt: skip
-        self._calls = Calls(self, self._handles, self.puts, self._ids.__next__)
+        self._submitter = Submitter(self, self._references, self.puts, self._ids.__next__)
         self._handlers: dict[type, Callable[[Any], None]] = {
             do.Ready: self._ready,
-            do.Item: self.streams.item,
+            do.Item: self.generators.item,
             ev.Took: lambda m: self.on_took and self.on_took(m.task, m.taken),
             ev.Refresh: lambda m: self.on_refresh and self.on_refresh(),
             do.Run: self._run,
@@ -228,7 +230,7 @@ class Client:
         self.check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
         values = self.objects.values
         has_item = {
-            ref.id: self.streams.ready(ref) for ref in refs if type(ref) is ObjectRefGenerator
+            ref.id: self.generators.ready(ref) for ref in refs if type(ref) is ObjectRefGenerator
         }
 
         def is_ready(id: int) -> bool:
@@ -272,19 +274,19 @@ class Client:
     def spill(self, ref: ObjectRef) -> str:
         """See `Engine.spill`."""
         self.check_refs([ref])
-        return self._questions.spill(ref.id)
+        return self._requests.spill(ref.id)
 
     def why(self, id: int) -> Account | None:
         """See `Engine.why`."""
-        return self._questions.why(id)
+        return self._requests.why(id)
 
     def describe(self, ref: ObjectRef) -> Description | None:
         """See `Engine.describe`."""
-        return self._questions.describe(ref.id)
+        return self._requests.describe(ref.id)
 
     def overview(self) -> Snapshot | None:
         """See `Engine.overview`."""
-        return self._questions.overview()
+        return self._requests.overview()
 
     def peek(self, ref: ObjectRef) -> Any:
         """See `Engine.peek`."""
@@ -306,13 +308,13 @@ class Client:
             self.connection.send(ev.Free(chunk))
             self.objects.freed(chunk)
 
-    def adopt(self, id: int) -> ObjectRef:
-        """See `Engine.adopt`."""
-        with self.objects.lock, shield():
-            ref = self._handles.find(id)
+    def borrow(self, id: int) -> ObjectRef:
+        """See `Engine.borrow`."""
+        with self.objects.lock, ki_protection():
+            ref = self._references.find(id)
             if ref is None:
                 self.connection.post(ev.Hold((id,)))
-                ref = self._handles.new(id)
+                ref = self._references.new(id)
             return ref
 
     def state(self, ref: ObjectRef) -> str:
@@ -347,7 +349,7 @@ class Client:
         if done():
             return True
         if timeout is not None and timeout <= 0:
-            self._questions.ask(ev.Ask)  # what the server knows by now comes before its answer
+            self._requests.ask(ev.Ask)  # what the server knows by now comes before its answer
             return done()
         with self.blocking():
             return self.connection.wait_for(done, timeout)
@@ -364,13 +366,13 @@ class Client:
         custom = check(cls, serializer, deserializer)
         parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
         payload = self.marshal.inline((cls, serializer, deserializer), lambda: parts)
-        with shield():  # nobody shall know it alone
+        with ki_protection():  # nobody shall know it alone
             number = self.marshal.registry.add(custom, self._ids.__next__)
             self.connection.send(ev.Register(number, payload))
 
     def deregister(self, cls: type) -> None:
         """See `Engine.deregister`."""
-        with shield():
+        with ki_protection():
             number = self.marshal.registry.remove(cls)
             if number is not None:
                 self.connection.send(ev.Register(number, b""))
@@ -388,7 +390,7 @@ class Client:
 
     def find(self, name: str) -> ObjectRef | None:
         """See `Engine.find`."""
-        ref: ObjectRef | None = self._questions.ask(lambda request: ev.Find(request, name))
+        ref: ObjectRef | None = self._requests.ask(lambda request: ev.Find(request, name))
         return ref
 
     def id_of(self, name: str) -> int:
@@ -424,7 +426,7 @@ class Client:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
-        return self._calls.submit(function, args, kwargs, options)
+        return self._submitter.submit(function, args, kwargs, options)
 
     def call(
         self,
@@ -436,7 +438,7 @@ class Client:
     ) -> Submitted:
         """See `Engine.call`."""
         self.check_refs([actor])
-        return self._calls.call(actor, method, args, kwargs, options)
+        return self._submitter.call(actor, method, args, kwargs, options)
 
     def refresh(self) -> None:
         """See `Engine.refresh`."""
@@ -452,16 +454,16 @@ class Client:
     ) -> ObjectRef:
         """See `Engine.create`."""
         self._check_open()
-        return self._calls.create(blueprint, description, args, kwargs, options)
+        return self._submitter.create(blueprint, description, args, kwargs, options)
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """See `Engine.find_actor`."""
         return self.find(f"{ACTOR_PREFIX}{name}")
 
-    def dismiss(self, actor: ObjectRef, restart: bool) -> None:
-        """See `Engine.dismiss`."""
+    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
+        """See `Engine.kill_actor`."""
         self.check_refs([actor])
-        self.connection.send(ev.Dismiss(actor.id, restart))
+        self.connection.send(ev.KillActor(actor.id, restart))
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """See `Engine.cancel`."""
@@ -474,16 +476,16 @@ class Client:
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """See `Engine.wait_for_item`."""
         self.check_refs([stream.completed()])
-        self._wait(self.streams.ready(stream), None)
+        self._wait(self.generators.ready(stream), None)
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
         """See `Engine.next_item`."""
         self.check_refs([stream.completed()])
-        return self.streams.next(stream)
+        return self.generators.next(stream)
 
     def took(self, stream: ObjectRefGenerator, taken: int) -> None:
         """See `Engine.took`."""
-        self.streams.took(stream, taken)
+        self.generators.took(stream, taken)
 
     # -- what tasks show -----------------------------------------------------------------------
 
@@ -504,13 +506,13 @@ class Client:
     def collect(self, job: int) -> Collected | None:
         """See `Engine.collect`."""
         origin = self.origin()
-        ask = self._questions.ask
+        ask = self._requests.ask
         found: Collected | None = ask(lambda request: ev.Collect(request, job, origin))
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """See `Engine.interrupt`."""
-        return self._questions.interrupt(origin, jobs, force, timeout)
+        return self._requests.interrupt(origin, jobs, force, timeout)
 
     # -- the session --------------------------------------------------------------------------
 
@@ -536,13 +538,13 @@ class Client:
 
     def snapshot(self) -> Snapshot:
         """See `Engine.snapshot`."""
-        return self._gauge.measured(self._questions.snapshot())
+        return self._gauge.measured(self._requests.snapshot())
 
-    def changes(self) -> Changes:
+    def changes(self) -> Subscription:
         """See `Engine.changes`."""
         self._check_open()
         number = next(self._numbers)
-        made = Changes(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
+        made = Subscription(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
         self._changes[number] = made
         if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
             made.came(None)
@@ -574,7 +576,7 @@ class Client:
         # What arrays show is theirs until they die: the server sees that by the socket's end.
         self._store.close(self.connection.close(keep=shows))
         self._ended("The session was shut down.")
-        self._handles.close()
+        self._references.close()
         self.objects.close()
 
     def _check_open(self) -> None:
@@ -604,8 +606,8 @@ class Client:
 
     def _ready(self, message: do.Ready) -> None:
         self.objects.ready(message)
-        if self.streams.is_awaited:
-            self.streams.stir(message.object)
+        if self.generators.is_awaited:
+            self.generators.stir(message.object)
 
     def _handle(self, message: Any) -> None:
         if type(message) is Parcel:
@@ -614,19 +616,19 @@ class Client:
             self._handlers[type(message)](message)
 
     def _answered(self, message: Any) -> None:
-        self._questions.answer(message.request, message)
+        self._requests.answer(message.request, message)
 
     def _found(self, message: do.Found) -> None:
         # It carries a hold, so there is a handle for it even if nobody waits any more.
         with self.objects.lock:
-            ref = self._handles.grant(message.object) if message.object else None
-        self._questions.answer(message.request, ref)
+            ref = self._references.grant(message.object) if message.object else None
+        self._requests.answer(message.request, ref)
 
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:
-            results = [self._handles.grant(id) if id else None for id in message.results]
+            results = [self._references.grant(id) if id else None for id in message.results]
         found = None if message.job is None else Collected(message.job, results)
-        self._questions.answer(message.request, found)
+        self._requests.answer(message.request, found)
 
     def _began(self, message: do.Began) -> None:
         if self.began is not None:
@@ -638,7 +640,7 @@ class Client:
 
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)
-        self._questions.answer(message.request, message)
+        self._requests.answer(message.request, message)
 
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
@@ -669,7 +671,7 @@ class Client:
     def _ended(self, reason: str) -> None:
         """The connection is gone, or we leave: nothing pending will ever come."""
         self.objects.end(reason)
-        self.streams.close()
+        self.generators.close()
         for changes in list(self._changes.values()):
             changes.came(None)
         if self.on_end is not None:

@@ -19,10 +19,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
-from workbench.spin_poll import BriskPoll
+from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 
@@ -92,8 +92,10 @@ class Connection:
         self._gate.register(sock, select.EPOLLIN)  # `_armed`
         poll = select.poll()
         poll.register(sock, select.POLLIN)
-        self._poll = BriskPoll(poll.poll)
-        self.put = self._outbox.put  # a C function: for finalizers, followed by `rouse`
+        self._poll = SpinThenPoll(poll.poll)
+        self.put = (
+            self._outbox.put
+        )  # a C function: for finalizers, followed by `wake_from_finalizer`
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
@@ -123,7 +125,7 @@ class Connection:
         elif self._asleep:
             self.wake()
 
-    def rouse(self, _: object = None) -> None:
+    def wake_from_finalizer(self, _: object = None) -> None:
         """`wake`, for finalizers: one flag, one system call."""
         if self._asleep:
             os.eventfd_write(self._wake, 1)
@@ -228,7 +230,10 @@ class Connection:
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""
-        with shield(), self._progress:  # a Condition is Python code: Ctrl-C could leave it locked
+        with (
+            ki_protection(),
+            self._progress,
+        ):  # a Condition is Python code: Ctrl-C could leave it locked
             self._followers += 1
             try:
                 # Asked again under the lock: nothing read since then goes unnoticed.
@@ -239,13 +244,13 @@ class Connection:
 
     def _notify(self) -> None:
         if self._followers:
-            with shield(), self._progress:
+            with ki_protection(), self._progress:
                 self._progress.notify_all()
 
     def _read(self) -> None:
         """Read once and handle what is whole. Holds ``_reader``."""
         try:
-            with shield():
+            with ki_protection():
                 more = self._inbox.receive(self._sock.recvmsg)
                 while messages := self._inbox.messages():  # asked anew: a handler may read too
                     self._handle(messages.popleft())

@@ -25,7 +25,7 @@ PROBES = 64
 """Values compared."""
 
 
-class Repeats:
+class DuplicatePuts:
     """See the module. Any thread may ask; of two at once one may not be counted."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from workbench.client.connection import Connection
 from workbench.client.objects import Objects
-from workbench.client.reference_counter import Handles
+from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.memory.views import Watch
@@ -24,12 +24,12 @@ class ReaderWatch(Watch):
     __slots__ = ()
 
 
-class Streams:
+class GeneratorReaders:
     """See the module."""
 
-    def __init__(self, connection: Connection, handles: Handles, objects: Objects) -> None:
+    def __init__(self, connection: Connection, handles: ReferenceCounter, objects: Objects) -> None:
         self._connection = connection
-        self._handles = handles
+        self._references = handles
         self._objects = objects
         self._readers: dict[int, ReaderWatch] = {}
         self._waiting: dict[int, list[Future[None]]] = {}
@@ -37,15 +37,15 @@ class Streams:
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """A stream whose task is about to be submitted."""
         reader = ObjectRefGenerator(end, end._engine, ahead)
-        put, rouse = self._connection.put, self._connection.rouse
-        self._readers[end.id] = ReaderWatch(reader, put, end.id, rouse)
+        put, wake_from_finalizer = self._connection.put, self._connection.wake_from_finalizer
+        self._readers[end.id] = ReaderWatch(reader, put, end.id, wake_from_finalizer)
         return reader
 
-    def buried(self, watch: ReaderWatch) -> bool:
+    def finalized(self, watch: ReaderWatch) -> bool:
         """Nobody reads it any more; whether its task has to be told, because `completed` is held:
         else the drop of that says it."""
         self._readers.pop(watch.id, None)
-        return self._handles.alive(watch.id) and watch.id not in self._objects.values
+        return self._references.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
         """Whether its next item is there, or there won't be one."""
@@ -73,7 +73,7 @@ class Streams:
     def item(self, message: do.Item) -> None:
         """One more. It comes with a hold: if nobody reads any more, that is given back."""
         with self._objects.lock:
-            ref = self._handles.grant(message.object)
+            ref = self._references.grant(message.object)
             self._objects.values[message.object] = message.value
         watch = self._readers.get(message.task)
         reader = watch() if watch is not None else None

@@ -31,7 +31,7 @@ def interrupt(thread: int) -> None:
         raise_in(number, error)
 
 
-class shield:  # noqa: N801 - used as a statement, `with shield():`
+class ki_protection:  # noqa: N801 - used as a statement, `with ki_protection():`
     """SIGINT, or in another thread an `interrupt`, is delivered when the block ends.
 
     It costs two C calls (1 µs), which is why it isn't used around anything that can wait.

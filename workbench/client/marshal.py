@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from workbench.client.duplicate_puts import Repeats
+from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.client.object_store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
@@ -83,7 +83,7 @@ class Marshal:
         self._debug = debug
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
         self._scratch = codec.Scratch()
-        self._repeats = Repeats()
+        self._repeats = DuplicatePuts()
         self._loads: dict[int, float] = {}
         self._unreported: list[int] = []
 

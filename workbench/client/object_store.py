@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench import machine
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
@@ -72,7 +72,7 @@ class LocalStore:
         self._ask = ask
         self._next_id = next_id
         self._lock = threading.Lock()
-        self._copier = Copier(threads, shield)
+        self._copier = Copier(threads, ki_protection)
         self._huge = huge
         self._views = views
         self._capacity = 0
@@ -81,7 +81,7 @@ class LocalStore:
         self._arena: Arena | None = None
         self._mapped: Bytes | None = None
         self._granted = 0
-        self.buried = self._views.buried
+        self.finalized = self._views.finalized
         self.forget = self._views.forget
         self.begun_by = self._views.begun_by
 
@@ -149,7 +149,7 @@ class LocalStore:
 
     def _start(self, capacity: int) -> None:
         """Make the arena: one sparse segment with room for all the store may hold."""
-        with self._lock, shield():
+        with self._lock, ki_protection():
             if self._arena is not None:
                 return
             size = round_up(capacity * ADDRESS_SLACK)
@@ -185,7 +185,7 @@ class LocalStore:
 
     def _take(self, length: int, claims: Claims) -> Extent | None:
         assert self._arena is not None
-        with self._lock, shield():
+        with self._lock, ki_protection():
             extent = self._arena.allocate(length, warm=True)
             if extent is None and self._arena.footprint + length <= self._granted:
                 extent = self._arena.allocate(length, warm=False)
@@ -205,18 +205,18 @@ class LocalStore:
             for nbytes in sorted({max(short, GROW), short}, reverse=True):
                 if not self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).text:
                     return
-        with self._lock, shield():
+        with self._lock, ki_protection():
             cooled = self._cool(max(short, length))
         if cooled:
             return
-        refusal = "the memory is in pieces."
+        reason = "the memory is in pieces."
         if short > 0:
             answer = self._ask(partial(ev.Grow, nbytes=short))
             if not answer.text:
                 return
-            refusal = answer.text
+            reason = answer.text
         raise StoreFullError(
-            f"No room for {human_bytes(length)}: {refusal}\nLet go of what you don't need (`del`, "
+            f"No room for {human_bytes(length)}: {reason}\nLet go of what you don't need (`del`, "
             "`free(ref)`; `%why` says what keeps it), or start a larger store (`%workbench start "
             "--memory …`)."
         )
@@ -249,13 +249,13 @@ class LocalStore:
 
     def granted(self, message: do.Granted) -> None:
         """We may touch more. Counted here: whoever asked may have been interrupted meanwhile."""
-        with self._lock, shield():
+        with self._lock, ki_protection():
             self._granted += message.granted
 
     def released(self, message: do.Release) -> None:
         """Extents of ours that nobody needs any more; cold ones without their memory."""
         if message.cold and self._arena is not None:
-            with self._lock, shield():
+            with self._lock, ki_protection():
                 for offset, _ in message.extents:
                     self._granted -= self._arena.free(offset, touched=False)
         else:
@@ -265,7 +265,7 @@ class LocalStore:
         """Somebody else needs memory that we haven't touched yet, or only keep warm."""
         given = 0
         if self._arena is not None:
-            with self._lock, shield():
+            with self._lock, ki_protection():
                 given = min(self._granted - self._arena.footprint, message.nbytes)
                 given += self._cool(message.nbytes - given)
                 self._granted -= given
@@ -275,7 +275,7 @@ class LocalStore:
         """These extents are free again."""
         if self._arena is None:
             return
-        with self._lock, shield():
+        with self._lock, ki_protection():
             for offset, _ in extents:
                 self._arena.free(offset)
 

@@ -1,7 +1,7 @@
 """The objects as this process knows them: where each one's bytes are, who waits for which.
 
 Threads: any may call the public methods but `ready` and `forget`, which run in whichever thread
-reads the socket, and `buried`, which runs in whichever one sends.
+reads the socket, and `finalized`, which runs in whichever one sends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Marshal
 from workbench.client.object_store import LocalStore
-from workbench.client.reference_counter import Handles, HandleWatch
+from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, SessionError
@@ -50,10 +50,10 @@ class Objects:
     """
 
     def __init__(
-        self, connection: Connection, handles: Handles, store: LocalStore, marshal: Marshal
+        self, connection: Connection, handles: ReferenceCounter, store: LocalStore, marshal: Marshal
     ) -> None:
         self._connection = connection
-        self._handles = handles
+        self._references = handles
         self._store = store
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
@@ -92,7 +92,7 @@ class Objects:
 
     def announce(self, ids: list[int], listener: Arrivals) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
-        with self.lock, shield():
+        with self.lock, ki_protection():
             for id in ids:
                 self._announced.setdefault(id, []).append(listener)
             for id in self.values.keys() & ids:
@@ -101,7 +101,7 @@ class Objects:
 
     def withdraw(self, ids: list[int], listener: Arrivals) -> None:
         """It doesn't listen any more."""
-        with self.lock, shield():
+        with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._announced.pop(id, ()) if each is not listener]
                 if others:
@@ -133,7 +133,7 @@ class Objects:
             except ObjectLostError:
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
-            with self.lock, shield():
+            with self.lock, ki_protection():
                 known = self.values[id]  # Forget or Moved may have come
                 extent = self._open(id, value) if known is value else None
             value = known
@@ -146,7 +146,7 @@ class Objects:
         extent = None
         if value.segment:
             self._store.check(id, value)
-            with self.lock, shield():
+            with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
 
@@ -164,7 +164,7 @@ class Objects:
         if value.digest:
             raise LookupError("it is on disk")
         if value.segment:
-            with self.lock, shield():
+            with self.lock, ki_protection():
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
                 extent = self._open(id, value)
@@ -202,7 +202,7 @@ class Objects:
         stored = self.values.get(id)
         if stored is None or stored.failed or not codec.is_all_of(value, stored.header):
             return None
-        return self._handles.find(id)
+        return self._references.find(id)
 
     def kind_of(self, id: int, thing: Any) -> str:
         """``ref`` or ``view`` if the thing holds this object here, else nothing."""
@@ -226,7 +226,7 @@ class Objects:
         with self.lock:
             self._futures.setdefault(ref.id, (ref, []))[1].append(future)
         if ref.id in self.values:
-            with shield():
+            with ki_protection():
                 self._resolve(ref.id)
         else:
             self.request([ref.id])
@@ -267,7 +267,7 @@ class Objects:
         id = message.object
         self._expected.discard(id)
         with self.lock:
-            if self._handles.alive(id):
+            if self._references.alive(id):
                 self.values[id] = message.value
         if id in self._futures:
             self._resolve(id)
@@ -277,9 +277,9 @@ class Objects:
     def forget(self, id: int) -> None:
         """Somebody freed it."""
         with self.lock:
-            if self._handles.alive(id):
+            if self._references.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
-                self.values[id] = ev.refusal("freed", text)
+                self.values[id] = ev.error_value("freed", text)
             self._connection.post(ev.Unview(((id, 0),)))
 
     def moved(self, message: do.Moved) -> None:
@@ -293,14 +293,14 @@ class Objects:
     def freed(self, ids: Iterable[int]) -> None:
         """We did."""
         for id in ids:
-            self.values[id] = ev.refusal("freed", "You freed it. Put it again if you need it.")
+            self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
 
-    def buried(self, watch: Watch) -> None:
+    def finalized(self, watch: Watch) -> None:
         """A handle or view has died."""
         with self.lock:
             if type(watch) is not HandleWatch:
-                self._store.buried(watch)
-            elif self._handles.buried(watch):
+                self._store.finalized(watch)
+            elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
                 self._store.forget(watch.id)
                 self._expected.discard(watch.id)

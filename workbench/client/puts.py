@@ -7,12 +7,12 @@ from typing import Any
 
 from workbench.client.call_site import call_site
 from workbench.client.connection import Connection
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Encoded, Marshal, Parts
 from workbench.client.object_store import Claims, LocalStore
 from workbench.client.objects import Objects
-from workbench.client.reference_counter import Handles
-from workbench.client.task_context import Running
+from workbench.client.reference_counter import ReferenceCounter
+from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.ref import ObjectRef
@@ -35,15 +35,15 @@ class Puts:
     def __init__(
         self,
         connection: Connection,
-        handles: Handles,
+        handles: ReferenceCounter,
         objects: Objects,
         store: LocalStore,
         marshal: Marshal,
         next_id: Callable[[], int],
-        running: Running,
+        running: TaskContext,
     ) -> None:
         self._connection = connection
-        self._handles = handles
+        self._references = handles
         self._objects = objects
         self._store = store
         self._marshal = marshal
@@ -77,8 +77,8 @@ class Puts:
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
         """Tell the server of an object whose bytes are in place."""
         id = self._next_id()
-        with shield():
-            ref = self._handles.new(id)
+        with ki_protection():
+            ref = self._references.new(id)
             self._objects.values[id] = stored
             self._connection.send(ev.Sealed(id, stored, about, name))
             claims.clear()  # the server's business now
@@ -93,7 +93,7 @@ class Puts:
             encoded = self._marshal.encode(item, claims, lambda: {f"an item of {run.name}": item})
             about = encoded.about_large(item, f"item of {run.name}")
             id = self._next_id()
-            with shield():
+            with ki_protection():
                 self._connection.send(ev.Yielded(run.task, id, encoded.stored, about))
                 claims.clear()  # the server's business now
         except BaseException:

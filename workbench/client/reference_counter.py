@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
 
@@ -21,7 +21,7 @@ class HandleWatch(Watch):
     __slots__ = ()
 
 
-class Handles:
+class ReferenceCounter:
     """Handles by object id.
 
     Parameters
@@ -62,7 +62,7 @@ class Handles:
         watch = self._watches.get(id)
         return watch is not None and watch() is not None
 
-    def buried(self, watch: HandleWatch) -> bool:
+    def finalized(self, watch: HandleWatch) -> bool:
         """True if the object has no newer handle. May be asked twice of one watch.
 
         A newer one takes over a hold: were the last one dropped before the next is counted, the
@@ -75,7 +75,7 @@ class Handles:
             del self._watches[watch.id]
             return True
         if watch.grants:
-            with shield():
+            with ki_protection():
                 watch.grants -= 1
                 newest.grants += 1
         return False

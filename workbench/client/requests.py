@@ -23,7 +23,7 @@ _AWAITED = object()
 """Stands where an answer will be."""
 
 
-class Questions:
+class Requests:
     """See the module. A desk of the client's.
 
     Parameters

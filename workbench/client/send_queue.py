@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from workbench.client.generators import ReaderWatch, Streams
+from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
 from workbench.client.objects import Objects
 from workbench.client.reference_counter import HandleWatch
@@ -20,7 +20,7 @@ TEXT = 1 << 20
 """Bytes of text, about, that neighbouring pieces are joined up to."""
 
 
-class Outgoing:
+class SendQueue:
     """See the module.
 
     Parameters
@@ -31,7 +31,9 @@ class Outgoing:
         Of the ids it makes.
     """
 
-    def __init__(self, objects: Objects, streams: Streams, marshal: Marshal, prefix: int) -> None:
+    def __init__(
+        self, objects: Objects, streams: GeneratorReaders, marshal: Marshal, prefix: int
+    ) -> None:
         self._objects = objects
         self._streams = streams
         self._marshal = marshal
@@ -44,7 +46,7 @@ class Outgoing:
         unviews: list[tuple[int, int]] = []
         shows = False
 
-        def bury() -> None:
+        def on_finalized() -> None:
             if unviews:
                 messages.append(ev.Unview(tuple(unviews)))
                 unviews.clear()
@@ -57,20 +59,20 @@ class Outgoing:
 
         for message in queued:
             if type(message) is HandleWatch:
-                self._objects.buried(message)  # first: a newer handle may take over a hold
+                self._objects.finalized(message)  # first: a newer handle may take over a hold
                 drops.extend([message.id] * message.grants)
             elif type(message) is Watch:
                 unviews.append((message.id, message.segment))
-                self._objects.buried(message)
+                self._objects.finalized(message)
             elif type(message) is ReaderWatch:
-                if self._streams.buried(message):
+                if self._streams.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
                 if type(message) is ev.Ask or type(message) is ev.Grow:
-                    bury()  # the answer is to know of it
+                    on_finalized()  # the answer is to know of it
                 shows = shows or type(message) is ev.Output
                 messages.append(message)
-        bury()  # together, after the rest: a drop may come late
+        on_finalized()  # together, after the rest: a drop may come late
         return _texts_joined(messages) if shows else messages
 
     def _is_of_interest(self, id: int) -> bool:

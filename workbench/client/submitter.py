@@ -10,7 +10,7 @@ from workbench.client.call_site import call_site
 from workbench.client.function_cache import Export
 from workbench.client.object_store import Claims
 from workbench.client.puts import Puts
-from workbench.client.reference_counter import Handles
+from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.engines.base import (
     ACTOR_PREFIX,
@@ -39,7 +39,7 @@ MOST_TERMS = 1000
 """Different options of tasks remembered as they are sent."""
 
 
-class Calls:
+class Submitter:
     """See the module. A desk of the client's.
 
     Parameters
@@ -53,16 +53,16 @@ class Calls:
     """
 
     def __init__(
-        self, client: Client, handles: Handles, puts: Puts, next_id: Callable[[], int]
+        self, client: Client, handles: ReferenceCounter, puts: Puts, next_id: Callable[[], int]
     ) -> None:
         self._client = client
-        self._handles = handles
+        self._references = handles
         self._puts = puts
         self._next_id = next_id
         self._connection = client.connection
         self._objects = client.objects
         self._marshal = client.marshal
-        self._terms: dict[TaskOptions, ev.Terms] = {}
+        self._terms: dict[TaskOptions, ev.TaskSpec] = {}
 
     def submit(
         self,
@@ -131,10 +131,10 @@ class Calls:
         task = ids[0]
         del ids[returns:]
         self._objects.expect(ids)
-        refs = [self._handles.new(id) for id in ids]
+        refs = [self._references.new(id) for id in ids]
         stream = None
         if given == STREAMING:
-            stream = self._client.streams.new(refs[0], options.max_ahead)
+            stream = self._client.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
             task, function, payload, deps, contains, returns, name, self._client.origin(),
             retries, actor, method, terms,
@@ -147,7 +147,7 @@ class Calls:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 
-    def _terms_of(self, options: TaskOptions) -> ev.Terms:
+    def _terms_of(self, options: TaskOptions) -> ev.TaskSpec:
         """What they ask for, as it is sent."""
         terms = self._terms.get(options)
         if terms is None:
@@ -156,7 +156,7 @@ class Calls:
             if len(self._terms) >= MOST_TERMS:
                 self._terms.clear()
             types = options.retry_exceptions
-            terms = self._terms[options] = ev.Terms(
+            terms = self._terms[options] = ev.TaskSpec(
                 round(options.num_cpus * ev.USUAL.cpus),
                 options.timeout,
                 self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",

@@ -23,8 +23,8 @@ class _Roused:
 _ROUSED = _Roused()
 
 
-class Changes:
-    """See the module, and `engines.base.Changes`.
+class Subscription:
+    """See the module, and `engines.base.Subscription`.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Changes:
         self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """See `engines.base.Changes`."""
+        """See `engines.base.Subscription`."""
         with self._lock:
             if not self._asked and not self._closed:
                 self._asked = True
-                self._tell(ev.Watch(self._number))
+                self._tell(ev.Subscribe(self._number))
         try:
             change = self._came.get(timeout=timeout)
             while isinstance(change, _Roused):  # however often, it is once
@@ -78,19 +78,19 @@ class Changes:
 
     @property
     def is_over(self) -> bool:
-        """See `engines.base.Changes`."""
+        """See `engines.base.Subscription`."""
         return self._closed
 
-    def rouse(self) -> None:
-        """See `engines.base.Changes`."""
+    def wake_from_finalizer(self) -> None:
+        """See `engines.base.Subscription`."""
         self._came.put(_ROUSED)
 
     def close(self) -> None:
-        """See `engines.base.Changes`."""
+        """See `engines.base.Subscription`."""
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._tell(ev.Watch(self._number, on=False))
+                self._tell(ev.Subscribe(self._number, on=False))
         self._on_close(self._number)
         self._came.put(None)
 

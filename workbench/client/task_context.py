@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from workbench.core import instructions as do
 
 
-class Running:
+class TaskContext:
     """Most workers run one task at a time; an actor may run several, in threads or on a loop.
 
     Which one a piece of code belongs to is a context variable's business. A thread that a task

@@ -1,7 +1,7 @@
 """Actors: each a worker of its own that keeps what it makes. Which call is next; who is left.
 
-A call runs after all calls that the same caller submitted before it. The first call, `Actor.birth`,
-makes the instance; until it is done no other is sent.
+A call runs after all calls that the same caller submitted before it. The first call,
+`Actor.creation_task`, makes the instance; until it is done no other is sent.
 """
 
 from __future__ import annotations
@@ -41,14 +41,22 @@ class Actor:
     """
 
     __slots__ = (
-        "birth", "concurrency", "id", "life", "name", "ready", "restarts", "waiting", "why",
+        "concurrency",
+        "creation_task",
+        "id",
+        "life",
+        "name",
+        "ready",
+        "restarts",
+        "waiting",
+        "why",
         "worker",
     )  # fmt: skip
 
-    def __init__(self, create: Create, birth: Task) -> None:
+    def __init__(self, create: Create, creation_task: Task) -> None:
         self.id = create.creation.task
         self.name = create.creation.name
-        self.birth = birth
+        self.creation_task = creation_task
         self.restarts = create.restarts
         self.concurrency = create.concurrency
         self.life = Life.BEING_MADE
@@ -65,7 +73,7 @@ class Actor:
     def advance(self, owner: int) -> None:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
         queue = self.waiting.get(owner)
-        while queue and not queue[0].missing:
+        while queue and not queue[0].pending_dependencies:
             self.ready.append(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
@@ -90,7 +98,7 @@ class Actor:
         """
         again: list[Task] = []
         over: list[Task] = []
-        for number, task in enumerate(t for t in tasks if t is not self.birth):
+        for number, task in enumerate(t for t in tasks if t is not self.creation_task):
             task.attempts += number < last + self.concurrency  # those behind had not begun
             (again if task.attempts <= task.submit.retries else over).append(task)
         return again, over
@@ -101,8 +109,8 @@ class Actor:
         if worker is None or worker.client is None:
             return
         if self.life is Life.BEING_MADE:
-            if not worker.sent and not self.birth.missing:
-                yield worker, self.birth
+            if not worker.sent and not self.creation_task.pending_dependencies:
+                yield worker, self.creation_task
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:
             terms = self.ready[0].terms
@@ -112,8 +120,8 @@ class Actor:
 
     def check(self) -> None:
         """Raise AssertionError unless its calls are where they belong."""
-        assert all(not task.missing for task in self.ready)
-        assert all(queue and queue[0].missing for queue in self.waiting.values())
+        assert all(not task.pending_dependencies for task in self.ready)
+        assert all(queue and queue[0].pending_dependencies for queue in self.waiting.values())
         assert self.worker is None or self.worker.actor is self
         if self.life is Life.DEAD:
             assert self.why is not None

@@ -55,7 +55,7 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class Ghost:
+class StaleCopy:
     """Where an object was before it moved: its bytes stay while anybody may show them.
 
     ``owed`` are the clients that haven't taken note of the new place; ``since`` when it moved.
@@ -117,9 +117,7 @@ class Entry(Link):
             return None
         inband, outband, buffers, repeats, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
         type, site = self.kind
-        return About(
-            type, inband, outband, buffers, pickle_seconds, copy_seconds, site, repeats
-        )
+        return About(type, inband, outband, buffers, pickle_seconds, copy_seconds, site, repeats)
 
     @property
     def alive(self) -> bool:
@@ -163,7 +161,7 @@ class Catalog:
         self._on_rest = on_rest
         self._kinds: dict[Kind, Kind] = {}
         self._last = Value(b"")  # that was sealed in a segment
-        self.ghosts: dict[int, Ghost] = {}  # by object. Read it
+        self.stale_copies: dict[int, StaleCopy] = {}  # by object. Read it
         self.get = self._entries.get
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
@@ -205,7 +203,7 @@ class Catalog:
         if self.touched is not None:
             self.touched.setdefault(entry.id, False)
 
-    def promise(self, id: int, client: int) -> None:
+    def create_pending(self, id: int, client: int) -> None:
         """A new object that a task will make for ``client``, who holds it and waits for it."""
         entry = self._make(id)
         if client in self._of:
@@ -304,45 +302,45 @@ class Catalog:
         note; so are the views of it. Until then the object has a ghost, and doesn't move again.
         """
         assert entry.value is not None
-        assert entry.id not in self.ghosts
+        assert entry.id not in self.stale_copies
         holders = tuple(entry.holds)
-        ghost = Ghost(entry.value, set(holders), entry.viewers, self.now)
+        stale = StaleCopy(entry.value, set(holders), entry.viewers, self.now)
         entry.value, entry.viewers = value, NONE
         self.touch(entry)
-        self.ghosts[entry.id] = ghost
-        self._settle_ghost(entry.id, ghost)
+        self.stale_copies[entry.id] = stale
+        self._settle_stale(entry.id, stale)
         return holders
 
     def noted(self, id: int, client: int) -> None:
         """``client`` knows the new place."""
-        ghost = self.ghosts.get(id)
-        if ghost is not None:
-            ghost.owed.discard(client)
-            self._settle_ghost(id, ghost)
+        stale = self.stale_copies.get(id)
+        if stale is not None:
+            stale.owed.discard(client)
+            self._settle_stale(id, stale)
 
     def viewed(self, id: int, segment: int, client: int) -> Entry | None:
         """``client`` has a view of the object's bytes in that segment; the object, if there."""
-        ghost, entry = self.ghosts.get(id), self.get(id)
-        if ghost is not None and ghost.value.segment == segment:
-            ghost.viewers = _more(ghost.viewers, client)
+        stale, entry = self.stale_copies.get(id), self.get(id)
+        if stale is not None and stale.value.segment == segment:
+            stale.viewers = _more(stale.viewers, client)
         elif entry is not None:
             self.view(entry, client)
         return entry
 
     def unviewed(self, id: int, segment: int, client: int) -> None:
         """That view is gone; segment 0: ``client`` has answered Forget."""
-        ghost, entry = self.ghosts.get(id), self.get(id)
-        if ghost is not None and ghost.value.segment == segment:
-            if client in ghost.viewers:
-                ghost.viewers = _fewer(ghost.viewers, client)
-                self._settle_ghost(id, ghost)
+        stale, entry = self.stale_copies.get(id), self.get(id)
+        if stale is not None and stale.value.segment == segment:
+            if client in stale.viewers:
+                stale.viewers = _fewer(stale.viewers, client)
+                self._settle_stale(id, stale)
         elif entry is not None:
             self.unview(entry, client)
 
-    def _settle_ghost(self, id: int, ghost: Ghost) -> None:
-        if not ghost.owed and not ghost.viewers:
-            del self.ghosts[id]
-            self._on_vacated(ghost.value)
+    def _settle_stale(self, id: int, stale: StaleCopy) -> None:
+        if not stale.owed and not stale.viewers:
+            del self.stale_copies[id]
+            self._on_vacated(stale.value)
             entry = self.get(id)
             if entry is not None:
                 self._rest(entry)
@@ -443,11 +441,11 @@ class Catalog:
     def forget_client(self, client: int, views: bool = True) -> None:
         """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
-        for id, ghost in list(self.ghosts.items()):
-            ghost.owed.discard(client)
+        for id, stale in list(self.stale_copies.items()):
+            stale.owed.discard(client)
             if views:
-                ghost.viewers = _without(ghost.viewers, client)
-            self._settle_ghost(id, ghost)
+                stale.viewers = _without(stale.viewers, client)
+            self._settle_stale(id, stale)
         pinned = self._of.pop(client, self._entries.keys())
         for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
             if client in entry.watchers:
@@ -547,7 +545,7 @@ class Catalog:
             if entry.state is State.READY and entry.value is not None:
                 parents.update(entry.value.contains)
                 inline += 0 if entry.value.segment else len(entry.value.header)
-        assert all(ghost.owed or ghost.viewers for ghost in self.ghosts.values())
+        assert all(stale.owed or stale.viewers for stale in self.stale_copies.values())
         assert inline == self.inline_bytes
         assert {id: e.parents for id, e in self._entries.items() if e.parents} == parents
         named = [(name, id) for id, e in self._entries.items() for name in e.names]

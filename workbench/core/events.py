@@ -31,7 +31,7 @@ class Value(Event):
     object (inline); otherwise the buffers lie at ``offset`` in that segment, ``length`` bytes.
     ``contains`` lists the refs found inside: they live as long as this object does.
     ``failed`` means that reading it raises: the object is an exception, or the core's own
-    refusal, whose header is ``!code\\ntext`` (see :func:`refusal`). ``digest`` is not 0 if the
+    refusal, whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the
     bytes are on disk: whoever maps them first checks them against it (`memory.spill`).
     """
 
@@ -44,7 +44,7 @@ class Value(Event):
     digest: int = 0
 
 
-def refusal(code: str, text: str) -> Value:
+def error_value(code: str, text: str) -> Value:
     """The value of an object that will never be there. ``code`` names the error type."""
     return Value(f"!{code}\n{text}".encode(), failed=True)
 
@@ -193,7 +193,7 @@ class Trimmed(Event, tag=14):
 # -- tasks ---------------------------------------------------------------------------------
 
 
-class Terms(Event):
+class TaskSpec(Event):
     """What a task asks for beyond the usual.
 
     ``cpus`` are thousandths of a processor that it needs while it runs. ``timeout``: how long it
@@ -215,7 +215,7 @@ class Terms(Event):
     group: int = 0
 
 
-USUAL = Terms()
+USUAL = TaskSpec()
 
 
 class Submit(Event, tag=15):
@@ -238,7 +238,7 @@ class Submit(Event, tag=15):
     retries: Natural = 0
     actor: int = 0
     method: str = ""
-    terms: Terms | None = None
+    terms: TaskSpec | None = None
 
 
 class Done(Event, tag=16):
@@ -334,7 +334,7 @@ class Create(Event, tag=25):
     name: str = ""
 
 
-class Dismiss(Event, tag=26):
+class KillActor(Event, tag=26):
     """End the actor now; ``restart``: unless it may be made again."""
 
     actor: int
@@ -429,7 +429,7 @@ class Interrupt(Event, tag=38):
     force: bool = False
 
 
-class Watch(Event, tag=39):
+class Subscribe(Event, tag=39):
     """Send Changed, once, when anything has changed since the last one of that number; the first
     time at once, with everything. Without ``on``: no more."""
 
@@ -446,8 +446,8 @@ class End(Event, tag=40):
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
-    | Register | Escape | Loaded | Create | Dismiss | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | Interrupt | Watch | End
+    | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
+    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | End
 )  # fmt: skip
 """What a client may send."""
 

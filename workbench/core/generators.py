@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from workbench.core.session import Client, Session
 
 
-class Streams:
+class Generators:
     """See the module. Methods named like an event handle it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._schedule = session.schedule
+        self._schedule = session.scheduler
 
     def yielded(self, client: Client, event: ev.Yielded) -> None:
         """One more item: give it to who reads."""
@@ -42,7 +42,9 @@ class Streams:
             session.share(task.owner, event.value)
             session.send(task.owner, do.Item(event.task, event.object, event.value))
         else:
-            session.work.result(event.object, event.value)  # it is nobody's: the bytes go back
+            session.task_manager.result(
+                event.object, event.value
+            )  # it is nobody's: the bytes go back
         return None
 
     def took(self, client: Client, event: ev.Took) -> None:
@@ -58,4 +60,4 @@ class Streams:
         """The reader has gone: nobody will ever take what its streams make."""
         for task in list(self._schedule.tasks.values()):
             if task.owner == reader and task.terms.ahead and task in self._schedule:
-                self._session.work.stop(task)
+                self._session.task_manager.stop(task)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import Event, Output, Refresh, Terms, Took, Value
+from workbench.core.events import Event, Output, Refresh, TaskSpec, Took, Value
 from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
 
 
@@ -65,7 +65,7 @@ class Run(Instruction, tag=5):
     origin: int
     method: str = ""
     last: bool = False
-    terms: Terms | None = None
+    terms: TaskSpec | None = None
     made: int = 0
     taken: int = 0
 

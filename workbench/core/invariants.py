@@ -20,7 +20,7 @@ def check(session: Session) -> None:
     """Raise AssertionError unless the books agree. To be called between batches."""
     session.catalog.check()
     session.budget.check()
-    session.schedule.check()
+    session.scheduler.check()
     session.pool.check()
     session.jobs.check()
     _check_memory(session)
@@ -31,7 +31,7 @@ def check(session: Session) -> None:
 def _check_memory(session: Session) -> None:
     """Every extent belongs to exactly one object, and every object to where it says."""
     values = [e.value for e in session.catalog.entries() if e.value is not None]
-    values += [ghost.value for ghost in session.catalog.ghosts.values()]
+    values += [stale.value for stale in session.catalog.stale_copies.values()]
     extents = [(v.segment, v.offset, round_up(v.length)) for v in values if v.segment]
     extents += [(*move.target, move.nbytes) for move in session.spilling.moves.values()]
     assert len(set(extents)) == len(extents), "two objects share an extent"
@@ -47,15 +47,17 @@ def _check_memory(session: Session) -> None:
     )
     assert all((v.segment in disk) == bool(v.digest) for v in values)
     if session.budget.is_asked:
-        busy = session.budget._trimming or session.spilling.moves or session.catalog.ghosts
+        busy = session.budget._trimming or session.spilling.moves or session.catalog.stale_copies
         assert busy, "somebody waits for memory, and nobody was asked for it"
 
 
 def _check_tasks(session: Session) -> None:
     """Pins and waits are what the tasks that aren't done say they are."""
     entries = {e.id: e for e in session.catalog.entries()}
-    tasks = session.schedule.tasks
-    births = [actor.birth for actor in session.schedule.actors.values()]  # kept for a restart
+    tasks = session.scheduler.tasks
+    births = [
+        actor.creation_task for actor in session.scheduler.actors.values()
+    ]  # kept for a restart
     keeping = [*(task for task in tasks.values() if task not in births), *births]
     pins = Counter(id for task in keeping for id in task.pins)
     made = {id for task in tasks.values() for id in task.results}
@@ -63,10 +65,12 @@ def _check_tasks(session: Session) -> None:
         task.submit.task
         for e in entries.values()
         for task in e.waiting or ()
-        if task in session.schedule
+        if task in session.scheduler
     )
     for task in tasks.values():
-        assert task.missing == waits[task.submit.task], "waits for more or less than its arguments"
+        assert task.pending_dependencies == waits[task.submit.task], (
+            "waits for more or less than its arguments"
+        )
     kept = dict(session.jobs.kept())
     for entry in entries.values():
         assert entry.tasks == pins[entry.id]
@@ -75,11 +79,13 @@ def _check_tasks(session: Session) -> None:
         if entry.state is State.PENDING:
             assert entry.id in made, "pending, and no task will ever make it"
     assert pins.keys() <= entries.keys()
-    assert not session.work.failing
-    assert session.work.functions.keys() <= entries.keys(), "a dead function counts as cached"
-    schedule = session.schedule
-    if schedule.queue and schedule.has_room:
-        assert not schedule.idle, "an idle worker beside a queue"
+    assert not session.task_manager.failing
+    assert session.task_manager.functions.keys() <= entries.keys(), (
+        "a dead function counts as cached"
+    )
+    scheduler = session.scheduler
+    if scheduler.queue and scheduler.has_room:
+        assert not scheduler.idle, "an idle worker beside a queue"
 
 
 def _check_clients(session: Session) -> None:
@@ -92,11 +98,11 @@ def _check_clients(session: Session) -> None:
         assert entry.viewers.keys() <= showing
     assert {a.owner for a in session.budget.arenas.values()} - {None} <= connected
     assert {request.client for request in session.budget._queue} <= {*connected, SERVER}
-    for ghost in session.catalog.ghosts.values():
-        assert ghost.owed <= connected
-        assert ghost.viewers.keys() <= showing
-    assert session.schedule.by_client.keys() <= connected
-    for caching in session.work.functions.values():
+    for stale in session.catalog.stale_copies.values():
+        assert stale.owed <= connected
+        assert stale.viewers.keys() <= showing
+    assert session.scheduler.by_client.keys() <= connected
+    for caching in session.task_manager.functions.values():
         assert caching <= connected
     assert not session._releases
     assert not session._out

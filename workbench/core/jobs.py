@@ -157,7 +157,7 @@ class Jobs:
         if job is None or task not in self:
             return
         if value.header.startswith(b"!cancelled"):
-            value = task.verdict or value  # it stopped because it was told to: this is why
+            value = task.final_value or value  # it stopped because it was told to: this is why
         cancelled = value.header.startswith(b"!cancelled")
         job.outcomes["cancelled" if cancelled else "failed" if value.failed else "done"] += 1
         self._settle(job)
@@ -177,7 +177,7 @@ class Jobs:
         if job is None:
             return []
         self._curtail(job)
-        return [task for task in job.tasks if task in self._session.schedule]
+        return [task for task in job.tasks if task in self._session.scheduler]
 
     def left(self, number: int) -> None:
         """Somebody is gone. Before its holds are: what only they kept is kept from now on."""
@@ -247,7 +247,7 @@ class Jobs:
         for id, job in self._open.items():
             assert job.id == id == job.tasks[0].submit.task
             assert job.audience.keys() <= session.clients.keys()
-            unfinished = sum(task in session.schedule for task in job.tasks)
+            unfinished = sum(task in session.scheduler for task in job.tasks)
             assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
             assert not (job.is_over and job.audience), "over, and somebody has it all"
         assert len(self._over) <= MOST_RECORDS

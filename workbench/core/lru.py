@@ -22,7 +22,7 @@ class Link:
 L = TypeVar("L", bound=Link)
 
 
-class Recency(Generic[L]):
+class LruList(Generic[L]):
     """The order. A ring through `_end`, which stands between the newest and the oldest."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ BLAMELESS = 0.02
 """If no worker has this share of all memory, ending one wouldn't help."""
 
 
-class Pressure:
+class MemoryMonitor:
     """See the module.
 
     Parameters
@@ -38,7 +38,7 @@ class Pressure:
 
     def __init__(self, session: Session, headroom: int) -> None:
         self._session = session
-        self._schedule = session.schedule
+        self._schedule = session.scheduler
         self.headroom = headroom
         self.due: float | None = None
         self._ending = 0  # the worker we ended, until it has
@@ -79,7 +79,7 @@ class Pressure:
             f"{_doing(worker)} {human_bytes(size)}"
             for worker, size in sorted(sizes.items(), key=lambda item: -item[1])
         ]
-        victim.verdict = (
+        victim.kill_reason = (
             f"was ended because memory ran short ({human_bytes(event.available)} of "
             f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
             f"{human_bytes(self._session.budget.granted)})"

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 from workbench.core.actors import Actor
-from workbench.core.scheduler import Schedule, Worker
+from workbench.core.scheduler import Scheduler, Worker
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
@@ -35,19 +35,19 @@ class Pool:
         another task lends its slot, so there can be more processes than this.
     """
 
-    def __init__(self, target: int, schedule: Schedule) -> None:
+    def __init__(self, target: int, scheduler: Scheduler) -> None:
         self.target = target
         self.most = max(MOST, 2 * target)  # workers at any time
-        self.stillborn = 0  # those deaths, each by SIGKILL as one, any other as KILLS
+        self.startup_failures = 0  # those deaths, each by SIGKILL as one, any other as KILLS
         self.last_words = ""  # how the last stillborn worker went
-        self.at_rest = False  # as many have a slot as shall have one: nothing to decide
-        self._schedule = schedule
+        self.steady = False  # as many have a slot as shall have one: nothing to decide
+        self._schedule = scheduler
         self._numbers = 0
 
     @property
     def broken(self) -> bool:
         """Workers die before they say a word; making more would go on for ever."""
-        return self.stillborn >= STILLBORN * KILLS
+        return self.startup_failures >= STILLBORN * KILLS
 
     @property
     def _may_grow(self) -> bool:
@@ -60,28 +60,28 @@ class Pool:
 
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
-        schedule = self._schedule
-        if schedule.queue.size and schedule.has_room:
+        scheduler = self._schedule
+        if scheduler.queue.size and scheduler.has_room:
             yield from self._wanted_for_light()
-        if self.at_rest:
+        if self.steady:
             return
-        while schedule.working < self.target and self._may_grow:
-            if schedule.pooled >= self.target and not schedule.queue:
+        while scheduler.working < self.target and self._may_grow:
+            if scheduler.pooled >= self.target and not scheduler.queue:
                 return  # slots are lent, but there is nothing to run in them
-            yield self.hire()
-        self.at_rest = schedule.working == self.target
+            yield self.spawn()
+        self.steady = scheduler.working == self.target
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Tasks that need little run several to a processor: each needs a worker all the same,
         and so does whoever needs the rest of it."""
-        schedule = self._schedule
-        free = schedule.pooled - len(schedule.pool) + len(schedule.idle)
-        for _ in range(schedule.startable(LIGHT) - free):
-            if schedule.working < self.target + LIGHT and self._may_grow:
-                self.at_rest = False
-                yield self.hire()
+        scheduler = self._schedule
+        free = scheduler.pooled - len(scheduler.pool) + len(scheduler.idle)
+        for _ in range(scheduler.startable(LIGHT) - free):
+            if scheduler.working < self.target + LIGHT and self._may_grow:
+                self.steady = False
+                yield self.spawn()
 
-    def hire(self, actor: Actor | None = None) -> int:
+    def spawn(self, actor: Actor | None = None) -> int:
         """The number of one more worker to fork, which will be this actor's."""
         self._numbers += 1
         self._schedule.new_worker(self._numbers, actor)
@@ -89,7 +89,7 @@ class Pool:
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to send home: slots came back, and nobody used the extra one for a while."""
-        if self.at_rest:
+        if self.steady:
             return
         idle = self._schedule.idle
         while idle and self._schedule.working > self.target:
@@ -101,7 +101,7 @@ class Pool:
 
     def deadline(self) -> float | None:
         """When :meth:`surplus` may next have something."""
-        if self.at_rest or self._schedule.working <= self.target:
+        if self.steady or self._schedule.working <= self.target:
             return None
         longest = next(iter(self._schedule.idle.values()), None)
         return longest.since + SPARE_SECONDS if longest is not None else None
@@ -109,13 +109,13 @@ class Pool:
     def block(self, worker: Worker) -> None:
         """Its task waits for others: its slot is free."""
         self._schedule.block(worker)
-        self.at_rest = False
+        self.steady = False
 
     def unblock(self, worker: Worker) -> None:
         """One of its waits is over."""
         if worker.blocked:
             self._schedule.unblock(worker)
-            self.at_rest = False
+            self.steady = False
 
     def forked(self, number: int, pid: int) -> None:
         """The process exists."""
@@ -128,21 +128,21 @@ class Pool:
         worker = self._schedule.workers.get(number)
         if worker is None:
             return None, ""
-        self.at_rest = False
-        crash = f"Worker {number} (pid {worker.pid}) {worker.verdict or _fate(status)}"
+        self.steady = False
+        crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _fate(status)}"
         if worker.client is None:
-            self.stillborn += 1 if status == -signal.SIGKILL else KILLS
+            self.startup_failures += 1 if status == -signal.SIGKILL else KILLS
             self.last_words = crash
         return worker, crash
 
     def check(self) -> None:
         """Raise AssertionError unless there are as many workers as there is use for."""
-        schedule = self._schedule
-        assert len(schedule.workers) <= self.most
-        assert not self.at_rest or schedule.working == self.target
-        if schedule.working < self.target and self._may_grow:
-            assert schedule.pooled >= self.target
-            assert not schedule.queue, "tasks wait, and a slot is not filled"
+        scheduler = self._schedule
+        assert len(scheduler.workers) <= self.most
+        assert not self.steady or scheduler.working == self.target
+        if scheduler.working < self.target and self._may_grow:
+            assert scheduler.pooled >= self.target
+            assert not scheduler.queue, "tasks wait, and a slot is not filled"
 
 
 def _fate(status: int) -> str:

@@ -33,7 +33,7 @@ class Inquiry:
     answers: dict[int, ev.Explained] = field(default_factory=dict)
 
 
-class Inquiries:
+class Referrers:
     """See the module. Methods named like an event handle it."""
 
     def __init__(self, session: Session) -> None:

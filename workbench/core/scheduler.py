@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.actors import Actor
-from workbench.core.events import USUAL, Submit, Terms, Value
+from workbench.core.events import USUAL, Submit, TaskSpec, Value
 from workbench.core.jobs import Job
 from workbench.core.queue import Queue
 
@@ -29,7 +29,7 @@ RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
 
 ONE = USUAL.cpus
-"""One processor, in the unit of `Terms.cpus`."""
+"""One processor, in the unit of `TaskSpec.cpus`."""
 
 
 class Task:
@@ -40,17 +40,17 @@ class Task:
         "attempts",
         "audience",
         "cpus",
+        "final_value",
         "job",
         "made",
-        "missing",
         "owner",
         "parent",
+        "pending_dependencies",
         "pins",
         "queued",
         "seconds",
         "submit",
         "taken",
-        "verdict",
         "worker",
     )
 
@@ -64,18 +64,18 @@ class Task:
         self.job: Job | None = None if parent is None else parent.job  # that it is, or belongs to
         self.actor: Actor | None = None  # whose call it is, or whose birth
         self.cpus = ONE if submit.terms is None else submit.terms.cpus
-        self.verdict: Value | None = None  # it was told to stop; what its results are then
+        self.final_value: Value | None = None  # it was told to stop; what its results are then
         self.made = 0  # items, if it is a stream
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
-        self.missing = 0
+        self.pending_dependencies = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent
         self.queued = False
         self.worker: Worker | None = None
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TaskSpec:
         """What it asks for."""
         return self.submit.terms or USUAL
 
@@ -89,8 +89,19 @@ class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
 
     __slots__ = (
-        "actor", "alone", "blocked", "client", "cpus", "load", "number", "pid", "recalled",
-        "sent", "since", "used", "verdict",
+        "actor",
+        "alone",
+        "blocked",
+        "client",
+        "cpus",
+        "kill_reason",
+        "load",
+        "number",
+        "pid",
+        "recalled",
+        "sent",
+        "since",
+        "used",
     )  # fmt: skip
 
     def __init__(self, number: int, actor: Actor | None = None) -> None:
@@ -101,22 +112,20 @@ class Worker:
         self.sent: dict[int, Task] = {}  # in order; the first one runs
         self.load = 0.0  # expected seconds of what was sent
         self.cpus = ONE  # what each of those needs
-        self.used = 0  # what is counted for it in `Schedule.used`
+        self.used = 0  # what is counted for it in `Scheduler.used`
         self.blocked = 0  # its task waits for others (nested waits count)
         self.recalled = False  # a GaveBack is due
         self.since = 0.0  # idle, or busy, since this time
-        self.verdict = ""  # why we killed it: a clause
+        self.kill_reason = ""  # why we killed it: a clause
         self.alone = False  # nobody else worked then
 
     @property
     def idle(self) -> bool:
         """Ready for any task."""
-        return (
-            self.client is not None and not self.sent and not self.blocked and self.actor is None
-        )
+        return self.client is not None and not self.sent and not self.blocked and self.actor is None
 
 
-class Schedule:
+class Scheduler:
     """All tasks that aren't done, and all workers.
 
     Parameters
@@ -133,13 +142,13 @@ class Schedule:
         self.by_client: dict[int, Worker] = {}
         self.pool: dict[int, Worker] = {}  # by client, without those of actors
         self.idle: dict[int, Worker] = {}  # by client, who has been idle for longest first
-        self._roomy: dict[int, Worker] = {}  # not found full since they last had less to do
+        self._accepting: dict[int, Worker] = {}  # not found full since they last had less to do
         self._ahead: dict[int, Worker] = {}  # sent more than they can run now
         self.working = 0  # the pool's workers that have, or will have, a slot: not blocked
         self.pooled = 0  # all workers but those of actors
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
-        self._stirred: dict[int, Actor] = {}  # may have calls to send
+        self._notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = Queue()  # all dependencies ready
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
@@ -165,10 +174,10 @@ class Schedule:
         task.cpus = min(task.cpus, self.cpus)
         actor = task.actor
         if actor is not None:
-            if task is not actor.birth:
+            if task is not actor.creation_task:
                 actor.add(task)
-            self.stir(actor)
-        elif not task.missing:
+            self.notify(actor)
+        elif not task.pending_dependencies:
             self.queue.append(task)
 
     def enter(self, task: Task) -> None:
@@ -180,20 +189,20 @@ class Schedule:
         if task.parent is not None:
             self._children.setdefault(task.parent.submit.task, {})[task.submit.task] = task
 
-    def supplied(self, task: Task) -> None:
+    def dependency_ready(self, task: Task) -> None:
         """One dependency of the task is ready."""
         if task in self:
-            task.missing -= 1
+            task.pending_dependencies -= 1
             actor = task.actor
             if actor is not None:
                 actor.advance(task.owner)
-                self.stir(actor)
-            elif not task.missing:
+                self.notify(actor)
+            elif not task.pending_dependencies:
                 self.queue.append(task)
 
-    def stir(self, actor: Actor) -> None:
+    def notify(self, actor: Actor) -> None:
         """It may have calls to send."""
-        self._stirred[actor.id] = actor
+        self._notified[actor.id] = actor
 
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
@@ -215,10 +224,10 @@ class Schedule:
             self._unsend(worker, task)
         elif task.queued:
             self.queue.remove(task)
-        elif actor is not None and task is not actor.birth:
+        elif actor is not None and task is not actor.creation_task:
             actor.remove(task)
         if actor is not None:
-            self.stir(actor)
+            self.notify(actor)
         elif seconds is not None:
             known = self._seconds.get(task.submit.function, seconds)
             self._seconds[task.submit.function] = known + RECENT * (seconds - known)
@@ -235,7 +244,7 @@ class Schedule:
         if task.worker is not None:
             self._unsend(task.worker, task)
         actor.put_back([task])
-        self.stir(actor)
+        self.notify(actor)
 
     def forget_function(self, id: int) -> None:
         """The function's object is gone."""
@@ -273,7 +282,7 @@ class Schedule:
             self.pool[client] = worker
             self._note(worker)
         else:
-            self.stir(worker.actor)
+            self.notify(worker.actor)
         return worker
 
     def lost(self, worker: Worker) -> list[Task]:
@@ -292,7 +301,7 @@ class Schedule:
 
     def disconnected(self, client: int) -> Worker | None:
         """Its connection is gone; the process will follow."""
-        for book in (self.pool, self.idle, self._roomy, self._ahead):
+        for book in (self.pool, self.idle, self._accepting, self._ahead):
             book.pop(client, None)
         return self.by_client.pop(client, None)
 
@@ -327,20 +336,20 @@ class Schedule:
         else:
             self._ahead.pop(client, None)
         if free:
-            self._roomy[client] = worker
+            self._accepting[client] = worker
         else:
-            self._roomy.pop(client, None)
+            self._accepting.pop(client, None)
 
     @property
-    def restless(self) -> bool:
+    def has_work(self) -> bool:
         """Whether there may be anything to send."""
-        return bool(self.queue.size or self._stirred)
+        return bool(self.queue.size or self._notified)
 
     # -- decisions ----------------------------------------------------------------------------
 
     def assign(self, now: float) -> Iterator[tuple[Worker, Task]]:
         """Sends queued tasks to workers; yields each pair."""
-        if self._stirred:
+        if self._notified:
             yield from self._assign_to_actors(now)
         queue = self.queue
         sent = True
@@ -373,10 +382,10 @@ class Schedule:
     def _with_room(self) -> list[Worker]:
         """Who may be sent the next task ahead. Whoever is full isn't asked again until it has
         less to do: it is never long until then, or too long for anything behind it."""
-        full = [client for client, worker in self._roomy.items() if not self._fits(worker)]
+        full = [client for client, worker in self._accepting.items() if not self._fits(worker)]
         for client in full:
-            del self._roomy[client]
-        return list(self._roomy.values())
+            del self._accepting[client]
+        return list(self._accepting.values())
 
     @property
     def has_room(self) -> bool:
@@ -394,7 +403,7 @@ class Schedule:
         return count
 
     def _assign_to_actors(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        stirred, self._stirred = self._stirred, {}
+        stirred, self._notified = self._notified, {}
         for actor in stirred.values():
             for worker, task in actor.next():
                 self._note_sent(worker, task, now)
@@ -433,11 +442,11 @@ class Schedule:
         sent = [id for worker in self.workers.values() for id in worker.sent]
         calls = [task.submit.task for actor in self.actors.values() for task in actor.calls]
         waiting = [
-            id for id, task in self.tasks.items() if task.missing and not task.submit.actor
+            id
+            for id, task in self.tasks.items()
+            if task.pending_dependencies and not task.submit.actor
         ]
-        births = [
-            id for id, actor in self.actors.items() if id in self.tasks and id not in sent
-        ]
+        births = [id for id, actor in self.actors.items() if id in self.tasks and id not in sent]
         assert len(queued) == len(self.queue)
         assert sorted([*queued, *sent, *waiting, *calls, *births]) == sorted(self.tasks)
         for id, actor in self.actors.items():
@@ -445,7 +454,7 @@ class Schedule:
             actor.check()
         for id, task in self.tasks.items():
             assert task.submit.task == id
-            assert task.missing >= 0
+            assert task.pending_dependencies >= 0
             assert task.queued == (id in queued)
             assert (task.worker is None) == (id not in sent)
         for number, worker in self.workers.items():
@@ -459,7 +468,7 @@ class Schedule:
         assert self.working == sum(1 for worker in pooled if not worker.blocked)
         assert self.idle == {c: w for c, w in self.pool.items() if w.idle}
         assert self._ahead == {c: w for c, w in self.pool.items() if len(w.sent) > 1}
-        assert self._roomy.keys() <= {c for c, w in self.pool.items() if not w.blocked}
+        assert self._accepting.keys() <= {c for c, w in self.pool.items() if not w.blocked}
         assert self.owners == Counter(task.owner for task in self.tasks.values())
         several = {id: t for t in self.tasks.values() for id in t.results[1:]}
         assert self._several == several

@@ -1,10 +1,11 @@
 """The machine: one session's whole state, a batch of events in, a list of instructions out.
 
 It routes, and keeps clients and objects: who holds what is the catalog's business, memory the
-budget's, order the schedule's; its desks are `work` (tasks and workers), `lives` (actors),
-`streams`, `jobs` (background cells), `spilling` (what lies on disk), `pressure` (the machine's
-memory), `inquiries` (why is this here?), `watching` (who looks on) and `history`. The clock comes
-in with each batch; `deadline` says when to come back without one.
+budget's, order the scheduler's; its components are `task_manager` (tasks and workers),
+`actor_manager` (actors), `generators`, `jobs` (background cells), `spilling` (what lies on disk),
+`memory_monitor` (the machine's memory), `referrers` (why is this here?), `subscriptions` (who
+looks on) and `history`. The clock comes in with each batch; `deadline` says when to come back
+without one.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from workbench.core import instructions as do
 from workbench.core import invariants
 from workbench.core.budget import SERVER, Budget, Request
 from workbench.core.catalog import Catalog, Entry, State
-from workbench.core.generators import Streams
+from workbench.core.generators import Generators
 from workbench.core.history import History
 from workbench.core.jobs import Jobs
-from workbench.core.memory_monitor import Pressure
+from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.pool import Pool
-from workbench.core.referrers import Inquiries
-from workbench.core.scheduler import Schedule
+from workbench.core.referrers import Referrers
+from workbench.core.scheduler import Scheduler
 from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
 from workbench.core.spilling import Spilling
-from workbench.core.subscriptions import Watching
-from workbench.core.task_manager import Work
+from workbench.core.subscriptions import Subscriptions
+from workbench.core.task_manager import TaskManager
 from workbench.units import round_up
 
 STARTER = 1
@@ -45,7 +46,7 @@ class Client:
     number: int
     hello: ev.Hello
     segments: set[int] = field(default_factory=set)  # descriptors it has been sent
-    polite: bool = False
+    graceful: bool = False
 
     @property
     def worker(self) -> int:
@@ -82,8 +83,8 @@ class Session:
         self.spilling = Spilling(self, spills)
         self.catalog = Catalog(self._released, self._unused, self._vacated, self.spilling.rested)
         self.budget = Budget(capacity, lambda: self.catalog.inline_bytes, self.spilling.make_room)
-        self.schedule = Schedule(workers)
-        self.pool = Pool(workers, self.schedule)
+        self.scheduler = Scheduler(workers)
+        self.pool = Pool(workers, self.scheduler)
         self.clients: dict[int, Client] = {}
         self._out: list[do.Anything] = []
         self.now = 0.0
@@ -92,13 +93,13 @@ class Session:
         self._exit_at: float | None = None
         self._started = False
         self._releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
-        self.work = Work(self)
-        self.streams = Streams(self)
+        self.task_manager = TaskManager(self)
+        self.generators = Generators(self)
         self.jobs = Jobs(self)
-        self.pressure = Pressure(self, headroom)
-        self.inquiries = Inquiries(self)
+        self.memory_monitor = MemoryMonitor(self, headroom)
+        self.referrers = Referrers(self)
         self.history = History(self)
-        self.watching = Watching(self)
+        self.subscriptions = Subscriptions(self)
         self._serializers: dict[int, bytes] = {}  # custom ones, for workers: opaque
         self._showing: set[int] = set()  # who has left, and whose arrays still show objects
         self._orphaned: dict[int, int] = {}  # drivers that left, with their prefix
@@ -117,32 +118,32 @@ class Session:
             ev.Bind: self._bind,
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
-            ev.Submit: self.work.submit,
-            ev.Done: self.work.done,
-            ev.Output: self.work.output,
-            ev.GaveBack: self.work.gave_back,
-            ev.Blocked: self.work.blocked,
-            ev.Unblocked: self.work.unblocked,
+            ev.Submit: self.task_manager.submit,
+            ev.Done: self.task_manager.done,
+            ev.Output: self.task_manager.output,
+            ev.GaveBack: self.task_manager.gave_back,
+            ev.Blocked: self.task_manager.blocked,
+            ev.Unblocked: self.task_manager.unblocked,
             ev.Ask: self._ask,
             ev.Register: self._register,
             ev.Escape: self._escape,
             ev.Loaded: self._loaded,
-            ev.Create: self.work.lives.create,
-            ev.Dismiss: self.work.lives.dismiss,
-            ev.Leave: self.work.lives.leave,
-            ev.Cancel: self.work.cancel,
-            ev.Yielded: self.streams.yielded,
-            ev.Took: self.streams.took,
+            ev.Create: self.task_manager.actor_manager.create,
+            ev.KillActor: self.task_manager.actor_manager.kill_actor,
+            ev.Leave: self.task_manager.actor_manager.leave,
+            ev.Cancel: self.task_manager.cancel,
+            ev.Yielded: self.generators.yielded,
+            ev.Took: self.generators.took,
             ev.Refresh: self._refresh,
             ev.Pin: self._pin,
-            ev.Explained: self.inquiries.explained,
+            ev.Explained: self.referrers.explained,
             ev.Noted: self._noted,
             ev.End: self._end,
             ev.Left: self._left,
             ev.Keep: self._keep,
             ev.Collect: self.jobs.collect,
-            ev.Interrupt: self.work.interrupt,
-            ev.Watch: self.watching.watch,
+            ev.Interrupt: self.task_manager.interrupt,
+            ev.Subscribe: self.subscriptions.watch,
         }
 
     # -- the two ways in ----------------------------------------------------------------------
@@ -170,8 +171,8 @@ class Session:
             else:
                 self._outside(number, event)
         self._settle()
-        if self.watching.is_open:
-            self.watching.settle(event for _, event in batch)
+        if self.subscriptions.is_open:
+            self.subscriptions.settle(event for _, event in batch)
         out, self._out = self._out, []
         return out
 
@@ -179,10 +180,10 @@ class Session:
         """When `handle` must be called again even if nothing happens."""
         when = self._exit_at
         for time in (
-            None if self.pool.at_rest else self.pool.deadline(),
-            self.pressure.due,
-            self.work.deadline() if self.schedule.limits else None,
-            self.inquiries.deadline() if self.inquiries.is_open else None,
+            None if self.pool.steady else self.pool.deadline(),
+            self.memory_monitor.due,
+            self.task_manager.deadline() if self.scheduler.limits else None,
+            self.referrers.deadline() if self.referrers.is_open else None,
             self.budget.deadline() if self.budget.is_asked else None,
             self.spilling.deadline() if self.budget.is_asked else None,
         ):
@@ -196,21 +197,21 @@ class Session:
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        schedule = self.schedule
+        scheduler = self.scheduler
         if self._unread:
             self._stop_unread()
-        if schedule.limits:
-            self.work.stop_overdue()
-        if schedule.queue.size and self.pool.hopeless:
-            self.work.give_up()
-        if schedule.restless:
-            for worker, task in schedule.assign(self.now):
+        if scheduler.limits:
+            self.task_manager.stop_overdue()
+        if scheduler.queue.size and self.pool.hopeless:
+            self.task_manager.give_up()
+        if scheduler.has_work:
+            for worker, task in scheduler.assign(self.now):
                 assert worker.client is not None
-                self.work.run(worker.client, task)
-        if self.work.interrupts:
-            self.work.answer_interrupts()
-        if len(schedule.tasks) > 1:
-            for worker, count in schedule.recall():
+                self.task_manager.run(worker.client, task)
+        if self.task_manager.interrupts:
+            self.task_manager.answer_interrupts()
+        if len(scheduler.tasks) > 1:
+            for worker, count in scheduler.recall():
                 assert worker.client is not None
                 self.send(worker.client, do.Recall(count))
         if self._orphaned:
@@ -223,11 +224,11 @@ class Session:
             self._releases.clear()
         if self.budget.is_asked:
             self._settle_memory()
-        if self.pressure.due is None or self.now >= self.pressure.due:
-            self.pressure.settle()
-        if self.inquiries.is_open:
-            self.inquiries.settle()
-        if schedule.queue.size or not self.pool.at_rest:
+        if self.memory_monitor.due is None or self.now >= self.memory_monitor.due:
+            self.memory_monitor.settle()
+        if self.referrers.is_open:
+            self.referrers.settle()
+        if scheduler.queue.size or not self.pool.steady:
             for number in self.pool.wanted():
                 self._out.append(do.Fork(number))
             for worker in self.pool.surplus(self.now):
@@ -266,9 +267,9 @@ class Session:
             case ev.WorkerForked(worker, pid):
                 self.pool.forked(worker, pid)
             case ev.WorkerExited():
-                self.work.worker_exited(event)
+                self.task_manager.worker_exited(event)
             case ev.Measured():
-                self.pressure.measured(event)
+                self.memory_monitor.measured(event)
             case ev.Copied():
                 self.spilling.copied(event)
             case ev.Left() if number == STARTER and not self._prefixes:
@@ -282,9 +283,9 @@ class Session:
         if hello.prefix in self._prefixes:
             return self.hang_up(number, "prefix taken")
         if hello.worker:
-            if self.schedule.arrived(hello.worker, number, self.now) is None:
+            if self.scheduler.arrived(hello.worker, number, self.now) is None:
                 return self.hang_up(number, "no such worker was asked for")
-            self.pool.stillborn = 0
+            self.pool.startup_failures = 0
         elif not hello.visitor:
             self._exit_at = None
             self.linger = max(self.linger, hello.linger)
@@ -298,7 +299,7 @@ class Session:
         return None
 
     def _bye(self, client: Client, event: ev.Bye) -> None:
-        client.polite = not event.lingers
+        client.graceful = not event.lingers
         if event.shows and not client.worker:
             self._showing.add(client.number)
             self._depart(client)
@@ -311,15 +312,15 @@ class Session:
         del self.clients[client.number]
         if client.hello.visitor:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
-        for cached in self.work.functions.values():
+        for cached in self.task_manager.functions.values():
             cached.discard(client.number)
         self.jobs.left(client.number)
         self.catalog.forget_client(client.number, views=client.number not in self._showing)
-        self.inquiries.left(client.number)
-        self.watching.left(client.number)
-        if not self.schedule.owners.keys() <= self.clients.keys():
-            self.work.abandon(list(self.schedule.tasks.values()))
-            self.streams.abandon(client.number)
+        self.referrers.left(client.number)
+        self.subscriptions.left(client.number)
+        if not self.scheduler.owners.keys() <= self.clients.keys():
+            self.task_manager.abandon(list(self.scheduler.tasks.values()))
+            self.generators.abandon(client.number)
         prefix = client.hello.prefix
         if not client.worker and any(s >> ev.ID_BITS == prefix for s in self._serializers):
             self._orphaned[client.number] = prefix
@@ -329,12 +330,12 @@ class Session:
             else:
                 self._close_arena(arena.segment)
         if client.worker:
-            worker = self.schedule.disconnected(client.number)
+            worker = self.scheduler.disconnected(client.number)
             if worker is not None:
                 self.pool.block(worker)  # takes no more tasks while it goes
             self._out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
         elif client.role == "driver" and all(c.role != "driver" for c in self.clients.values()):
-            self._exit_at = self.now + (0.0 if client.polite else self.linger)
+            self._exit_at = self.now + (0.0 if client.graceful else self.linger)
 
     def _keep(self, client: Client, event: ev.Keep) -> None:
         self.linger = event.linger
@@ -396,9 +397,9 @@ class Session:
         waiting, entry.waiting = entry.waiting, None
         for task in waiting or ():
             if value.failed:
-                self.work.fail(task, value)
+                self.task_manager.fail(task, value)
             else:
-                self.schedule.supplied(task)
+                self.scheduler.dependency_ready(task)
 
     def _tell(self, number: int, entry: Entry) -> None:
         """Send the client what there is to know about a ready or freed object."""
@@ -408,7 +409,7 @@ class Session:
             self.send(number, do.Ready(entry.id, entry.value))
         else:
             text = "The object was freed while this ref was still held. Put it again, or keep it."
-            self.send(number, do.Ready(entry.id, ev.refusal("freed", text)))
+            self.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
 
     def share(self, number: int, value: ev.Value) -> None:
         """Make sure the client has the segment before it is told of an extent in it."""
@@ -423,7 +424,7 @@ class Session:
             entry = self.catalog.get(id)
             if entry is None:
                 text = "This session has no such object: nothing holds it any more. Put it again."
-                self.send(client.number, do.Ready(id, ev.refusal("unknown", text)))
+                self.send(client.number, do.Ready(id, ev.error_value("unknown", text)))
             elif entry.state is not State.PENDING:
                 self._tell(client.number, entry)
             else:
@@ -466,7 +467,9 @@ class Session:
             for watcher in watchers:
                 self._tell(watcher, entry)
             for task in waiting or ():
-                self.work.fail(task, ev.refusal("freed", "An argument of the task was freed."))
+                self.task_manager.fail(
+                    task, ev.error_value("freed", "An argument of the task was freed.")
+                )
 
     def _escape(self, client: Client, event: ev.Escape) -> None:
         entry = self.catalog.get(event.object)
@@ -507,11 +510,11 @@ class Session:
 
         What they made of it may hold views of its bytes, so they are asked before the release.
         """
-        if entry.id in self.schedule.tasks:
+        if entry.id in self.scheduler.tasks:
             self._unread.append(entry.id)
-        cached = self.work.functions.pop(entry.id, None)
+        cached = self.task_manager.functions.pop(entry.id, None)
         if cached is not None:
-            self.schedule.forget_function(entry.id)
+            self.scheduler.forget_function(entry.id)
             for number in cached:
                 self.catalog.view(entry, number)  # until it has answered with Unview
                 self.send(number, do.Forget((entry.id,), unused=True))
@@ -520,14 +523,14 @@ class Session:
         """Streams go on as long as somebody reads them; what other tasks do, they do to the end."""
         unread, self._unread = self._unread, []
         for id in unread:
-            task = self.schedule.tasks.get(id)
-            if task is not None and task.terms.ahead and task.verdict is None:
-                self.work.stop(task)
+            task = self.scheduler.tasks.get(id)
+            if task is not None and task.terms.ahead and task.final_value is None:
+                self.task_manager.stop(task)
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
         """The catalog's word that nobody needs these bytes."""
-        if entry.id in self.schedule.actors:
-            self.work.lives.retire(self.schedule.actors[entry.id])
+        if entry.id in self.scheduler.actors:
+            self.task_manager.actor_manager.retire(self.scheduler.actors[entry.id])
         self.spilling.gone(entry)
         if value.segment:
             self.vacate(value.segment, value.offset)
@@ -582,7 +585,7 @@ class Session:
 
     def _refresh(self, client: Client, event: ev.Refresh) -> None:
         """Before any task that is submitted after it."""
-        for number in self.schedule.by_client:
+        for number in self.scheduler.by_client:
             self.send(number, event)
 
     def _register(self, client: Client, event: ev.Register) -> None:
@@ -592,24 +595,24 @@ class Session:
         self._serializers.pop(event.serializer, None)
         if event.payload:
             self._serializers[event.serializer] = event.payload
-        for number in self.schedule.by_client:
+        for number in self.scheduler.by_client:
             if number != client.number:
                 self.send(number, do.Registered(event.serializer, event.payload))
 
     def _drop_serializers(self) -> None:
         """Those of a driver that has left go when the last of its tasks has."""
-        for number in [n for n in self._orphaned if n not in self.schedule.owners]:
+        for number in [n for n in self._orphaned if n not in self.scheduler.owners]:
             prefix = self._orphaned.pop(number)
             for serializer in [s for s in self._serializers if s >> ev.ID_BITS == prefix]:
                 del self._serializers[serializer]
-                for worker in self.schedule.by_client:
+                for worker in self.scheduler.by_client:
                     self.send(worker, do.Registered(serializer, b""))
 
     # -- questions ----------------------------------------------------------------------------
 
     def _ask(self, client: Client, event: ev.Ask) -> None:
         if event.what == "why":
-            return self.inquiries.ask(client, event)
+            return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
         answer = do.Answer(event.request)

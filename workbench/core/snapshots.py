@@ -50,7 +50,7 @@ def take_snapshot(
     session: Session, entries: Iterable[Entry] | None = None, since: float = 0.0
 ) -> Snapshot:
     """The session as it is now, with these objects, or all; of its history what came ``since``."""
-    schedule, catalog = session.schedule, session.catalog
+    scheduler, catalog = session.scheduler, session.catalog
     in_use = session.spilling.in_use()
     entries = catalog.entries() if entries is None else entries
     return Snapshot(
@@ -60,8 +60,8 @@ def take_snapshot(
         spilled=session.budget.spilled,
         trouble=session.spilling.trouble,
         granted=session.budget.granted,
-        queued=sum(1 for t in schedule.tasks.values() if t.worker is None),
-        running=sum(1 for w in schedule.workers.values() if w.sent),
+        queued=sum(1 for t in scheduler.tasks.values() if t.worker is None),
+        running=sum(1 for w in scheduler.workers.values() if w.sent),
         objects=tuple(object_record(e, session.now, in_use) for e in entries),
         count=len(catalog),
         workers=tuple(
@@ -74,10 +74,10 @@ def take_snapshot(
                 tuple(t.submit.name for t in w.sent.values()),
                 0 if w.actor is None else w.actor.id,
             )
-            for w in schedule.workers.values()
+            for w in scheduler.workers.values()
         ),
         clients=clients_of(session),
-        actors=tuple(_actor(session, actor) for actor in schedule.actors.values()),
+        actors=tuple(_actor(session, actor) for actor in scheduler.actors.values()),
         jobs=session.jobs.records(),
         linger=session.linger,
         segments=tuple(
@@ -93,7 +93,7 @@ def describe(session: Session, id: int) -> Description | None:
     entry = session.catalog.get(id)
     if entry is None:
         return None
-    maker, actor = session.schedule.maker(id), session.schedule.actors.get(id)
+    maker, actor = session.scheduler.maker(id), session.scheduler.actors.get(id)
     return Description(
         object_record(entry, session.now, session.spilling.in_use()),
         tuple(
@@ -109,7 +109,7 @@ def describe(session: Session, id: int) -> Description | None:
 def _task(task: Task) -> TaskRecord:
     worker, name = task.worker, task.submit.name
     if worker is None:
-        return TaskRecord(name, "waiting" if task.missing else "queued")
+        return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
     return TaskRecord(name, "running" if runs else "queued", worker.pid)
@@ -167,16 +167,19 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
     if entry.job:
         pins.append(PinRecord("job", detail=entry.job))
     pins += [PinRecord("ref", client) for client in entry.holds]
-    ghost = session.catalog.ghosts.get(entry.id)
-    viewers = {*entry.viewers, *(() if ghost is None else ghost.viewers)}
+    stale = session.catalog.stale_copies.get(entry.id)
+    viewers = {*entry.viewers, *(() if stale is None else stale.viewers)}
     pins += [PinRecord("view", client) for client in sorted(viewers)]
     if entry.tasks:
-        for task in session.schedule.tasks.values():
+        for task in session.scheduler.tasks.values():
             if entry.id in task.pins:
                 client = 0 if task.worker is None else task.worker.client or 0
                 pins.append(PinRecord("task", client, task.submit.name, task.submit.task))
-        for actor in session.schedule.actors.values():  # may be made again
-            if entry.id in actor.birth.pins and actor.birth not in session.schedule:
+        for actor in session.scheduler.actors.values():  # may be made again
+            if (
+                entry.id in actor.creation_task.pins
+                and actor.creation_task not in session.scheduler
+            ):
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
         for parent in session.catalog.entries():

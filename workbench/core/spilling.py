@@ -1,7 +1,7 @@
 """Which objects lie on disk, and which move there or back, when. A desk of the session's.
 
 Moving is copying to a segment of the server's own, and then telling whoever may know the old
-place; what becomes of that is the catalog's business (`Ghost`). Pinned objects, those that
+place; what becomes of that is the catalog's business (`StaleCopy`). Pinned objects, those that
 somebody shows, and those that a worker has been sent for a task stay where they are.
 """
 
@@ -15,8 +15,8 @@ import msgspec
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Request
-from workbench.core.catalog import Entry, Ghost, State
-from workbench.core.lru import Recency
+from workbench.core.catalog import Entry, StaleCopy, State
+from workbench.core.lru import LruList
 from workbench.units import human_bytes, round_up
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Spilling:
         self.trouble = ""  # why the disk failed last
         self.spilled = 0  # objects that have moved to disk since the beginning
         self._broken_until = 0.0
-        self._resting: Recency[Entry] = Recency()  # in memory and not shown
+        self._resting: LruList[Entry] = LruList()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
@@ -179,7 +179,7 @@ class Spilling:
             entry = catalog.get(id)
             if entry is None or entry.state is not State.READY:
                 continue
-            if id in self._asked or id in catalog.ghosts:
+            if id in self._asked or id in catalog.stale_copies:
                 if force:  # when that is answered, or all have heard of the last move
                     self._wished[id] = True
             elif not self._may_return(entry):
@@ -201,8 +201,8 @@ class Spilling:
 
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""
-        ghosts = self._session.catalog.ghosts.values()
-        return min((g.since + PATIENCE for g in ghosts if not self._is_late(g)), default=None)
+        stale_copies = self._session.catalog.stale_copies.values()
+        return min((g.since + PATIENCE for g in stale_copies if not self._is_late(g)), default=None)
 
     def explain(self) -> str:
         """Why nothing more goes to disk, to the person whose put found no room."""
@@ -223,9 +223,9 @@ class Spilling:
             move.nbytes for id, move in self.moves.items() if move.disk and id not in self._copied
         )
         return moving + sum(
-            round_up(ghost.value.length)
-            for ghost in self._session.catalog.ghosts.values()
-            if not ghost.value.digest and not ghost.viewers and not self._is_late(ghost)
+            round_up(stale.value.length)
+            for stale in self._session.catalog.stale_copies.values()
+            if not stale.value.digest and not stale.viewers and not self._is_late(stale)
         )
 
     def _victims(self, nbytes: int) -> list[Entry]:
@@ -239,7 +239,7 @@ class Spilling:
                 self._resting.discard(entry)  # the catalog tells when it is again
             elif (
                 entry.id not in busy
-                and entry.id not in self._session.catalog.ghosts
+                and entry.id not in self._session.catalog.stale_copies
                 and late.isdisjoint(entry.holds)
             ):
                 chosen.append(entry)
@@ -260,25 +260,25 @@ class Spilling:
             and entry.value is not None
             and entry.value.digest != 0
             and entry.id not in self.moves
-            and entry.id not in self._session.catalog.ghosts
+            and entry.id not in self._session.catalog.stale_copies
         )
 
     def _late(self) -> set[int]:
         """Clients that haven't taken note of a move in time: what they hold would move in vain."""
-        ghosts = self._session.catalog.ghosts.values()
-        return {client for ghost in ghosts if self._is_late(ghost) for client in ghost.owed}
+        stale_copies = self._session.catalog.stale_copies.values()
+        return {client for stale in stale_copies if self._is_late(stale) for client in stale.owed}
 
-    def _is_late(self, ghost: Ghost) -> bool:
-        return self._session.now >= ghost.since + PATIENCE
+    def _is_late(self, stale: StaleCopy) -> bool:
+        return self._session.now >= stale.since + PATIENCE
 
     def _sent(self) -> set[int]:
         """What workers were told the place of, for tasks that aren't done."""
-        sent = [t for w in self._session.schedule.workers.values() for t in w.sent.values()]
+        sent = [t for w in self._session.scheduler.workers.values() for t in w.sent.values()]
         return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
 
     def _cached(self) -> set[int]:
         """What workers keep, to call it again."""
-        return {id for id, caching in self._session.work.functions.items() if caching}
+        return {id for id, caching in self._session.task_manager.functions.items() if caching}
 
     def _obstacle(self, entry: Entry | None) -> str:
         """Why a person's wish to have it on disk can't be met; '' if it can."""
@@ -302,7 +302,7 @@ class Spilling:
             return "arrays show it, and so keep it in memory: let go of them first"
         if entry.id in self._cached():
             return "workers have it as a function"
-        if entry.id in self._sent() or entry.id in self._session.catalog.ghosts:
+        if entry.id in self._sent() or entry.id in self._session.catalog.stale_copies:
             return "it is being read: try again when the task that reads it is done"
         return ""
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 MOST = 1_000
 """Objects in one change: a message that keeps nobody waiting for long. The rest comes next."""
 
-QUIET = (ev.Ask, ev.Explained, ev.Measured, ev.Tick, ev.Watch)
+QUIET = (ev.Ask, ev.Explained, ev.Measured, ev.Tick, ev.Subscribe)
 """After these alone the session is as it was."""
 
 
 @dataclass(slots=True)
-class Watcher:
+class Subscriber:
     """One, by client and its own number. ``pending``: what changed since it was told, and whether
     that is new to it."""
 
@@ -39,14 +39,14 @@ class Watcher:
     in_use: set[int] = field(default_factory=set)  # as it was told
 
 
-class Watching:
+class Subscriptions:
     """See the module. Methods named like an event handle it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._watchers: dict[tuple[int, int], Watcher] = {}
+        self._watchers: dict[tuple[int, int], Subscriber] = {}
 
-    def watch(self, client: Client, event: ev.Watch) -> None:
+    def watch(self, client: Client, event: ev.Subscribe) -> None:
         """It asks for what has changed; the first time everything has."""
         key, catalog = (client.number, event.request), self._session.catalog
         watcher = self._watchers.get(key)
@@ -57,7 +57,7 @@ class Watching:
         elif watcher is not None:
             watcher.waits = True
         else:
-            self._watchers[key] = Watcher()
+            self._watchers[key] = Subscriber()
             if catalog.touched is None:
                 catalog.touched = {}
 
@@ -90,7 +90,7 @@ class Watching:
             if watcher.waits and watcher.stirred:
                 self._session.send(client, do.Changed(request, self._change(watcher)))
 
-    def _change(self, watcher: Watcher) -> Change:
+    def _change(self, watcher: Subscriber) -> Change:
         session, pending = self._session, watcher.pending
         in_use = session.spilling.in_use()
         for id in in_use ^ watcher.in_use:

@@ -1,6 +1,6 @@
 """Tasks from their Submit to their results, and the workers' part in it. A desk of the session's.
 
-Order is the schedule's business; what becomes of actors is that of `lives`.
+Order is the schedule's business; what becomes of actors is that of `actor_manager`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.actor_manager import Lives, last_words, place_of
+from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.catalog import Entry, State
 from workbench.core.scheduler import Task, Worker
 
@@ -27,7 +27,7 @@ PATIENCE = 1.0
 """Seconds for which a task that has overrun its time may go on once it was told to stop."""
 
 
-class Work:
+class TaskManager:
     """See the module. Methods named like an event handle it.
 
     Parameters
@@ -40,9 +40,9 @@ class Work:
         self._session = session
         self.catalog = session.catalog
         self.budget = session.budget
-        self.schedule = session.schedule
+        self.scheduler = session.scheduler
         self.pool = session.pool
-        self.lives = Lives(session, self)
+        self.actor_manager = ActorManager(session, self)
         self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self.failing: deque[tuple[Task, ev.Value]] = deque()
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
@@ -56,25 +56,25 @@ class Work:
         if event.returns > 1 and not self._session.owns(client, results[-1]):
             return None
         find = self.catalog.get
-        if event.task in self.schedule.tasks or any(map(find, results)):
+        if event.task in self.scheduler.tasks or any(map(find, results)):
             return self._session.hang_up(client.number, "a task submitted twice")
         why: ev.Value | None = None
         if event.actor:
-            why = self.lives.pin(task)
+            why = self.actor_manager.pin(task)
         why = self.pin_arguments(task) or why
         for id in results:  # last: no task can wait for itself
-            self.catalog.promise(id, client.number)
-        task.actor = self.schedule.actors.get(event.actor)
+            self.catalog.create_pending(id, client.number)
+        task.actor = self.scheduler.actors.get(event.actor)
         is_call = task.actor is not None or not event.actor
         is_job = event.terms is not None and event.terms.job and not client.worker and is_call
         if is_job and not self._session.jobs.enter(task):
             why = why or cancelled(task)
         if task.actor is not None or not event.actor:
-            self.schedule.add(task)
+            self.scheduler.add(task)
             if why is not None:
                 self.fail(task, why)
         else:
-            self.lives.refuse(task, why)
+            self.actor_manager.refuse(task, why)
         return None
 
     def pin_arguments(self, task: Task) -> ev.Value | None:
@@ -89,7 +89,7 @@ class Work:
                 continue
             if entry.state is State.PENDING:
                 self.catalog.await_by(entry, task)
-                task.missing += 1
+                task.pending_dependencies += 1
             elif entry.value is not None and entry.value.failed:
                 failed = failed or entry.value
             self.pin(task, entry)
@@ -99,7 +99,7 @@ class Work:
                 self.pin(task, entry)
         if lost:
             text = "An argument of the task is not in the store any more. Put it again."
-            return ev.refusal(lost, text)
+            return ev.error_value(lost, text)
         return failed
 
     def audience(self, client: Client) -> int:
@@ -109,7 +109,7 @@ class Work:
 
     def running_in(self, client: Client) -> Task | None:
         """The task that runs in this client, if it is a worker and has one."""
-        worker = self.schedule.by_client.get(client.number)
+        worker = self.scheduler.by_client.get(client.number)
         return next(iter(worker.sent.values()), None) if worker is not None else None
 
     def pin(self, task: Task, entry: Entry) -> None:
@@ -150,7 +150,7 @@ class Work:
 
     def done(self, client: Client, event: ev.Done) -> None:
         """It is over: its results are what they are."""
-        worker = self.schedule.by_client.get(client.number)
+        worker = self.scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
         if worker is None or task is None or len(event.values) != self._owed(task):
             return self._session.hang_up(client.number, "done with a task it was not given")
@@ -159,19 +159,19 @@ class Work:
             return self._session.hang_up(client.number, "results it says too little of")
         if not self.budget.admits(client.number, event.values):
             return self._session.hang_up(client.number, "an extent that is not its own")
-        if event.again and task.verdict is None and task.attempts < task.submit.retries:
+        if event.again and task.final_value is None and task.attempts < task.submit.retries:
             task.attempts += 1
             self._again(worker, task)
             return None
-        self.schedule.finish(task, event.seconds)
+        self.scheduler.finish(task, event.seconds)
         if not worker.sent:
             worker.since = self._session.now
-        if worker.actor is not None and task is worker.actor.birth:
-            self.lives.born(worker.actor, event.values[0])
+        if worker.actor is not None and task is worker.actor.creation_task:
+            self.actor_manager.born(worker.actor, event.values[0])
             return None
         for id, value, about in zip(task.results, event.values, abouts, strict=True):
-            if task.verdict is not None and value.header.startswith(b"!cancelled"):
-                value = task.verdict  # it stopped because it was told to: this is why
+            if task.final_value is not None and value.header.startswith(b"!cancelled"):
+                value = task.final_value  # it stopped because it was told to: this is why
             self.result(id, value, about)
         self.unpin(task)
         if task.job is not None and event.values:
@@ -181,21 +181,21 @@ class Work:
     def _again(self, worker: Worker, task: Task) -> None:
         """It failed, and may be tried again: before all that wait."""
         if worker.actor is not None:
-            self.schedule.recover(task, worker.actor)
+            self.scheduler.recover(task, worker.actor)
         else:
             self._give_back([task])
 
     def _give_back(self, tasks: list[Task]) -> None:
         """Sent, but not run to the end: in the queue again, if they are still to run."""
-        self.schedule.give_back(tasks)
+        self.scheduler.give_back(tasks)
         self.stop_stopped(tasks)
-        self.abandon([task for task in tasks if task in self.schedule])
+        self.abandon([task for task in tasks if task in self.scheduler])
 
     def stop_stopped(self, tasks: list[Task]) -> None:
         """Those that were told to stop won't be sent again."""
         for task in tasks:
-            if task.verdict is not None:
-                self.fail(task, task.verdict)
+            if task.final_value is not None:
+                self.fail(task, task.final_value)
 
     @staticmethod
     def _owed(task: Task) -> int:
@@ -229,11 +229,11 @@ class Work:
             return
         while self.failing:
             task, value = self.failing[0]
-            if task.actor is not None and task is task.actor.birth:
-                self.lives.dies(task.actor, value)
-                self.lives.send_home(task.actor)
-            elif task in self.schedule:
-                self.schedule.finish(task)
+            if task.actor is not None and task is task.actor.creation_task:
+                self.actor_manager.dies(task.actor, value)
+                self.actor_manager.release(task.actor)
+            elif task in self.scheduler:
+                self.scheduler.finish(task)
                 self.unpin(task)
                 for id in task.results:
                     self.result(id, value)
@@ -249,24 +249,24 @@ class Work:
         waits for was submitted before it.
         """
         for task in reversed(tasks):
-            if task.actor is not None and task is task.actor.birth:
+            if task.actor is not None and task is task.actor.creation_task:
                 continue
             gone = task.owner not in self._session.clients
             if task.worker is None and gone and task not in self._session.jobs:
                 results = map(self.catalog.get, task.results)
                 if not any(e is not None and e.state is State.PENDING for e in results):
-                    self.schedule.finish(task)
+                    self.scheduler.finish(task)
                     self.unpin(task)
 
     def give_up(self) -> None:
         """Nobody will ever run what is queued."""
         text = f"No worker can be started: {self.pool.last_words} before it said a word."
-        for task in list(self.schedule.queue):
-            self.fail(task, ev.refusal("crashed", text))
+        for task in list(self.scheduler.queue):
+            self.fail(task, ev.error_value("crashed", text))
 
     def output(self, client: Client, event: ev.Output) -> None:
         """Pass on what a task shows."""
-        task = self.schedule.tasks.get(event.task)
+        task = self.scheduler.tasks.get(event.task)
         if task is not None and task.job is not None:
             self._session.jobs.output(task.job, replace(event, worker=client.worker))
         elif task is not None:
@@ -277,7 +277,7 @@ class Work:
     def cancel(self, client: Client, event: ev.Cancel) -> None:
         """Somebody doesn't want an object any more."""
         tasks = self._session.jobs.cancelled(event.object)
-        maker = self.schedule.maker(event.object)
+        maker = self.scheduler.maker(event.object)
         if not tasks and maker is not None:
             tasks = [maker]
         for task in tasks:
@@ -288,9 +288,9 @@ class Work:
         tasks = [task for job in event.jobs for task in self._session.jobs.cancelled(job)]
         tasks += [
             task
-            for task in self.schedule.tasks.values()
+            for task in self.scheduler.tasks.values()
             if task.owner == client.number and task.submit.origin == event.origin
-            and task.job is None and (task.actor is None or task is not task.actor.birth)
+            and task.job is None and (task.actor is None or task is not task.actor.creation_task)
         ]  # fmt: skip
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
         for task in tasks:
@@ -298,14 +298,14 @@ class Work:
 
     def _stop_again(self, task: Task, force: bool = False, recursive: bool = True) -> None:
         """As `stop`, of one that may be over by now: it went with another."""
-        if task in self.schedule:
+        if task in self.scheduler:
             self.stop(task, force, recursive)
 
     def answer_interrupts(self) -> None:
         """Tell those who wait that what they have stopped is over."""
         left = []
         for number, request, tasks in self.interrupts:
-            tasks &= self.schedule.tasks.keys()
+            tasks &= self.scheduler.tasks.keys()
             if tasks:
                 left.append((number, request, tasks))
             else:
@@ -314,21 +314,21 @@ class Work:
 
     def deadline(self) -> float | None:
         """When `stop_overdue` may have something to stop."""
-        return min(self.schedule.limits.values(), default=None)
+        return min(self.scheduler.limits.values(), default=None)
 
     def stop_overdue(self) -> None:
         """Tasks that have run for too long are told to stop; who doesn't hear that is killed."""
         now = self._session.now
-        for task in [task for task, end in self.schedule.limits.items() if end <= now]:
+        for task in [task for task, end in self.scheduler.limits.items() if end <= now]:
             worker = task.worker
             assert worker is not None
-            if task.verdict is None:
+            if task.final_value is None:
                 limit = f"{task.terms.timeout:g} s"
                 text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
-                self.stop(task, why=ev.refusal("timeout", text))
-                self.schedule.limits[task] = now + PATIENCE
+                self.stop(task, why=ev.error_value("timeout", text))
+                self.scheduler.limits[task] = now + PATIENCE
             else:
-                del self.schedule.limits[task]
+                del self.scheduler.limits[task]
                 if worker.actor is None:  # an actor would lose all it has
                     self._session.instruct(do.Kill(worker.number))
 
@@ -340,24 +340,24 @@ class Work:
         why: ev.Value | None = None,
     ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
-        children = self.schedule.children(task) if recursive else []
+        children = self.scheduler.children(task) if recursive else []
         worker = task.worker
         why = why or cancelled(task)
         if worker is None:
             self.fail(task, why)
         elif worker.client is not None:
-            task.verdict = why
+            task.final_value = why
             if force and worker.actor is None and task is next(iter(worker.sent.values())):
                 self._session.instruct(do.Kill(worker.number))
             else:
                 self._session.send(worker.client, do.Stop(task.submit.task))
         for child in children:
-            if child in self.schedule:
+            if child in self.scheduler:
                 self.stop(child, force, recursive)
 
     def gave_back(self, client: Client, event: ev.GaveBack) -> None:
         """A worker won't begin these."""
-        worker = self.schedule.by_client.get(client.number)
+        worker = self.scheduler.by_client.get(client.number)
         if worker is None:
             return
         if event.asked:
@@ -367,13 +367,13 @@ class Work:
 
     def blocked(self, client: Client, event: ev.Blocked) -> None:
         """A worker's task waits for others."""
-        worker = self.schedule.by_client.get(client.number)
+        worker = self.scheduler.by_client.get(client.number)
         if worker is not None:
             self.pool.block(worker)
 
     def unblocked(self, client: Client, event: ev.Unblocked) -> None:
         """It goes on."""
-        worker = self.schedule.by_client.get(client.number)
+        worker = self.scheduler.by_client.get(client.number)
         if worker is not None:
             self.pool.unblock(worker)
 
@@ -382,26 +382,26 @@ class Work:
         worker, crash = self.pool.exited(event.worker, event.status)
         if worker is None:
             return
-        tasks = self.schedule.lost(worker)
+        tasks = self.scheduler.lost(worker)
         if worker.actor is not None:
-            self.lives.lost(worker.actor, tasks, crash, event)
+            self.actor_manager.lost(worker.actor, tasks, crash, event)
             return
         # Those after the running one had not begun. Those before it are over, but their results
         # were not handed over: they count as run, too.
         last = place_of(event.running, tasks)
-        words = ADVICE if worker.verdict else last_words(event)
+        words = ADVICE if worker.kill_reason else last_words(event)
         for task in tasks[: last + 1]:
             task.attempts += 1
             final = task.attempts > task.submit.retries or (worker.alone and task is tasks[last])
-            if final and task.verdict is None:
+            if final and task.final_value is None:
                 text = f"{crash} while it ran `{tasks[last].submit.name}`"
                 if task is not tasks[last]:
                     text += f", before it had handed over what `{task.submit.name}` returned"
-                code = "memory" if worker.verdict else "crashed"
-                self.fail(task, ev.refusal(code, f"{text}.{words}"))
-        self._give_back([task for task in tasks if task in self.schedule])
+                code = "memory" if worker.kill_reason else "crashed"
+                self.fail(task, ev.error_value(code, f"{text}.{words}"))
+        self._give_back([task for task in tasks if task in self.scheduler])
 
 
 def cancelled(task: Task) -> ev.Value:
     """What the results of a task are that somebody cancelled."""
-    return ev.refusal("cancelled", f"`{task.submit.name}` was cancelled.")
+    return ev.error_value("cancelled", f"`{task.submit.name}` was cancelled.")

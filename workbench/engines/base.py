@@ -166,7 +166,7 @@ class Changes(Protocol):
         """
         ...
 
-    def rouse(self) -> None:
+    def wake_from_finalizer(self) -> None:
         """From any thread: have `next` return, now or when it is called, with None."""
         ...
 
@@ -217,7 +217,7 @@ class Watched(Protocol):
         """All that keeps the object, from everybody who holds it; None if there is none."""
         ...
 
-    def adopt(self, id: int) -> ObjectRef:
+    def borrow(self, id: int) -> ObjectRef:
         """The handle of an object another process told us of."""
         ...
 
@@ -332,7 +332,7 @@ class Engine(Watched, Protocol):
         """The actor of that name."""
         ...
 
-    def dismiss(self, actor: ObjectRef, restart: bool) -> None:
+    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         """End an actor now; with ``restart`` it is made again, if it may be."""
         ...
 

@@ -128,7 +128,7 @@ class Looks:
         change, self._before = difference(self._before, now), now
         return change
 
-    def rouse(self) -> None:
+    def wake_from_finalizer(self) -> None:
         """See `engines.base.Changes`."""
         self._roused.set()
 
@@ -185,7 +185,7 @@ class Onlooker(ABC):
         """Refused: what lets go is for its own system to say."""
         self._refuse()
 
-    def adopt(self, id: int) -> ObjectRef:
+    def borrow(self, id: int) -> ObjectRef:
         """Refused."""
         self._refuse()
 

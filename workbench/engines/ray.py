@@ -106,9 +106,7 @@ class Ray(Onlooker):
                 f"Ray at {self.session} doesn't say what it has: {type(error).__name__}: {error}"
             ) from error
 
-    def _made(
-        self, total: dict[str, float], available: dict[str, float], **known: Any
-    ) -> Snapshot:
+    def _made(self, total: dict[str, float], available: dict[str, float], **known: Any) -> Snapshot:
         capacity = int(total[STORE]) if STORE in total else None
         left = None if capacity is None else int(available.get(STORE, 0))
         facts: dict[str, Any] = {

@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.client.task_context import Running
-    from workbench.host.outstream import Outlet
+    from workbench.client.task_context import TaskContext
+    from workbench.host.outstream import OutStream
 
 
 PIECE = 1 << 17
@@ -35,7 +35,7 @@ class Capture(io.TextIOBase):
     encoding = "utf-8"
     errors = "backslashreplace"
 
-    def __init__(self, kind: str, fd: int, work: Running, outlet: Outlet) -> None:
+    def __init__(self, kind: str, fd: int, work: TaskContext, outlet: OutStream) -> None:
         self._kind = kind
         self._work = work
         self._show = outlet.put

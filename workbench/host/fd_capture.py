@@ -22,7 +22,7 @@ HOLE = 1 << 20
 """Bytes, read and not needed any more, that are given back to the machine together."""
 
 
-class Spool:
+class FdCapture:
     """One of the two files. One thread at a time reads it; writers append, and are anybody."""
 
     def __init__(self) -> None:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from workbench.client.ki_protection import shield
+from workbench.client.ki_protection import ki_protection
 from workbench.core import events as ev
-from workbench.host.fd_capture import Spool
+from workbench.host.fd_capture import FdCapture
 from workbench.host.room import WorkerRoom
-from workbench.host.throttle import TEXT, Flow, Shown
+from workbench.host.throttle import TEXT, Shown, Throttle
 
 if TYPE_CHECKING:
     from workbench.client.client import Client
@@ -41,7 +41,7 @@ _IOLBF = 1
 _clock = time.perf_counter
 
 
-class Outlet:
+class OutStream:
     """See the module. Any thread may call its methods.
 
     Parameters
@@ -55,7 +55,7 @@ class Outlet:
     """
 
     def __init__(
-        self, client: Client, spools: tuple[Spool, Spool], mark: Callable[[int], None]
+        self, client: Client, spools: tuple[FdCapture, FdCapture], mark: Callable[[int], None]
     ) -> None:
         self._connection = client.connection
         self._work = client.work
@@ -64,7 +64,7 @@ class Outlet:
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
         self._queued = 0  # characters, about
         self._line_over = True  # what was shown last ends a line
-        self._flows: dict[int, Flow] = {}  # of tasks that have shown something
+        self._flows: dict[int, Throttle] = {}  # of tasks that have shown something
         self._room = WorkerRoom(_clock())
         self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
         self._busy = False
@@ -82,7 +82,7 @@ class Outlet:
         self._thread.start()
 
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
-        """A running task shows something. See `Flow.add`."""
+        """A running task shows something. See `Throttle.add`."""
         if data not in _SEPARATORS and self._is_spooled():
             self._pass_on()  # C code, or a program, wrote before this
         self._queue.append((task, kind, data, key))
@@ -93,7 +93,7 @@ class Outlet:
         elif self._line_over and _clock() - self._sent_at > PAUSE:
             self._pass_on(send=True)  # here and now: the next line may be the one that crashes
         if not self._awake and (self._queue or self._is_held()):
-            with shield():  # with only one of the two done, it would sleep on
+            with ki_protection():  # with only one of the two done, it would sleep on
                 self._awake = True
                 os.eventfd_write(self._wake, 1)
 
@@ -126,7 +126,7 @@ class Outlet:
     @contextmanager
     def _alone(self) -> Iterator[bool]:
         """With the lock, and no interrupt; False in a finalizer that came while we are at it."""
-        with shield(), self._lock:
+        with ki_protection(), self._lock:
             if self._busy:
                 yield False
                 return
@@ -179,7 +179,7 @@ class Outlet:
         if flow is None:
             if not self._work.is_active(task):
                 return  # a thread of it was late: its Done is out
-            flow = self._flows[task] = Flow(self._room, _clock())
+            flow = self._flows[task] = Throttle(self._room, _clock())
         if skipped:
             flow.skip(kind, skipped)
         flow.add(kind, data, key)
@@ -224,7 +224,7 @@ class Outlet:
         return one.has_news() or two.has_news()
 
 
-def _watch(spools: tuple[Spool, Spool]) -> int:
+def _watch(spools: tuple[FdCapture, FdCapture]) -> int:
     """A descriptor that can be read when somebody has written to a spool; else -1.
 
     Without inotify, or with none left, what C code writes is shown when its task ends.

@@ -31,7 +31,7 @@ class Piece:
         self.data = data
 
 
-class Flow:
+class Throttle:
     """What one task shows, between the task and the socket. The order of all kinds is kept.
 
     Parameters

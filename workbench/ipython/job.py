@@ -59,9 +59,7 @@ class Job:
         The most memory a worker had while it ran it, in bytes; 0 where nobody can tell.
     """
 
-    def __init__(
-        self, engine: Engine, name: str, size: int, origin: int, actor: str = ""
-    ) -> None:
+    def __init__(self, engine: Engine, name: str, size: int, origin: int, actor: str = "") -> None:
         self.name = name
         self.size = size
         self.origin = origin

@@ -111,9 +111,7 @@ class Line:
             layout={"width": "auto", "height": "24px", "margin": "0 0 0 12px"},
         )
         self._button.on_click(self._pressed)
-        self._widget = ipywidgets.HBox(
-            [self._text, self._button], layout={"align_items": "center"}
-        )
+        self._widget = ipywidgets.HBox([self._text, self._button], layout={"align_items": "center"})
         for part in (self._text, self._button, self._widget):
             part.add_class(_CLASS)
         self._unbind()

@@ -119,8 +119,7 @@ _MARKS = {
 
 
 def words(job: Job) -> str:
-    """``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB · model``.
-    """
+    """``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB``."""
     items = f"{job.ended} of {job.size}" if job.size > 1 else ""
     if job.is_over:
         items = items and f"{job.ended - len(job.errors)} of {job.size}"

@@ -97,7 +97,7 @@ class Notebook:
         if len(self.jobs) > MOST_JOBS:
             over = next((id for id, other in self.jobs.items() if other.is_over), job.id)
             self.jobs.pop(over if over != job.id else 0, None)
-        if (worker := self._early.pop(job.id, 0)):
+        if worker := self._early.pop(job.id, 0):
             job.begins(worker)
         job.on_end = partial(self._ended, waited)
 

@@ -177,7 +177,7 @@ def check(tree: ast.AST, source: str, first_line: int) -> None:
     """
     lines = source.splitlines()
     for call in calls(tree):
-        why = refusal(call)
+        why = error_value(call)
         if why:
             place = f"line {call.line + first_line - 1} of the cell"
             shown = lines[call.line - 1].strip()
@@ -195,7 +195,7 @@ def parsed(code: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def refusal(call: Call) -> str:
+def error_value(call: Call) -> str:
     """Why a remote cell can't have it, in a sentence; '' if it can."""
     if not call.method.startswith("run_"):
         return ""
@@ -216,9 +216,7 @@ _STILL: list[list[str]] = [[], ["inline"], ["agg"], ["--list"], ["-l"]]
 
 # -- the code and the names in a magic's text -----------------------------------------------------
 
-_OPTIONS = re.compile(
-    r"\s*(?:-(?:[nrp]\s*\d+|[lsTD]\s*\S+|[a-zA-Z]+|-[a-z-]+)(?:\s+|$))*"
-)
+_OPTIONS = re.compile(r"\s*(?:-(?:[nrp]\s*\d+|[lsTD]\s*\S+|[a-zA-Z]+|-[a-z-]+)(?:\s+|$))*")
 """Options of `%timeit`, `%time` and `%prun`, which stand before the code."""
 
 _INLINE = ("time", "prun", "capture")

@@ -183,9 +183,7 @@ def fill(
             copier.filling = None
 
 
-def write_cold(
-    fd: int, data: Bytes | memoryview, offset: int, note: Note = _unasked
-) -> None:
+def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = _unasked) -> None:
     """Write contiguous bytes to pages never touched before.
 
     Raises

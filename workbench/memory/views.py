@@ -138,7 +138,7 @@ class Views:
         watch.segment = segment
         return owner, True
 
-    def buried(self, watch: Watch) -> bool:
+    def finalized(self, watch: Watch) -> bool:
         """A watch that `on_death` got: True if its object has no newer view."""
         if self._live.get(watch.id) is watch:
             del self._live[watch.id]

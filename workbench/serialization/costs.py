@@ -84,8 +84,7 @@ class Cost(Rich):
 
     def __str__(self) -> str:
         rows = (
-            (*figures, "  " * depth + label, type)
-            for depth, *figures, label, type in self._rows()
+            (*figures, "  " * depth + label, type) for depth, *figures, label, type in self._rows()
         )
         return "\n".join([self._table(rows).text(), *(f"• {text}" for text in self.all_advice())])
 

@@ -16,7 +16,7 @@ import sys
 import msgspec
 
 from workbench.core.session import Session
-from workbench.server.forkserver import Nursery
+from workbench.server.forkserver import Forkserver
 from workbench.server.loop import Server
 from workbench.server.settings import Settings
 
@@ -28,14 +28,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     listener = socket.socket(fileno=settings.listener)
-    nursery = Nursery(settings)
+    forkserver = Forkserver(settings)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
         bool(settings.spill_dir),
     )  # fmt: skip
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
-            Server(listener, session, nursery, settings.spill_dir).run()
+            Server(listener, session, forkserver, settings.spill_dir).run()
         # While it still listens: a file that nobody answers behind may be replaced by the next
         # session of this name at any moment, and wouldn't be ours to remove any more. If the
         # server fails, they stay: the log says why, and the next session's start sweeps them.
@@ -44,7 +44,7 @@ def main() -> None:
                 os.unlink(path)
     finally:
         listener.close()
-        nursery.close()
+        forkserver.close()
 
 
 if __name__ == "__main__":

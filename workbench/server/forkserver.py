@@ -29,7 +29,7 @@ _THREAD_LIMITS = (
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
-class Nursery:
+class Forkserver:
     """The nursery process. ``sock`` is for the loop to watch: another one after a new start."""
 
     def __init__(self, settings: Settings) -> None:

@@ -20,9 +20,9 @@ from workbench.errors import ProtocolError
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
 from workbench.memory.segment import Descriptors, create, punch
-from workbench.server.forkserver import Nursery
+from workbench.server.forkserver import Forkserver
 from workbench.server.mover import Mover
-from workbench.spin_poll import BriskPoll
+from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox, Parcel
 from workbench.wire.codec import decode_from_client
 
@@ -56,11 +56,11 @@ class Server:
     """
 
     def __init__(
-        self, listener: socket.socket, session: Session, nursery: Nursery, spill_dir: str = ""
+        self, listener: socket.socket, session: Session, forkserver: Forkserver, spill_dir: str = ""
     ) -> None:
         self._listener = listener
         self._session = session
-        self._nursery = nursery
+        self._forkserver = forkserver
         self._epoll = select.epoll()
         self._watched: socket.socket | None = None  # the nursery's
         self._peers: dict[int, Peer] = {}  # by number
@@ -83,7 +83,7 @@ class Server:
         self._watch_nursery()
         self._batch.append((0, ev.Tick()))
         self._turn()
-        poll = BriskPoll(self._epoll.poll)
+        poll = SpinThenPoll(self._epoll.poll)
         try:
             while not self._over:
                 deadline = self._session.deadline()
@@ -131,7 +131,7 @@ class Server:
     def _do(self, instruction: do.Anything) -> None:
         match instruction:
             case do.Fork() | do.Kill():
-                self._nursery.send(instruction)
+                self._forkserver.send(instruction)
                 self._watch_nursery()
             case do.Hangup(client, _):
                 peer = self._peers.get(client)
@@ -152,7 +152,7 @@ class Server:
             case do.Copy():
                 self._copy(instruction)
             case do.Measure():
-                pids = self._nursery.pids.items()
+                pids = self._forkserver.pids.items()
                 sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
                 self._batch.append((0, ev.Measured(*self._gauge.read(), sizes)))
             case do.Exit():
@@ -178,8 +178,8 @@ class Server:
             self._accept()
         elif fd == self._mover.fileno():
             self._batch.extend((0, event) for event in self._mover.read())
-        elif fd == self._nursery.sock.fileno():
-            self._batch.extend((0, event) for event in self._nursery.read())
+        elif fd == self._forkserver.sock.fileno():
+            self._batch.extend((0, event) for event in self._forkserver.read())
         else:
             peer = self._by_fd.get(fd)
             if peer is not None and mask & ~select.EPOLLOUT:
@@ -189,7 +189,7 @@ class Server:
 
     def _watch_nursery(self) -> None:
         """It may have died, and be a new one."""
-        sock = self._nursery.sock
+        sock = self._forkserver.sock
         if sock is not self._watched:
             self._watched = sock
             self._epoll.register(sock, select.EPOLLIN)

@@ -46,22 +46,22 @@ def perform(engine: Watched, request: Row) -> Row:
 
 
 def _free(engine: Watched, id: int, request: Row) -> Row:
-    engine.free([engine.adopt(id)])
+    engine.free([engine.borrow(id)])
     return {"text": "Freed."}
 
 
 def _pin(engine: Watched, id: int, request: Row) -> Row:
-    engine.pin(engine.adopt(id), True, "a live view's button")
+    engine.pin(engine.borrow(id), True, "a live view's button")
     return {"text": "Pinned: it stays, in memory, until it is unpinned."}
 
 
 def _unpin(engine: Watched, id: int, request: Row) -> Row:
-    engine.pin(engine.adopt(id), False)
+    engine.pin(engine.borrow(id), False)
     return {"text": "Unpinned."}
 
 
 def _spill(engine: Watched, id: int, request: Row) -> Row:
-    obstacle = engine.spill(engine.adopt(id))
+    obstacle = engine.spill(engine.borrow(id))
     if obstacle:
         return {"ok": False, "text": f"It can't be moved to disk: {obstacle}."}
     return {"text": "It is on disk now, and is read from there without a copy."}
@@ -76,7 +76,7 @@ def _why(engine: Watched, id: int, request: Row) -> Row:
 
 
 def _cost(engine: Watched, id: int, request: Row) -> Row:
-    ref = engine.adopt(id)
+    ref = engine.borrow(id)
     (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
     return {"text": str(cost), "tree": _tree(cost), "advice": list(cost.all_advice())}

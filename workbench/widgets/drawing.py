@@ -99,9 +99,7 @@ class Sheet:
         first = self._fitting(name, column - 4 if dot else column - 2)
         if dot:
             self._marker(3.5, dot, "o")
-        self._text(
-            12 / self.width if dot else 0.0, first, weight="bold" if strong else "normal"
-        )
+        self._text(12 / self.width if dot else 0.0, first, weight="bold" if strong else "normal")
         left = room - column - len(right) - 2
         if detail and left > 6:
             self._text(column / room, self._fitting(detail, left))

@@ -176,7 +176,7 @@ class Feed:
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
-                self._changes.rouse()
+                self._changes.wake_from_finalizer()
                 if time.monotonic() - heard > UNSEEN:
                     self._hurry.set()
         return before
@@ -184,7 +184,7 @@ class Feed:
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
         if self._thread is not None:
-            self._changes.rouse()
+            self._changes.wake_from_finalizer()
 
     def close(self) -> None:
         """Nobody is fed any more."""
@@ -339,8 +339,7 @@ class Feed:
             "speed": self._speed,
             "bins": {id: parts for id, parts in bins.items() if any(parts)},
             "rest": [
-                {"kind": kind, "count": n, "bytes": size}
-                for kind, n, size in self._mirror.kinds()
+                {"kind": kind, "count": n, "bytes": size} for kind, n, size in self._mirror.kinds()
             ],
         }
 

@@ -63,8 +63,10 @@ def lanes(
             records = sorted(inside[segment.id], key=lambda r: r.offset)
             room = boxes // max(len(kept), 1)
             length = max([segment.end, *(r.offset + r.size for r in records[-1:])])
-            drawn = _each(records, coloring) if len(records) <= room else (
-                _together(records, coloring, length, room)
+            drawn = (
+                _each(records, coloring)
+                if len(records) <= room
+                else (_together(records, coloring, length, room))
             )
             shown.append(Lane(names[segment.id], segment, length, len(records), tuple(drawn)))
     return shown, [segment for segment in used if segment.id not in kept]

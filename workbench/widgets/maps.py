@@ -102,9 +102,7 @@ def _machine(sheet: Sheet, now: Snapshot) -> None:
     _legend(sheet, parts, MACHINE)
 
 
-def _legend(
-    sheet: Sheet, parts: Sequence[tuple[str, int | None]], colors: Sequence[str]
-) -> None:
+def _legend(sheet: Sheet, parts: Sequence[tuple[str, int | None]], colors: Sequence[str]) -> None:
     sheet.skip(3)
     sheet.legend(
         (color, f"{label} {words.size(size)}")

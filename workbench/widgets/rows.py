@@ -193,7 +193,9 @@ def session_of(session: Snapshot) -> Row:
         "engine": session.engine,
         "scope": session.scope,
         "totals": _totals(session),
-        "segments": None if session.segments is None else [
+        "segments": None
+        if session.segments is None
+        else [
             {
                 "id": key_of(segment.id),
                 "owner": words.owner(segment.id),

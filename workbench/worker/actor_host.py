@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
-from workbench.spin_poll import BriskPoll
+from workbench.spin_poll import SpinThenPoll
 
 if TYPE_CHECKING:
     from workbench.worker.executor import Executor
@@ -24,7 +24,7 @@ class BriskSelector(selectors.EpollSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._poll: Any = BriskPoll(super().select)  # type: ignore[arg-type]
+        self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
 
     def select(self, timeout: float | None = None) -> Any:
         """As its base's."""

@@ -510,7 +510,7 @@ def _owed(run: do.Run) -> int:
 
 
 def _cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    return (ev.refusal("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
+    return (ev.error_value("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
 
 
 def _together(results: list[Result]) -> Results:

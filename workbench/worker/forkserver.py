@@ -21,7 +21,7 @@ import msgspec
 
 from workbench.core.events import WorkerExited, WorkerForked
 from workbench.core.instructions import Fork, Kill
-from workbench.host.fd_capture import Spool
+from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
@@ -50,7 +50,7 @@ class NurseryLoop:
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
         self._notes: dict[int, mmap.mmap] = {}  # worker → its note
-        self._spools: dict[int, Spool] = {}  # worker → where its stderr leads
+        self._spools: dict[int, FdCapture] = {}  # worker → where its stderr leads
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -93,9 +93,9 @@ class NurseryLoop:
         return more
 
     def _fork(self, worker: int) -> None:
-        spools = Spool(), Spool()
+        spools = FdCapture(), FdCapture()
         note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
-        nursery = os.getpid()
+        forkserver = os.getpid()
         pid = os.fork()
         if pid:
             spools[0].close()
@@ -117,7 +117,7 @@ class NurseryLoop:
                 other.close()
             self._notes.clear()
             begins, mark = (partial(_NUMBER.pack_into, note, _NUMBER.size * i) for i in range(2))
-            run_worker(worker, nursery, self._settings, begins, spools, mark)
+            run_worker(worker, forkserver, self._settings, begins, spools, mark)
             status = 0
         finally:
             os._exit(status)

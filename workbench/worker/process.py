@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from workbench import context
-from workbench.host.fd_capture import Spool
+from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import Settings
 
 
@@ -33,10 +33,10 @@ def die_with_parent(parent: int) -> None:
 
 def run_worker(
     number: int,
-    nursery: int,
+    forkserver: int,
     settings: Settings,
     begins: Callable[[int], None],
-    spools: tuple[Spool, Spool],
+    spools: tuple[FdCapture, FdCapture],
     mark: Callable[[int], None],
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
@@ -47,11 +47,11 @@ def run_worker(
     """
     from workbench.client.client import Client
     from workbench.host.capture import Capture
-    from workbench.host.outstream import Outlet
+    from workbench.host.outstream import OutStream
     from workbench.host.stdin_guard import install
     from workbench.worker.executor import Executor
 
-    die_with_parent(nursery)
+    die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.argv = ["workbench-worker"]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -61,7 +61,7 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     context.set(client)
-    outlet = Outlet(client, spools, mark)
+    outlet = OutStream(client, spools, mark)
     client.on_show = outlet.put
     executor = Executor(client, begins, outlet.finish, settings.reload)
     if isinstance(sys.__stdout__, io.TextIOWrapper):

@@ -119,4 +119,3 @@ def _crowd(effort: Effort) -> Sample:
             (sample[f"put_crowded_{name}"],) = times(effort, put, least=50)
             del held
     return sample
-

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 
 from workbench.client import duplicate_puts
-from workbench.client.duplicate_puts import LARGE, Repeats
+from workbench.client.duplicate_puts import LARGE, DuplicatePuts
 
 
 def array(nbytes: int = LARGE) -> np.ndarray:
@@ -15,7 +15,7 @@ def array(nbytes: int = LARGE) -> np.ndarray:
 
 
 def test_the_same_array_its_views_and_its_parts() -> None:
-    counted, one, other = Repeats(), array(2 * LARGE), array(2 * LARGE)
+    counted, one, other = DuplicatePuts(), array(2 * LARGE), array(2 * LARGE)
     assert [counted.count([one]) for _ in range(3)] == [0, 1, 2]
     assert counted.count([other]) == 0
     assert counted.count([one.reshape(2, -1)]) == 3  # the same bytes
@@ -23,19 +23,19 @@ def test_the_same_array_its_views_and_its_parts() -> None:
 
 
 def test_of_several_the_largest_counts() -> None:
-    counted, large, small = Repeats(), array(2 * LARGE), array()
+    counted, large, small = DuplicatePuts(), array(2 * LARGE), array()
     assert counted.count([small, large]) == 0
     assert counted.count([large]) == 1
     assert counted.count([small]) == 0
 
 
 def test_small_ones_and_none_are_not_looked_at() -> None:
-    counted, small = Repeats(), array(LARGE - 1)
+    counted, small = DuplicatePuts(), array(LARGE - 1)
     assert [counted.count([small]), counted.count([small]), counted.count([])] == [0, 0, 0]
 
 
 def test_another_array_in_the_same_place_is_another() -> None:
-    counted = Repeats()
+    counted = DuplicatePuts()
     for _ in range(20):
         made = array()
         assert counted.count([made]) == 0
@@ -44,7 +44,7 @@ def test_another_array_in_the_same_place_is_another() -> None:
 
 
 def test_it_forgets_the_oldest() -> None:
-    counted = Repeats()
+    counted = DuplicatePuts()
     kept = [array() for _ in range(duplicate_puts.MOST + 1)]
     for each in kept:
         counted.count([each])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from workbench.client.ki_protection import interrupt, shield
+from workbench.client.ki_protection import interrupt, ki_protection
 
 
 def in_thread(body: Callable[[], None]) -> None:
@@ -30,9 +30,9 @@ def test_what_is_shielded_is_done_to_the_end() -> None:
     done = []
 
     def body() -> None:
-        with shield():
+        with ki_protection():
             interrupt(threading.get_ident())
-            with shield():
+            with ki_protection():
                 done.append("inner")
             done.append("outer")
         done.append("after")
@@ -46,7 +46,7 @@ def test_what_is_not_shielded_is_not() -> None:
     done = []
 
     def body() -> None:
-        with shield():
+        with ki_protection():
             done.append("before")
         interrupt(threading.get_ident())
         done.append("after")
@@ -61,14 +61,14 @@ def test_it_is_for_one_thread_alone() -> None:
     done = []
 
     def other() -> None:
-        with shield():
+        with ki_protection():
             held.set()
             assert interrupted.wait(30)
             done.append("whole")
 
     def body() -> None:
         assert held.wait(30)
-        with shield():
+        with ki_protection():
             interrupt(thread.ident or 0)
         interrupted.set()
         done.append("went on")

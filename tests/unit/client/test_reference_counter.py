@@ -8,24 +8,24 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workbench.client.reference_counter import Handles
+from workbench.client.reference_counter import ReferenceCounter
 from workbench.engines.base import Engine
 
 NOBODY = cast(Engine, None)  # nothing here asks a handle for more than its id
 
-STEPS = st.sampled_from(["adopt", "let go", "send one", "send one, interrupted", "send all"])
+STEPS = st.sampled_from(["borrow", "let go", "send one", "send one, interrupted", "send all"])
 
 
-@example(["adopt", "send all", "let go", "adopt", "send one"])
+@example(["borrow", "send all", "let go", "borrow", "send one"])
 @given(st.lists(STEPS, max_size=20))
 def test_who_knows_the_place_is_told_if_the_object_moves(steps: list[str]) -> None:
     queue: deque[Any] = deque()  # what is to be said: "hold", "want", the watches of dead handles
-    handles = Handles(NOBODY, queue.append, lambda _: None)
+    handles = ReferenceCounter(NOBODY, queue.append, lambda _: None)
     ref = None
     held = 0  # as the server counts
     known = False  # whether the place is
     for step in [*steps, "send all", "let go", "send all"]:
-        if step == "adopt" and ref is None:
+        if step == "borrow" and ref is None:
             ref = handles.new(1)
             queue.extend(["hold", "want"])
         elif step == "let go":
@@ -40,8 +40,8 @@ def test_who_knows_the_place_is_told_if_the_object_moves(steps: list[str]) -> No
                     known = handles.alive(1)
                 else:
                     if step.endswith("interrupted"):
-                        handles.buried(said)
-                    if handles.buried(said):
+                        handles.finalized(said)
+                    if handles.finalized(said):
                         known = False
                     drops += said.grants
             held -= drops

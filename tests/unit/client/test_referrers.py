@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from workbench.client import referrers
 from workbench.client.referrers import find, main_variables
 
 

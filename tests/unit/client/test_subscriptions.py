@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.client.subscriptions import Changes, Gauge
+from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core.snapshot import Change, Snapshot
 
@@ -13,7 +13,7 @@ class Line:
     def __init__(self) -> None:
         self.told: list[ev.Event] = []
         self.gone: list[int] = []
-        self.changes = Changes(3, self.told.append, Gauge(), self.gone.append)
+        self.changes = Subscription(3, self.told.append, Gauge(), self.gone.append)
 
 
 def test_it_asks_once_for_each_change() -> None:
@@ -24,18 +24,18 @@ def test_it_asks_once_for_each_change() -> None:
     found = line.changes.next(0.0)
     assert found is not None
     assert found.gone == (7,)
-    assert line.told == [ev.Watch(3)]
+    assert line.told == [ev.Subscribe(3)]
     assert line.changes.next(0.0) is None
-    assert line.told == [ev.Watch(3)] * 2
+    assert line.told == [ev.Subscribe(3)] * 2
 
 
 def test_however_often_it_is_roused_the_change_behind_comes_first() -> None:
     line = Line()
     for _ in range(3):
-        line.changes.rouse()
+        line.changes.wake_from_finalizer()
     line.changes.came(CHANGE)
     assert line.changes.next(0.0) is not None
-    line.changes.rouse()
+    line.changes.wake_from_finalizer()
     assert line.changes.next() is None
 
 
@@ -44,6 +44,6 @@ def test_after_close_nothing_is_asked_any_more() -> None:
     line.changes.close()
     assert line.changes.next() is None
     assert line.changes.next() is None
-    assert line.told == [ev.Watch(3, on=False)]
+    assert line.told == [ev.Subscribe(3, on=False)]
     assert line.gone == [3]
     assert line.changes.is_over

@@ -91,8 +91,8 @@ class Stage:
             self.all_read()
         return id
 
-    def leave(self, peer: Peer, polite: bool = False) -> list[do.Anything]:
-        if polite:
+    def leave(self, peer: Peer, graceful: bool = False) -> list[do.Anything]:
+        if graceful:
             peer.post(ev.Bye())
         peer.post(ev.Left())
         del self.peers[peer.number]

@@ -18,9 +18,9 @@ class Follower:
         self.session: Snapshot | None = None
         self.waits = False
 
-    def ask(self) -> ev.Watch:
+    def ask(self) -> ev.Subscribe:
         self.waits = True
-        return ev.Watch(1)
+        return ev.Subscribe(1)
 
     def hear(self, change: Change) -> None:
         assert self.waits, "told without being asked"

@@ -113,7 +113,7 @@ class Peer:
         self.post(ev.Submit(task, function, b"args", deps, contains, returns, **options))
         return results
 
-    def adopt(self, ids: tuple[int, ...]) -> None:
+    def borrow(self, ids: tuple[int, ...]) -> None:
         """It read a container: handles appear for what is inside."""
         new = tuple(id for id in ids if not self.holds[id])
         if new:

@@ -96,7 +96,7 @@ class Spec:
         self.linger = 0.0
         self.exit_at: float | None = None
         self.clients: dict[int, ev.Hello] = {}
-        self.polite: set[int] = set()
+        self.graceful: set[int] = set()
         self.objects: dict[int, Object] = {}
         self.watchers: set[tuple[int, int]] = set()
         self.names: dict[str, int] = {}
@@ -107,7 +107,7 @@ class Spec:
         self.cell_of: dict[int, int] = {}  # task → its cell, of all that ever were
         self.hands: dict[int, Hand] = {}  # by worker number
         self.caches: set[tuple[int, int]] = set()  # (client, function)
-        self.stillborn = 0
+        self.startup_failures = 0
         self.requests: list[tuple[int, ev.Grow]] = []
         self.trimming: set[int] = set()
         self.failing: list[tuple[Job, ev.Value | str]] = []
@@ -188,7 +188,7 @@ class Spec:
                     for serializer, payload in self.serializers.items():
                         self.owe(client, ("Registered", serializer, payload))
                     self.hands[event.worker].client = client
-                    self.stillborn = 0
+                    self.startup_failures = 0
                 elif not event.visitor:
                     self.exit_at = None
                     self.linger = max(self.linger, event.linger)
@@ -206,7 +206,7 @@ class Spec:
                 for number, origin in cell.audience.items():
                     self.owe(number, ("Output", task, data, origin))
             case ev.Bye():
-                self.polite.add(client)
+                self.graceful.add(client)
             case ev.Left():
                 self.left(client)
             case ev.Opened(segment, _):
@@ -290,7 +290,7 @@ class Spec:
             case ev.Trimmed(_, answer):
                 assert answer
                 self.trimming.remove(client)
-            case ev.WorkerForked() | ev.Tick() | ev.Watch():
+            case ev.WorkerForked() | ev.Tick() | ev.Subscribe():
                 pass
             case _:
                 raise NotImplementedError(event)
@@ -298,7 +298,7 @@ class Spec:
 
     def end_of_batch(self) -> None:
         """What is decided once: nothing can run, and nothing ever will."""
-        if self.stillborn >= STILLBORN * KILLS and not self.working():
+        if self.startup_failures >= STILLBORN * KILLS and not self.working():
             for id in self.queued():
                 if id in self.jobs:
                     self.fail(self.jobs[id], "crashed")
@@ -394,7 +394,7 @@ class Spec:
             if self.jobs.pop(job.submit.task, None):
                 self.settle()
                 for id in job.results:
-                    self.seal(id, why if isinstance(why, ev.Value) else ev.refusal(why, ""))
+                    self.seal(id, why if isinstance(why, ev.Value) else ev.error_value(why, ""))
                 self.end_cell(job.submit.task)
             del self.failing[0]
 
@@ -448,7 +448,7 @@ class Spec:
 
     def exited(self, hand: Hand, status: int) -> None:
         if not hand.client:
-            self.stillborn += 1 if status == -9 else KILLS
+            self.startup_failures += 1 if status == -9 else KILLS
         sent = list(hand.sent)
         for id in sent[:1]:
             job = self.jobs[id]
@@ -501,7 +501,7 @@ class Spec:
             self.gone[client] = hello.prefix
         drivers = [h for h in self.clients.values() if not h.worker and not h.visitor]
         if not hello.worker and not hello.visitor and not drivers:
-            self.exit_at = self.now + (0.0 if client in self.polite else self.linger)
+            self.exit_at = self.now + (0.0 if client in self.graceful else self.linger)
 
     # -- background cells -------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class ActorMachine(RuleBasedStateMachine):
         self.drivers = [self.stage.driver(linger=5.0), self.stage.driver(linger=5.0)]
         self.maker = self.stage.worker()
         self.cls = self.drivers[0].put(ev.Value(b"a class"))
-        self.drivers[1].adopt((self.cls,))
+        self.drivers[1].borrow((self.cls,))
         self.handles: dict[int, set[int]] = {}  # actor → drivers that hold it
         self.concurrency: dict[int, int] = {}
         self.calls: dict[int, tuple[int, int]] = {}  # task → (actor, caller)
@@ -76,7 +76,7 @@ class ActorMachine(RuleBasedStateMachine):
             message = peer.inbox.popleft()
             if isinstance(message, do.Stop):
                 if message.task in self.sent[number]:
-                    self.finish(number, message.task, ev.refusal("cancelled", ""))
+                    self.finish(number, message.task, ev.error_value("cancelled", ""))
                 continue
             if isinstance(message, do.Forget):
                 peer.post(ev.Unview(tuple((id, 0) for id in message.objects)))
@@ -119,8 +119,10 @@ class ActorMachine(RuleBasedStateMachine):
         driver = pick(self.drivers, n)
         actor = driver.put(ev.Value(b"described"))
         deps = (driver.submit(self.cls, (), ())[0],) if late else ()
-        birth = ev.Submit(actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__")
-        driver.post(ev.Create(birth, restarts, concurrency))
+        creation_task = ev.Submit(
+            actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__"
+        )
+        driver.post(ev.Create(creation_task, restarts, concurrency))
         self.handles[actor] = {driver.number}
         self.concurrency[actor] = concurrency
         self.settle()
@@ -131,7 +133,7 @@ class ActorMachine(RuleBasedStateMachine):
         actor = pick([a for a, holders in self.handles.items() if holders], n)
         driver = pick(self.drivers, d)
         if driver.number not in self.handles[actor]:
-            driver.adopt((actor,))
+            driver.borrow((actor,))
             self.handles[actor].add(driver.number)
         deps = (driver.submit(self.cls, (), ())[0],) if late else ()
         task = driver.id()
@@ -174,7 +176,7 @@ class ActorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(n=PICK, restart=st.booleans())
     def somebody_kills(self, n: int, restart: bool) -> None:
-        self.drivers[0].post(ev.Dismiss(pick(self.handles, n), restart))
+        self.drivers[0].post(ev.KillActor(pick(self.handles, n), restart))
         self.settle()
 
     @precondition(lambda self: self.workers)
@@ -215,7 +217,7 @@ class ActorMachine(RuleBasedStateMachine):
             self.settle()
         session = self.stage.session
         assert not session.pool.broken
-        assert not session.schedule.tasks, "a call was forgotten"
+        assert not session.scheduler.tasks, "a call was forgotten"
         for driver in self.drivers:
             answered = {m.object for m in driver.inbox if isinstance(m, do.Ready)}
             assert set(self.results[driver.number]) <= answered
@@ -227,7 +229,7 @@ class ActorMachine(RuleBasedStateMachine):
         while self.maker.inbox:
             self.maker.read()
         self.settle()
-        assert not session.schedule.actors
+        assert not session.scheduler.actors
         assert not self.workers, "an actor nobody can reach has a process"
         assert not len(session.catalog)
 

@@ -101,11 +101,11 @@ def test_a_task_that_nobody_waits_for_goes_with_its_submitter(stage: Make) -> No
     f = s.function(leaver)
     running, _, shared = (leaver.submit(f, (), ())[0] for _ in range(3))
     s.all_read()
-    other.adopt((shared,))
+    other.borrow((shared,))
     other.post(ev.Want((shared,)))
     s.turn()
     s.leave(leaver)
-    assert set(s.session.schedule.tasks) == {running, shared}
+    assert set(s.session.scheduler.tasks) == {running, shared}
     for _ in range(2):
         worker.finish((NONE,), 1.0)
         s.all_read()
@@ -203,7 +203,7 @@ def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
         worker = s.worker()
         worker.read()
         worker.block()
-    assert len(s.session.schedule.workers) == MOST
+    assert len(s.session.scheduler.workers) == MOST
 
 
 def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -> None:
@@ -313,7 +313,7 @@ def test_who_wants_an_object_twice_is_told_once(stage: Make) -> None:
     s = stage()
     driver, other, worker = s.driver(), s.driver(), s.worker()
     task = driver.submit(s.function(driver), (), ())[0]
-    other.adopt((task,))
+    other.borrow((task,))
     for _ in range(2):
         other.post(ev.Want((task,)))
     s.all_read()
@@ -468,9 +468,9 @@ def test_inline_objects_count_too(stage: Make) -> None:
 
 def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
-    s.session.pressure.headroom = 1
+    s.session.memory_monitor.headroom = 1
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), (), terms=ev.Terms(cpus=0))
+    driver.submit(s.function(driver), (), (), terms=ev.TaskSpec(cpus=0))
     s.turn()
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))
@@ -483,7 +483,7 @@ def test_the_last_extent_of_one_who_left_takes_the_segment_along(stage: Make) ->
     maker.post(ev.Grow(1, 4 * PAGE))
     s.turn()
     first, last = (maker.put(ev.Value(b"E", segment, n * PAGE, PAGE)) for n in (1, 3))
-    reader.adopt((first, last))
+    reader.borrow((first, last))
     reader.post(ev.Want((first, last)))
     s.turn()
     assert do.Shared(segment, 4 * PAGE) in reader.inbox
@@ -512,9 +512,9 @@ def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) ->
     assert of(do.Exit, s.turn())
 
 
-@pytest.mark.parametrize(("polite", "seconds"), [(True, 0.0), (False, 60.0)])
+@pytest.mark.parametrize(("graceful", "seconds"), [(True, 0.0), (False, 60.0)])
 def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
-    stage: Make, polite: bool, seconds: float
+    stage: Make, graceful: bool, seconds: float
 ) -> None:
     s = stage()
     first, last = s.driver(linger=1.0), s.driver(linger=60.0)
@@ -522,7 +522,7 @@ def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
     last.put(NONE)
     s.leave(first)
     assert s.session.deadline() is None
-    s.leave(last, polite)
+    s.leave(last, graceful)
     assert list(s.session.catalog.names) == ["kept"]
     assert len(s.session.catalog) == 1
     assert s.session.deadline() == s.now + seconds
@@ -557,7 +557,7 @@ def test_a_visitor_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
     assert s.session.deadline() == end  # somebody looks, and it lingers all the same
     s.turn(30)
     late = s.visitor()
-    s.leave(during, polite=True)
+    s.leave(during, graceful=True)
     s.leave(late)
     assert s.session.deadline() == end
     assert of(do.Exit, s.turn(30))
@@ -771,7 +771,7 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> 
     owner.post(ev.Grow(1, 4 * PAGE))
     s.turn()
     id = owner.put(ev.Value(b"E", segment, 0, PAGE))
-    reader.adopt((id,))
+    reader.borrow((id,))
     reader.post(ev.Want((id,)))
     s.all_read()
     reader.view(id)

@@ -32,7 +32,7 @@ def test_an_object_and_who_holds_it(stage: Callable[..., Stage]) -> None:
     owner, asker, _bystander = s.driver(), s.driver(), s.driver()
     id = owner.put(ev.Value(b"x"), "name")
     s.turn()
-    asker.adopt((id,))
+    asker.borrow((id,))
     found = described(s, asker, id)
     record = found.object
     assert (record.id, record.state, record.names, record.size) == (id, "ready", ("name",), 1)
@@ -93,15 +93,17 @@ def test_what_was_sent_ahead_is_not_called_running(stage: Callable[..., Stage]) 
     assert [task and task.state for task in found] == ["running", "queued"]
     assert found[0] is not None
     assert found[1] is not None
-    assert s.session.schedule.tasks[second].worker is not None  # it is there already
+    assert s.session.scheduler.tasks[second].worker is not None  # it is there already
 
 
 def test_an_actor_by_its_handle(stage: Callable[..., Stage]) -> None:
     s = stage()
     driver = s.driver()
     handle = driver.put(ev.Value(b"handle"))
-    birth = ev.Submit(handle, s.function(driver), b"", returns=0, name="Counter", actor=handle)
-    driver.post(ev.Create(birth, restarts=2, name="actor:tally"))
+    creation_task = ev.Submit(
+        handle, s.function(driver), b"", returns=0, name="Counter", actor=handle
+    )
+    driver.post(ev.Create(creation_task, restarts=2, name="actor:tally"))
     s.turn()
     actor = described(s, driver, handle).actor
     assert actor is not None

@@ -39,7 +39,7 @@ def records(s: Stage) -> list[JobRecord]:
 
 
 def cell(s: Stage, driver: Peer, name: str = "cell 7", returns: int = 1, origin: int = 7) -> int:
-    terms = ev.Terms(job=name, binds=tuple("ab"[: returns - 1]))
+    terms = ev.TaskSpec(job=name, binds=tuple("ab"[: returns - 1]))
     function = s.function(driver)
     return driver.submit(function, (), (), returns, origin=origin, terms=terms)[0]
 
@@ -193,7 +193,7 @@ def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
     driver, worker = s.driver(60.0), s.worker()
     function = s.function(driver, seconds=0.0)
     for name in ("cell 1", "cell 2"):
-        driver.submit(function, (), (), terms=ev.Terms(job=name))
+        driver.submit(function, (), (), terms=ev.TaskSpec(job=name))
     s.all_read()
     assert len(worker.runs) == 1
     assert [record.state for record in records(s)] == ["running", "queued"]
@@ -235,7 +235,7 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     runner(s, child).post(ev.Output(child, "stdout", b"late\n"))
     s.turn()
     assert shown(after)[2:] == [("stdout", b"late\n", 4)]
-    job = s.session.schedule.tasks[child].job
+    job = s.session.scheduler.tasks[child].job
     assert job is not None
     assert not list(job.log), "kept for nobody"
 
@@ -266,7 +266,7 @@ def test_how_it_ended(stage: Make) -> None:
     runner(s, bad).finish((BOOM,), 1.0)
     s.all_read()
     driver.post(ev.Cancel(stopped))
-    runner(s, stopped).finish((ev.refusal("cancelled", "it heard"),), 1.0)
+    runner(s, stopped).finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
     states = {record.id: record.state for record in records(s)}
     assert states == {good: "done", bad: "failed", stopped: "cancelled", never: "cancelled"}
@@ -275,10 +275,10 @@ def test_how_it_ended(stage: Make) -> None:
 def test_one_whose_time_was_up_failed(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(60.0), s.worker()
-    driver.submit(s.function(driver), (), (), terms=ev.Terms(timeout=1.0, job="cell 7"))
+    driver.submit(s.function(driver), (), (), terms=ev.TaskSpec(timeout=1.0, job="cell 7"))
     s.all_read()
     s.turn(after=1.0)
-    worker.finish((ev.refusal("cancelled", "it heard"),), 1.0)
+    worker.finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
     assert [record.state for record in records(s)] == ["failed"]
 
@@ -342,7 +342,7 @@ def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> lis
     function = s.function(driver)
     tasks: list[int] = []
     for _ in range(size if submitted is None else submitted):
-        terms = ev.Terms(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
+        terms = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
         tasks.append(driver.submit(function, (), (), 2, origin=7, terms=terms)[0])
     s.all_read()
     return tasks
@@ -400,7 +400,7 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     s.leave(leaves)
     stops.post(ev.Cancel(task))
     s.turn()
-    worker.finish((ev.refusal("cancelled", "it heard"),) * 2, 1.0)
+    worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
     s.turn()
     done, cancelled = records(s)
     assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
@@ -412,7 +412,7 @@ def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
     mine, other = s.driver(60.0), s.driver(60.0)
     s.worker()
     first = each(s, mine, 3, submitted=1)[0]
-    terms = ev.Terms(job="cell 7", size=3, group=first)
+    terms = ev.TaskSpec(job="cell 7", size=3, group=first)
     (task,) = other.submit(s.function(other), (), (), 1, terms=terms)
     s.all_read()
     (record,) = records(s)
@@ -429,13 +429,13 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bo
     other.post(ev.Cancel(first))
     s.all_read()
     if over:
-        worker.finish((ev.refusal("cancelled", "it heard"),) * 2, 1.0)
+        worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
         s.all_read()
-    terms = ev.Terms(job="cell 7", binds=("a",), size=5, group=first)
+    terms = ev.TaskSpec(job="cell 7", binds=("a",), size=5, group=first)
     late = maker.submit(s.function(maker), (), (), 2, origin=7, terms=terms)
     s.all_read()
     assert all(maker.values[id].header.startswith(b"!cancelled") for id in late)
-    assert late[0] not in s.session.schedule.tasks
+    assert late[0] not in s.session.scheduler.tasks
     (record,) = records(s)
     assert (record.id, record.size, record.is_over) == (first, 1, over)
 
@@ -444,7 +444,7 @@ def test_it_says_so_when_it_begins_and_begins_again(stage: Make) -> None:
     s = stage(workers=1)
     driver, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
     function = s.function(driver)
-    (task,) = driver.submit(function, (), (), retries=1, terms=ev.Terms(job="cell 7"))
+    (task,) = driver.submit(function, (), (), retries=1, terms=ev.TaskSpec(job="cell 7"))
     other.post(ev.Collect(1, task))
     s.all_read()
     s.crash(worker)
@@ -459,8 +459,8 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     s = stage()
     driver = s.driver(60.0)
     actor = driver.put(ev.Value(b"A"))
-    birth = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
-    driver.post(ev.Create(birth, name="side"))
+    creation_task = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
+    driver.post(ev.Create(creation_task, name="side"))
     s.turn()
     while s.unborn:
         s.worker()
@@ -468,7 +468,9 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     worker = runner(s, actor)
     worker.finish((NONE,), 0.0)
     tasks = [
-        driver.submit(0, (), (), 1, actor=actor, method="run", terms=ev.Terms(job=f"cell {n}"))[0]
+        driver.submit(0, (), (), 1, actor=actor, method="run", terms=ev.TaskSpec(job=f"cell {n}"))[
+            0
+        ]
         for n in range(2)
     ]
     s.all_read()
@@ -502,11 +504,11 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Ma
     s.all_read()
     stopped = [m.task for peer in workers for m in peer.heard if isinstance(m, do.Stop)]
     assert stopped == [plain]
-    left = s.session.schedule.tasks.keys()
+    left = s.session.scheduler.tasks.keys()
     assert left >= {plain, earlier, background, foreign}
     assert queued not in left
     assert not answered(driver)
-    runner(s, plain).finish((ev.refusal("cancelled", "it heard"),), 1.0)
+    runner(s, plain).finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
     assert answered(driver) == [1]
 
@@ -535,7 +537,7 @@ def test_what_only_says_that_it_is_a_job(stage: Make, what: str) -> None:
     sender = worker if what == "of a worker" else driver
     sender.submit(
         s.function(driver), (), (), 0 if what == "without a result" else 1,
-        terms=ev.Terms(job="cell 7"), actor=99 if what == "of an actor" else 0,
+        terms=ev.TaskSpec(job="cell 7"), actor=99 if what == "of an actor" else 0,
     )  # fmt: skip
     s.all_read()
     assert not records(s)
@@ -558,7 +560,7 @@ def test_an_id_that_its_maker_uses_again(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     for _ in range(2):
-        driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", terms=ev.Terms(job="cell 7")))
+        driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", terms=ev.TaskSpec(job="cell 7")))
         driver.post(ev.Drop((driver.number << 32 | 99,)))
         s.turn()
     assert [(record.number, record.state) for record in records(s)] == [(2, "failed")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.lru import Link, Recency
+from workbench.core.lru import Link, LruList
 
 THINGS = st.integers(0, 5)
 
@@ -13,7 +13,7 @@ THINGS = st.integers(0, 5)
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard", "sweep"]), THINGS)))
 def test_it_is_a_list_with_the_newest_last(steps: list[tuple[str, int]]) -> None:
     things = [Link() for _ in range(6)]
-    order: Recency[Link] = Recency()
+    order: LruList[Link] = LruList()
     model: list[Link] = []
     for what, n in steps:
         thing = things[n]

@@ -199,7 +199,7 @@ class SessionMachine(RuleBasedStateMachine):
             case do.Fork(worker):
                 assert worker not in self.forked, "a worker's number is never used again"
                 assert self.spec.working() < self.session.pool.target
-                assert self.spec.stillborn < STILLBORN * KILLS
+                assert self.spec.startup_failures < STILLBORN * KILLS
                 self.spec.hands[worker] = Hand()
                 self.forked.add(worker)
                 self.processes.add(worker)
@@ -402,7 +402,7 @@ class SessionMachine(RuleBasedStateMachine):
             peer.unview(pick(peer.views, o))
         else:
             id, value = pick(peer.readable.items(), o)
-            peer.adopt(value.contains)
+            peer.borrow(value.contains)
             if value.segment:
                 peer.view(id)
         self.turn(pace)
@@ -446,7 +446,7 @@ class SessionMachine(RuleBasedStateMachine):
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                terms=ev.Terms(job=job, size=size, group=group) if job else None,
+                terms=ev.TaskSpec(job=job, size=size, group=group) if job else None,
                 **options,
             )
             group = group or results.start if size > 1 else 0
@@ -542,7 +542,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert not self.spec.requests, "a Grow was forgotten"
         assert all(object.state != "pending" for object in self.spec.objects.values())
         self.time_passes(SPARE_SECONDS)
-        if self.spec.stillborn < STILLBORN * KILLS:
+        if self.spec.startup_failures < STILLBORN * KILLS:
             assert self.spec.working() == self.session.pool.target
 
     def all_leave(self) -> None:
@@ -569,7 +569,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert not self.segments
         assert not len(self.session.catalog)
         assert not self.session.budget.arenas
-        assert not self.session.schedule.tasks
+        assert not self.session.scheduler.tasks
 
 
 # Finding the shortest story that goes wrong takes its time.

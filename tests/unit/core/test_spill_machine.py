@@ -219,7 +219,7 @@ class SpillMachine(RuleBasedStateMachine):
         if peers:
             giver, taker = pick(peers, n), pick(self.stage.peers.values(), m)
             id = pick(giver.held, o)
-            taker.adopt((id,))
+            taker.borrow((id,))
             taker.post(ev.Want((id,)))
             self.turn()
 
@@ -241,7 +241,7 @@ class SpillMachine(RuleBasedStateMachine):
     def submits(self, n: int, deps: list[int]) -> None:
         peer = pick([p for p in self.drivers if p.held], n)
         ids = tuple(dict.fromkeys(pick(peer.held, o) for o in deps))
-        peer.adopt((self.function,))
+        peer.borrow((self.function,))
         peer.submit(self.function, ids, ())
         self.turn()
 
@@ -281,14 +281,14 @@ class SpillMachine(RuleBasedStateMachine):
         assert not self.asked, "a wish that was never answered"
         assert not self.growing, "somebody still waits for memory"
         assert not session.spilling.moves
-        for ghost in session.catalog.ghosts.values():
-            assert ghost.viewers
+        for stale in session.catalog.stale_copies.values():
+            assert stale.viewers
         for peer in list(self.stage.peers.values()):
             for id in list(peer.views):
                 while id in peer.views:
                     peer.unview(id)
         self.settle()
-        assert not session.catalog.ghosts
+        assert not session.catalog.stale_copies
         for peer in self.stage.peers.values():
             assert not peer.segment or session.budget.arenas[peer.segment].granted == peer.granted
         session.spilling._grown = True  # as after a put

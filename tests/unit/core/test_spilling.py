@@ -272,10 +272,10 @@ def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> N
     other.post(ev.Opened(other.id(), CAPACITY))
     other.post(ev.Grow(1, 6 * PAGE))
     s.turn()
-    (refusal,) = other.inbox
-    assert isinstance(refusal, do.Granted)
-    assert refusal.granted == 0
-    assert "No space left on device" in refusal.text
+    (error_value,) = other.inbox
+    assert isinstance(error_value, do.Granted)
+    assert error_value.granted == 0
+    assert "No space left on device" in error_value.text
     assert where(s)[ids[0]] == "memory"
     s.turn(RESPITE)
     other.post(ev.Grow(2, 6 * PAGE))

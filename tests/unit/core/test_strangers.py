@@ -52,8 +52,9 @@ def yielded(id: int) -> st.SearchStrategy[ev.Yielded]:
 
 TERMS = st.sampled_from(
     [
-        None, ev.Terms(0), ev.Terms(9000, 0.5), ev.Terms(retry_on=b"x"), ev.Terms(ahead=1),
-        ev.Terms(job="cell 1"), ev.Terms(job="cell 2", binds=("a",), ahead=1),
+        None, ev.TaskSpec(0), ev.TaskSpec(9000, 0.5),
+        ev.TaskSpec(retry_on=b"x"), ev.TaskSpec(ahead=1),
+        ev.TaskSpec(job="cell 1"), ev.TaskSpec(job="cell 2", binds=("a",), ahead=1),
     ]
 )  # fmt: skip
 
@@ -142,4 +143,4 @@ def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, e
     session.check()
     assert not len(session.catalog)
     assert not session.budget.arenas
-    assert not session.schedule.tasks
+    assert not session.scheduler.tasks

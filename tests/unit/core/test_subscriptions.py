@@ -18,7 +18,7 @@ def told(s: Stage, peer: Peer, asks: bool = True) -> Change | None:
     """What it is told next, if anything."""
     peer.inbox = type(peer.inbox)(m for m in peer.inbox if not isinstance(m, do.Changed))
     if asks:
-        peer.post(ev.Watch(3))
+        peer.post(ev.Subscribe(3))
     s.turn()
     changes = [m for m in peer.inbox if isinstance(m, do.Changed)]
     assert len(changes) < 2
@@ -69,7 +69,7 @@ def test_questions_change_nothing(stage: Callable[..., Stage]) -> None:
     told(s, watcher)
     told(s, watcher)
     asker.post(ev.Ask(1, "snapshot"))
-    asker.post(ev.Watch(1))
+    asker.post(ev.Subscribe(1))
     assert told(s, watcher, asks=False) is None
 
 
@@ -112,9 +112,9 @@ def test_nothing_is_noted_when_nobody_watches(stage: Callable[..., Stage]) -> No
     owner, watcher, other = s.driver(), s.driver(), s.driver()
     told(s, watcher)
     told(s, other)
-    watcher.post(ev.Watch(3, on=False))
+    watcher.post(ev.Subscribe(3, on=False))
     s.leave(other)
-    assert not s.session.watching.is_open
+    assert not s.session.subscriptions.is_open
     owner.put(ev.Value(b"x"))
     s.turn()
     assert s.session.catalog.touched is None

@@ -127,7 +127,7 @@ class TaskMachine(RuleBasedStateMachine):
             self.hear()
             out = self.stage.turn()
         busy = [hand for hand in self.hands.values() if hand.sent and not hand.blocked]
-        assert self.session.schedule.used == sum(self.cpus(hand) for hand in busy)
+        assert self.session.scheduler.used == sum(self.cpus(hand) for hand in busy)
         self.sound = True
 
     def cpus(self, hand: Hand) -> int:
@@ -166,7 +166,7 @@ class TaskMachine(RuleBasedStateMachine):
             hand.peer.post(ev.GaveBack((task,)))
             return
         if hand.sent:
-            assert terms == ev.Terms(), "it waits behind another"
+            assert terms == ev.TaskSpec(), "it waits behind another"
             assert (self.tasks[next(iter(hand.sent))].terms or ev.USUAL).cpus == ONE
         hand.sent[task] = run
         hand.began[task] = self.stage.now
@@ -191,7 +191,7 @@ class TaskMachine(RuleBasedStateMachine):
                     self.driver.drop(object)
                 case do.Answer(request):
                     stopped = self.requests.pop(request)
-                    assert not stopped & self.session.schedule.tasks.keys(), "answered too soon"
+                    assert not stopped & self.session.scheduler.tasks.keys(), "answered too soon"
 
     def ends(self, worker: int) -> None:
         """A process is gone."""
@@ -245,7 +245,7 @@ class TaskMachine(RuleBasedStateMachine):
         late: bool, job: str, origin: int,
     ) -> None:  # fmt: skip
         """The driver submits; some wait for the result of another."""
-        terms = ev.Terms(cpus, timeout, b"", ahead, job)
+        terms = ev.TaskSpec(cpus, timeout, b"", ahead, job)
         usual = terms == ev.USUAL
         deps = (pick(self.tasks, n),) if late and self.tasks else ()
         deps = tuple(d for d in deps if self.driver.holds[d])
@@ -268,7 +268,7 @@ class TaskMachine(RuleBasedStateMachine):
         first = pick(self.groups, n) if joins and self.groups else 0
         for _ in range(times):
             group = self.groups.get(first) or Group(size)
-            terms = ev.Terms(job="cell 8", size=group.size, group=first)
+            terms = ev.TaskSpec(job="cell 8", size=group.size, group=first)
             (task,) = self.driver.submit(
                 self.function, (), (), retries=retries, terms=terms, origin=1
             )
@@ -295,7 +295,7 @@ class TaskMachine(RuleBasedStateMachine):
         assert run is not None
         value = BOOM if failed else NONE
         if run.task in hand.stopping:
-            value, again = ev.refusal("cancelled", "it heard"), False
+            value, again = ev.error_value("cancelled", "it heard"), False
         again = again and value.failed
         self.deaths[run.task] += again
         self.done(hand, run, value, seconds, again)
@@ -375,7 +375,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.turn()
 
     def unfinished(self, tasks: Iterable[int]) -> set[int]:
-        return self.session.schedule.tasks.keys() & set(tasks)
+        return self.session.scheduler.tasks.keys() & set(tasks)
 
     def of_job(self, id: int) -> set[int]:
         """What is stopped with this background cell; no more of it will come."""
@@ -470,7 +470,7 @@ class TaskMachine(RuleBasedStateMachine):
                 break
             self.turn()
         assert not self.session.pool.broken
-        assert not self.session.schedule.tasks, "a task was forgotten"
+        assert not self.session.scheduler.tasks, "a task was forgotten"
         assert set(self.tasks) <= self.answers.keys()
         assert not self.requests, "an interrupt was forgotten"
         for first in self.groups:  # what was to come of it won't
@@ -501,7 +501,7 @@ class TaskMachine(RuleBasedStateMachine):
         for hand in list(self.hands.values()):
             self.listen(hand)
         self.turn()
-        assert self.session.schedule.used == 0
+        assert self.session.scheduler.used == 0
         assert not len(self.session.catalog)
 
 

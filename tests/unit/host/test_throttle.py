@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.host.room import Limits, WorkerRoom
 from workbench.host.texts import overwritten, whole
-from workbench.host.throttle import TEXT, Flow, Shown
+from workbench.host.throttle import TEXT, Shown, Throttle
 
 SMALL = Limits(
     burst=200, rate=40, half=200, floor=5, kept=60, least=20, full=120,
@@ -47,7 +47,7 @@ class Task:
 
     def __init__(self, limits: Limits) -> None:
         self.now = 100.0
-        self.flow = Flow(WorkerRoom(self.now), self.now, limits)
+        self.flow = Throttle(WorkerRoom(self.now), self.now, limits)
         self.shown: list[Shown] = []
 
     def show(self, kind: str, data: bytes, after: float = 0, key: str = "") -> None:
@@ -166,7 +166,7 @@ def test_what_was_skipped_elsewhere_is_told_too() -> None:
 def test_many_tasks_of_a_worker_share_its_room() -> None:
     room, shown = WorkerRoom(0), 0
     for _ in range(2000):
-        flow = Flow(room, 0)
+        flow = Throttle(room, 0)
         for _ in range(10):
             flow.add("stdout", b"line\n" * 20_000)
             shown += sum(len(data) for _, data in flow.take(0))
@@ -221,7 +221,7 @@ def screen(text: str) -> list[list[str]]:
         elif character == "\r":
             column = 0
         else:
-            rows[-1][column:column + 1] = [character]
+            rows[-1][column : column + 1] = [character]
             column += 1
     return rows
 

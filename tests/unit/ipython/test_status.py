@@ -39,9 +39,7 @@ def snapshot(
         for n, name in enumerate(names)
     )
     clients = tuple(ClientRecord(n, n, "driver", "") for n in range(drivers))
-    return Snapshot(
-        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger
-    )
+    return Snapshot("lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger)
 
 
 @dataclass

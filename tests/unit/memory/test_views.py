@@ -31,7 +31,7 @@ class Reader:
         fds.close()
 
     def _died(self, watch: Watch) -> None:
-        if self.views.buried(watch):
+        if self.views.finalized(watch):
             self.dead.append(watch.id)
 
 
@@ -102,7 +102,7 @@ def test_an_old_death_does_not_bury_a_new_view(reader: Reader) -> None:
     gc.collect()
     newer, new = reader.views.open(1, SEGMENT, 0, 10)
     assert new
-    assert not reader.views.buried(late[0])
+    assert not reader.views.finalized(late[0])
     assert reader.views.alive(1)
     del newer
 

@@ -159,8 +159,14 @@ def crowd(count: int) -> Snapshot:
         size = 4096 * (1 + (n * 7919) % 97) * (40 if n % 53 == 0 else 1)
         objects.append(
             an_object(
-                n + 1, size, types[(n * n // 7) % len(types)], repeats=n % 41 == 0, segment=segment,
-                offset=at[segment], age=(n * 37) % 9000 / 2, names=(f"part{n}",) * (n % 50 == 0),
+                n + 1,
+                size,
+                types[(n * n // 7) % len(types)],
+                repeats=n % 41 == 0,
+                segment=segment,
+                offset=at[segment],
+                age=(n * 37) % 9000 / 2,
+                names=(f"part{n}",) * (n % 50 == 0),
                 viewers=(WORKER,) * (n % 9 == 0),
             )
         )
@@ -168,7 +174,7 @@ def crowd(count: int) -> Snapshot:
     return a_session(objects)
 
 
-HOSTILE = "<script>alert(1)</script> & \"$x_1$\" `code` 数据\n" + "very_long_" * 30
+HOSTILE = '<script>alert(1)</script> & "$x_1$" `code` 数据\n' + "very_long_" * 30
 
 
 def hostile() -> Snapshot:

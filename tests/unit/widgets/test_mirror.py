@@ -29,9 +29,7 @@ def change(*records: ObjectRecord, gone: tuple[int, ...] = ()) -> Change:
     return Change(SESSION, records, gone)
 
 
-THINGS = st.tuples(
-    st.integers(1, 12), st.integers(0, 50), st.sampled_from(KINDS), st.booleans()
-)
+THINGS = st.tuples(st.integers(1, 12), st.integers(0, 50), st.sampled_from(KINDS), st.booleans())
 STEPS = st.lists(st.tuples(st.lists(THINGS, max_size=5), st.lists(st.integers(1, 12), max_size=3)))
 
 

@@ -70,28 +70,43 @@ class RemoteMagics(NotebookMagics):
     @magic_arguments()
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
     @argument(
-        "-o", "--out", nargs="+", metavar="NAME",
+        "-o",
+        "--out",
+        nargs="+",
+        metavar="NAME",
         help="what comes back; default: what the cell assigns, without imports, functions, classes "
         "and _private names. With --actor: nothing",
     )
     @argument(
-        "-i", "--in", dest="given", nargs="+", metavar="NAME",
+        "-i",
+        "--in",
+        dest="given",
+        nargs="+",
+        metavar="NAME",
         help="what travels along besides the names that the cell is seen to read",
     )
     @argument("--name", type=unquoted, help="what the job is called; default: cell N")
     @argument(
-        "--actor", type=unquoted, metavar="NAME",
+        "--actor",
+        type=unquoted,
+        metavar="NAME",
         help="run it in a namespace of that name, in a process of its own, where what its cells "
         "assign stays. Made by the first cell; `workbench.kill` ends it",
     )
     @argument("-n", "--each", type=int, metavar="N", help="run it N times, with `index` 0, 1, ...")
     @argument(
-        "--map", dest="items", type=unquoted, metavar="VAR",
+        "--map",
+        dest="items",
+        type=unquoted,
+        metavar="VAR",
         help="run it once per item of VAR, with `item` and `index`; NAME=VAR calls the item NAME",
     )
     @argument("--timeout", type=float, metavar="S", help="seconds it may run")
     @argument(
-        "--retries", type=int, default=0, metavar="N",
+        "--retries",
+        type=int,
+        default=0,
+        metavar="N",
         help="how often it runs again if its worker dies; default: not again",
     )
     @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")

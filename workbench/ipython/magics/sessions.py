@@ -25,14 +25,17 @@ class SessionMagics(NotebookMagics):
 
     @magic_arguments()
     @argument(
-        "action", nargs="?", default="status",
+        "action",
+        nargs="?",
+        default="status",
         help="status, dashboard, start, stop, jobs or job",
     )
     @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
     @argument(
-        "--spill-dir", type=unquoted,
+        "--spill-dir",
+        type=unquoted,
         help="where objects go that have no room in memory; 'none': nowhere",
     )
     @argument(
