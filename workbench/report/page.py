@@ -19,8 +19,8 @@ from workbench.core.snapshot import (
 )
 from workbench.engines.base import ACTOR_PREFIX
 from workbench.listing import size_of
+from workbench.report.words import LEFT, session_name, worker_memory
 from workbench.units import count
-from workbench.widgets.words import LEFT, session_name, worker_memory
 
 Row = dict[str, Any]
 
