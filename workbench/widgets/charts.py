@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.listing import size_of, type_of
-from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.widgets import words
 from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
 from workbench.widgets.drawing import LINE, Bar, Sheet

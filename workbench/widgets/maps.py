@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
-from workbench.units import UNKNOWN, count, human_bytes
+from workbench.report.format import UNKNOWN, count, human_bytes
 from workbench.widgets import words
 from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
 from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.listing import type_of
 from workbench.markup import Key, Piece, Strip, Table, clip
-from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.widgets import words
 from workbench.widgets.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
 from workbench.widgets.lanes import Lane, lanes
