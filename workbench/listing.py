@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.markup import Rich, Table, page
-from workbench.units import UNKNOWN, human_bytes, human_seconds
+from workbench.report.format import UNKNOWN, human_bytes, human_seconds
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from workbench import markup
-from workbench.core.snapshot import ClientRecord, Description, Snapshot
-from workbench.engines.base import ACTOR_PREFIX, Engine
+from workbench.core.snapshot import ACTOR_PREFIX, ClientRecord, Description, Snapshot
+from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.listing import Objects
 from workbench.previews import Preview, preview
 from workbench.reasons import in_short
-from workbench.units import count, human_bytes, human_seconds
+from workbench.report.facts import Processes, task_text
+from workbench.report.format import count, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from workbench.actors import ActorHandle
@@ -117,8 +118,7 @@ def _pending(name: tuple[str, str], found: Description) -> Portrait:
     facts = [("submitted", age), ("kept by", in_short(record, found.clients))]
     if task is None:
         return Portrait(name, "pending", facts)
-    doing = {"waiting": ", until its arguments are there", "running": f" in worker {task.pid}"}
-    text = f"`{task.name}`{doing.get(task.state, '')}"
+    text = task_text(task, Processes(found))
     return Portrait(name, task.state, [("task", text), *facts])
 
 

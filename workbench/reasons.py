@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workbench.core.snapshot import Account, ClientRecord, ObjectRecord, PinRecord
 from workbench.markup import Rich, Table, page
-from workbench.units import count, human_bytes
+from workbench.report.format import count, human_bytes
 
 
 @dataclass(frozen=True)

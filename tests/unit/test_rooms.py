@@ -17,11 +17,11 @@ TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
     "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
-    "portraits",
+    "portraits", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
-PURE = {"errors", "units"}
+PURE = {"errors", "units", "report.format"}
 """The neutral ones without a clock, a file or a thread."""
 
 LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
@@ -66,7 +66,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
-    "report": (NEUTRAL | {"core.snapshot", "engines.base", "listing", "reasons"}, set()),
+    "report": (NEUTRAL | {"core.snapshot", "listing", "reasons"}, set()),
     "plots": (NEUTRAL | {"core.snapshot", "listing", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
@@ -96,14 +96,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "actors": ({"api", "engines.base", "options", "portraits", "ref"}, set()),
     "options": ({"engines.base"}, set()),
     "ref_generator": ({"engines.base", "ref"}, set()),
-    "listing": ({"core.snapshot", "markup", "units"}, set()),
-    "reasons": ({"core.snapshot", "markup", "units"}, set()),
+    "listing": ({"core.snapshot", "markup", "report.format"}, set()),
+    "reasons": ({"core.snapshot", "markup", "report.format"}, set()),
     "markup": (set(), set()),
     "previews": ({"markup"}, {"numpy"}),
     "portraits": (
         PURE
         | {"actors", "core.snapshot", "engines.base", "listing", "markup", "previews", "reasons"}
-        | {"ref", "serialization.codec"},
+        | {"ref", "serialization.codec", "report"},
         set(),
     ),
     "readonly": ({"context", "engines.base", "errors"}, set()),

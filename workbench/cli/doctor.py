@@ -22,7 +22,8 @@ from workbench.config import Config
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
 from workbench.memory import segment
-from workbench.units import PAGE, human_bytes, human_seconds
+from workbench.report.format import human_bytes, human_seconds
+from workbench.units import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
 

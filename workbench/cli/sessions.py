@@ -9,13 +9,12 @@ from typing import Any
 
 from workbench import machine
 from workbench.cli import admin, show
-from workbench.core.snapshot import ActorRecord, ObjectRecord, Snapshot
-from workbench.engines.base import ACTOR_PREFIX
+from workbench.core.snapshot import ACTOR_PREFIX, ActorRecord, ObjectRecord, Snapshot
 from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.listing import HEAD, listing, row_of, type_of
 from workbench.reasons import explain
-from workbench.units import human_bytes, human_seconds
+from workbench.report.format import human_bytes, human_seconds
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""

@@ -36,9 +36,8 @@ from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import Account, Description, Snapshot
+from workbench.core.snapshot import ACTOR_PREFIX, Account, Description, Snapshot
 from workbench.engines.base import (
-    ACTOR_PREFIX,
     ActorOptions,
     Collected,
     Exported,
@@ -57,9 +56,9 @@ from workbench.errors import (
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+from workbench.report.format import human_bytes
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
-from workbench.units import human_bytes
 from workbench.wire.buffers import Parcel
 
 MOST_SHOWN = 32 << 20

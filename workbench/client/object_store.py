@@ -23,8 +23,9 @@ from workbench.memory import segment as seg
 from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill
 from workbench.memory.views import Views
+from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.units import human_bytes, round_up
+from workbench.units import round_up
 from workbench.wire.buffers import Parcel
 
 GROW = 32 << 20

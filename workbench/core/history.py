@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from workbench.core.snapshot import Sample
+from workbench.core.snapshot import HISTORY_SECONDS, Sample
 
 if TYPE_CHECKING:
     from workbench.core.session import Session
 
 STEP = 0.5
 """Seconds between two samples, at least."""
-
-SPAN = 120.0
-"""Seconds that are remembered."""
-
 
 Levels = tuple[int, int, int, int, int]
 """A sample without its age."""
@@ -40,7 +36,7 @@ class History:
         then = self._session.now
         self.due = now + STEP
         self._samples.append((then, self._now()))
-        while len(self._samples) > 1 and self._samples[1][0] < now - SPAN:
+        while len(self._samples) > 1 and self._samples[1][0] < now - HISTORY_SECONDS:
             self._samples.popleft()
 
     def samples(self, since: float = 0.0) -> tuple[Sample, ...]:

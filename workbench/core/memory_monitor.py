@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.scheduler import Worker
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 if TYPE_CHECKING:
     from workbench.core.session import Session

@@ -12,7 +12,13 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import Entry
 from workbench.core.snapshot import Account, PinRecord
-from workbench.core.snapshots import clients_of, object_record, pins_of
+from workbench.core.snapshots import (
+    actor_record,
+    clients_of,
+    object_record,
+    pins_of,
+    worker_record,
+)
 
 if TYPE_CHECKING:
     from workbench.core.session import Client, Session
@@ -92,7 +98,14 @@ class Referrers:
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
         pins = [_found(pin, inquiry) for pin in pins_of(self._session, entry)]
         record = object_record(entry, self._session.now, self._session.spilling.in_use())
-        return Account(record, tuple(pins), clients_of(self._session))
+        scheduler = self._session.scheduler
+        return Account(
+            record,
+            tuple(pins),
+            clients_of(self._session),
+            tuple(map(worker_record, scheduler.workers.values())),
+            tuple(actor_record(self._session, actor) for actor in scheduler.actors.values()),
+        )
 
 
 def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:

@@ -10,6 +10,12 @@ import msgspec
 
 from workbench.core.events import ID_BITS, About
 
+ACTOR_PREFIX = "actor:"
+"""Before an actor's name, among the names of objects."""
+
+HISTORY_SECONDS = 120.0
+"""Of a session's past that are kept, sent and drawn."""
+
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
     """Base of the snapshot's parts."""
@@ -156,12 +162,12 @@ class ClientRecord(Record):
 class TaskRecord(Record):
     """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
 
-    ``pid`` is the worker's that has it, 0 if none has.
+    ``client`` is the worker that has it, 0 if none has.
     """
 
     name: str
     state: str
-    pid: int = 0
+    client: int = 0
 
 
 class PinRecord(Record):
@@ -188,18 +194,22 @@ class Account(Record):
     object: ObjectRecord
     pins: tuple[PinRecord, ...]
     clients: tuple[ClientRecord, ...]
+    workers: tuple[WorkerRecord, ...] = ()
+    actors: tuple[ActorRecord, ...] = ()
 
 
 class Description(Record):
     """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
 
-    ``clients`` are those that hold or show it.
+    ``clients``, ``workers`` and ``actors`` are those that hold, show or make it.
     """
 
     object: ObjectRecord
     clients: tuple[ClientRecord, ...] = ()
     task: TaskRecord | None = None
     actor: ActorRecord | None = None
+    workers: tuple[WorkerRecord, ...] = ()
+    actors: tuple[ActorRecord, ...] = ()
 
 
 class Sample(Record):
@@ -217,12 +227,14 @@ class Sample(Record):
 class MemoryRecord(Record):
     """Memory of the machine or, if that has less, of the container. Bytes.
 
-    ``processes``: what each process of the session has to itself, by pid.
+    ``processes``: what each process of the session has to itself, by pid; ``container``: it is the
+    container that has less.
     """
 
     total: int
     available: int
     processes: tuple[tuple[int, int], ...] = ()
+    container: bool = False
 
 
 class Snapshot(Record):

@@ -20,10 +20,10 @@ from workbench.core.snapshot import (
     TaskRecord,
     WorkerRecord,
 )
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 if TYPE_CHECKING:
-    from workbench.core.scheduler import Task
+    from workbench.core.scheduler import Task, Worker
     from workbench.core.session import Client, Session
 
 LARGEST = 5
@@ -64,20 +64,9 @@ def take_snapshot(
         running=sum(1 for w in scheduler.workers.values() if w.sent),
         objects=tuple(object_record(e, session.now, in_use) for e in entries),
         count=len(catalog),
-        workers=tuple(
-            WorkerRecord(
-                w.number,
-                w.pid,
-                "starting" if w.client is None
-                else "blocked" if w.blocked
-                else "busy" if w.sent else "idle",
-                tuple(t.submit.name for t in w.sent.values()),
-                0 if w.actor is None else w.actor.id,
-            )
-            for w in scheduler.workers.values()
-        ),
+        workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(session),
-        actors=tuple(_actor(session, actor) for actor in scheduler.actors.values()),
+        actors=tuple(actor_record(session, actor) for actor in scheduler.actors.values()),
         jobs=session.jobs.records(),
         linger=session.linger,
         segments=tuple(
@@ -94,15 +83,29 @@ def describe(session: Session, id: int) -> Description | None:
     if entry is None:
         return None
     maker, actor = session.scheduler.maker(id), session.scheduler.actors.get(id)
+    task = None if maker is None else _task(maker)
+    there = {*entry.holds, *entry.viewers, task.client if task else 0} & session.clients.keys()
+    workers = [w for w in session.scheduler.workers.values() if w.client in there]
     return Description(
         object_record(entry, session.now, session.spilling.in_use()),
-        tuple(
-            client_record(session.clients[number])
-            for number in dict.fromkeys((*entry.holds, *entry.viewers))
-            if number in session.clients
-        ),
-        None if maker is None else _task(maker),
-        None if actor is None else _actor(session, actor),
+        tuple(client_record(session.clients[number]) for number in sorted(there)),
+        task,
+        None if actor is None else actor_record(session, actor),
+        tuple(map(worker_record, workers)),
+        tuple(actor_record(session, w.actor) for w in workers if w.actor is not None),
+    )
+
+
+def worker_record(worker: Worker) -> WorkerRecord:
+    """What a snapshot says of a worker."""
+    state = (
+        "starting" if worker.client is None
+        else "blocked" if worker.blocked
+        else "busy" if worker.sent else "idle"
+    )  # fmt: skip
+    tasks = tuple(task.submit.name for task in worker.sent.values())
+    return WorkerRecord(
+        worker.number, worker.pid, state, tasks, 0 if worker.actor is None else worker.actor.id
     )
 
 
@@ -112,10 +115,11 @@ def _task(task: Task) -> TaskRecord:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.pid)
+    return TaskRecord(name, "running" if runs else "queued", worker.client or 0)
 
 
-def _actor(session: Session, actor: Actor) -> ActorRecord:
+def actor_record(session: Session, actor: Actor) -> ActorRecord:
+    """What a snapshot says of an actor."""
     entry = session.catalog.get(actor.id)
     worker = actor.worker
     return ActorRecord(

@@ -17,7 +17,8 @@ from workbench.core import instructions as do
 from workbench.core.budget import SERVER, Request
 from workbench.core.catalog import Entry, StaleCopy, State
 from workbench.core.lru import LruList
-from workbench.units import human_bytes, round_up
+from workbench.report.format import human_bytes
+from workbench.units import round_up
 
 if TYPE_CHECKING:
     from workbench.core.session import Client, Session

@@ -20,7 +20,7 @@ from workbench import context
 from workbench.errors import NotDefinedError
 from workbench.host.environment import Surroundings, move, within
 from workbench.machine import peak_memory, reset_peak_memory
-from workbench.units import human_seconds
+from workbench.report.format import human_seconds
 from workbench.worker.executor import Failed
 
 Names = dict[str, Any]

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from workbench.host.room import LIMITS, Bucket, Limits, WorkerRoom
 from workbench.host.texts import line_end, line_start, overwritten
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 TEXT = ("stdout", "stderr")
 """Kinds of output that are prints."""

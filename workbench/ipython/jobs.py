@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
 from workbench.markup import Rich, Table, page, status
-from workbench.units import count, human_bytes, human_seconds
+from workbench.report.format import count, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from workbench.ipython.job import Job

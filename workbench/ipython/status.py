@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from workbench.core.events import About
-from workbench.core.snapshot import ActorRecord, ObjectRecord, Snapshot
-from workbench.engines.base import ACTOR_PREFIX, Engine
+from workbench.core.snapshot import ACTOR_PREFIX, ActorRecord, ObjectRecord, Snapshot
+from workbench.engines.base import Engine
 from workbench.ipython.jobs import concerning, in_words
-from workbench.units import count, human_bytes, human_seconds, human_time
+from workbench.report.format import count, human_bytes, human_seconds, human_time
 
 MOST_ROWS = 20
 """Named objects that the status lists; the rest are counted."""

@@ -13,8 +13,8 @@ from workbench.listing import size_of, type_of
 from workbench.plots.drawing import LINE, Bar, Sheet
 from workbench.report import words
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.report.words import Held
-from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,9 +13,9 @@ from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
 from workbench.plots.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
 from workbench.report import words
 from workbench.report.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
+from workbench.report.format import UNKNOWN, count, human_bytes
 from workbench.report.lanes import Lane, lanes
 from workbench.report.words import Held
-from workbench.units import UNKNOWN, count, human_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

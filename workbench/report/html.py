@@ -27,9 +27,9 @@ from workbench.markup import (
 )
 from workbench.report import words
 from workbench.report.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
+from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.report.lanes import Lane, lanes
 from workbench.report.words import Held
-from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
 
 MOST_BOXES = 200
 MOST_LANES = 12

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.core.snapshot import (
+    ACTOR_PREFIX,
     ActorRecord,
     JobRecord,
     ObjectRecord,
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.base import ACTOR_PREFIX
 from workbench.listing import size_of
+from workbench.report.format import count
 from workbench.report.words import LEFT, session_name, worker_memory
-from workbench.units import count
 
 Row = dict[str, Any]
 

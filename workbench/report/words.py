@@ -21,7 +21,7 @@ from workbench.core.snapshot import (
 )
 from workbench.listing import size_of
 from workbench.reasons import in_short
-from workbench.units import UNKNOWN, human_bytes, human_count, human_seconds
+from workbench.report.format import UNKNOWN, human_bytes, human_count, human_seconds
 
 NO_FIGURE = "–"
 """In a column of figures, for one that is not known."""

@@ -31,11 +31,11 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
+from workbench.report.format import human_bytes
 from workbench.serialization.arrays import Array, Reducer, out_of_band
 from workbench.serialization.debugging import DebugPickler
 from workbench.serialization.failures import cannot_pickle, cannot_rebuild
 from workbench.serialization.pickler import GlobalsRead, Pickler
-from workbench.units import human_bytes
 
 BUFFER_ALIGN = 64
 """A cache line, and the widest vector register: what numpy's own allocator aims at."""

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from workbench.markup import Rich, Table, bullets, code, page
+from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.codec import describe
@@ -30,7 +31,6 @@ from workbench.serialization.measure import (
 )
 from workbench.serialization.paths import joined
 from workbench.serialization.tracing import with_room
-from workbench.units import human_bytes, human_count, human_seconds
 
 MOST_OBJECTS = 500_000
 """Objects that are looked at, numbers and short texts not counted: some ten seconds."""

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.core.snapshot import ClientRecord, JobRecord, ObjectRecord, Snapshot
-from workbench.engines.base import ACTOR_PREFIX
+from workbench.core.snapshot import ACTOR_PREFIX, ClientRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.errors import MagicError
 from workbench.ipython.jobs import JobTable, choose
 from workbench.ipython.status import session_line, started_line

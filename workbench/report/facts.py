@@ -1,0 +1,539 @@
+"""What the records of a session mean, in words: the only place that words a fact.
+
+Plain functions of records; renderers put what they return in place. They ask nobody but the
+operating system which process this is. What an engine can't tell is None, or says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    Account,
+    ActorRecord,
+    ClientRecord,
+    JobRecord,
+    ObjectRecord,
+    PinRecord,
+    SegmentRecord,
+    Snapshot,
+    TaskRecord,
+    WorkerRecord,
+)
+from workbench.report import reasons
+from workbench.report.format import (
+    NO_FIGURE,
+    UNKNOWN,
+    count,
+    human_age,
+    human_bytes,
+    human_count,
+    human_time,
+)
+
+Place = tuple[str, str]
+"""A variable of this process, and what it has of an object: ``ref`` or ``view``."""
+
+Held = Mapping[int, Sequence[Place]]
+"""By object, the variables of this process that have it: what `Engine.held` finds."""
+
+LEFT = "a process that left"
+"""Who held or wrote what nobody does any more."""
+
+SERVER = "the server"
+DISK = "disk"
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+
+class Seen(Protocol):
+    """A `Snapshot`, an `Account` or a `Description`, as far as it tells of processes."""
+
+    @property
+    def clients(self) -> tuple[ClientRecord, ...]:
+        """Those that hold something."""
+
+    @property
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """The workers among them."""
+
+    @property
+    def actors(self) -> tuple[ActorRecord, ...]:
+        """Whose workers some of these are."""
+
+
+class Processes:
+    """What the processes of a session are called.
+
+    Parameters
+    ----------
+    seen : Seen
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._clients = {client.client: client for client in seen.clients}
+        self._workers = {worker.pid: worker for worker in seen.workers}
+        self._actors = {actor.id: actor for actor in seen.actors}
+
+    def name(self, client: int) -> str:
+        """``this notebook``, ``worker 2``, ``Counter 'hits'``, ``other.ipynb``."""
+        found = self._clients.get(client)
+        if found is None:
+            return LEFT
+        if found.pid == os.getpid():
+            return "this notebook" if _is_notebook(found) else "this process"
+        worker = self._workers.get(found.pid)
+        return client_name(found) if worker is None else self.worker(worker)
+
+    def worker(self, worker: WorkerRecord) -> str:
+        """``worker 2``, or the actor that it belongs to."""
+        return self.actor(worker) or f"worker {worker.number}"
+
+    def actor(self, worker: WorkerRecord) -> str:
+        """The actor that a worker belongs to; nothing if it is of the pool."""
+        actor = self._actors.get(worker.actor)
+        return actor_name(actor) if actor else "an actor" if worker.actor else ""
+
+    def is_here(self, client: int) -> bool:
+        """Whether that is this process."""
+        found = self._clients.get(client)
+        return found is not None and found.pid == os.getpid()
+
+    def several(self, clients: Iterable[int]) -> str:
+        """This process first, then others by name, then workers, counted if they are several."""
+        numbers = sorted(set(clients), key=lambda n: not self.is_here(n))
+        named = list(dict.fromkeys(map(self.name, numbers)))
+        pool = [name for name in named if re.fullmatch(r"worker \d+", name)]
+        if len(pool) > 1:
+            named = [name for name in named if name not in pool] + [count(len(pool), "worker")]
+        return joined(named)
+
+    def owner(self, segment: SegmentRecord) -> str:
+        """Who writes a segment."""
+        if segment.disk:
+            return DISK
+        is_servers = segment.is_servers and segment.owner not in self._clients
+        return SERVER if is_servers else self.name(segment.owner)
+
+
+def owners(snapshot: Snapshot) -> dict[int, str]:
+    """By segment, who writes it. Objects in none (0) are with the server; empty if the engine
+    doesn't tell where they lie."""
+    if snapshot.segments is None:
+        return {}
+    processes = Processes(snapshot)
+    return {0: SERVER} | {each.id: processes.owner(each) for each in snapshot.segments}
+
+
+def client_name(client: ClientRecord) -> str:
+    """A process but for this one. A notebook's path is no business of whoever is sent this."""
+    return client.label.rpartition("/")[2] or f"process {client.pid}"
+
+
+def open_in(snapshot: Snapshot) -> list[str]:
+    """The notebooks and scripts that use a session."""
+    return [client_name(client) for client in snapshot.clients if client.role == "driver"]
+
+
+def _is_notebook(client: ClientRecord) -> bool:
+    return client.label.endswith(("notebook", ".ipynb"))
+
+
+def actor_name(actor: ActorRecord) -> str:
+    """``Counter``, ``Counter 'hits'``; ``actor db`` of one that only keeps names for cells."""
+    names = [plain_name(name) for name in actor.names]
+    if actor.cls == "Namespace" and names:
+        return f"actor {', '.join(names)}"
+    return " ".join([actor.cls, *map(repr, names)])
+
+
+def actor_text(actor: ActorRecord) -> str:
+    """With its state if there is anything to say, and what waits: ``Counter 'hits', 2 calls``."""
+    state = "" if actor.state == "alive" else f" ({actor.state})"
+    return actor_name(actor) + state + (f", {count(actor.calls, 'call')}" if actor.calls else "")
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+WHERE = {
+    "inline": "too small for shared memory",
+    "memory": "in shared memory",
+    "disk": "on disk",
+    "pending": "pending",
+}
+
+MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
+"""Whether an object can move to disk, by `ObjectRecord.strength`."""
+
+RESULT = "a task's result"
+"""The type of what a task has made, or will: nobody but its readers knows more."""
+
+
+def plain_name(name: str) -> str:
+    """A name in the store without what marks it as an actor's."""
+    return name.removeprefix(ACTOR_PREFIX)
+
+
+def name_of(name: str) -> str:
+    """A name in the store, for people: ``df``, ``actor db``."""
+    return f"actor {plain_name(name)}" if name.startswith(ACTOR_PREFIX) else name
+
+
+def names_of(record: ObjectRecord) -> str:
+    """An object's names; nothing if it has none."""
+    return ", ".join(map(name_of, record.names))
+
+
+def title_of(record: ObjectRecord, held: Held | None = None) -> str:
+    """What people know an object by: its names, else the variables that hold it, else the place
+    that it is from, else what its engine or we call it."""
+    variables = ", ".join(dict((held or {}).get(record.id, ())))
+    site = site_of(record)
+    return (
+        names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
+    )
+
+
+def id_of(id: int) -> str:
+    """An id as `workbench why` takes it."""
+    return f"{id:016x}"
+
+
+def type_of(record: ObjectRecord) -> str:
+    """What kind of object it is, as far as the session knows: ``ndarray float64 (3,)``."""
+    if record.about:
+        return record.about.type
+    return UNKNOWN if record.type is None else record.type or RESULT
+
+
+def kind_of(record: ObjectRecord) -> str:
+    """Its type's name alone, without dtype and shape; what is no type as it is."""
+    if record.about or record.type:
+        return type_of(record).partition(" ")[0]
+    return f"type {UNKNOWN}" if record.type is None else RESULT
+
+
+def site_of(record: ObjectRecord) -> str:
+    """The line of a person's code that it is from; nothing if nobody knows."""
+    return record.about.site if record.about else record.site
+
+
+def size_of(record: ObjectRecord) -> int | None:
+    """Its bytes; None as long as nobody knows them."""
+    return record.size if record.size or record.where not in ("", "pending") else None
+
+
+def figure(nbytes: int | None) -> str:
+    """Bytes in a column of figures."""
+    return NO_FIGURE if nbytes is None else human_bytes(nbytes)
+
+
+def where_text(record: ObjectRecord) -> str:
+    """Where its bytes are: ``in shared memory``."""
+    return WHERE.get(record.where, UNKNOWN)
+
+
+def age_text(record: ObjectRecord) -> str:
+    """How long it has been there, in a column of figures."""
+    return NO_FIGURE if record.age is None else human_age(record.age)
+
+
+def moves_text(record: ObjectRecord) -> str:
+    """Whether it can move to disk, and what is against it: ``no: pinned, arrays``."""
+    if record.strength is None:
+        return NO_FIGURE
+    if record.strength != "resident":
+        return MOVES[record.strength]
+    against = [
+        reasons.chip(code, n)
+        for code, n in reasons.counts(record)
+        if reasons.REASONS[code].keeps_in_memory
+    ]
+    return f"{MOVES['resident']}: {', '.join([*against, *['a running task'] * record.in_use])}"
+
+
+# -- why objects are here --------------------------------------------------------------------------
+
+
+class Pin(NamedTuple):
+    """One reason why an object is here. ``reason``: a key of `reasons.REASONS`; ``here``: it is
+    in this process."""
+
+    reason: str
+    text: str
+    here: bool = False
+
+
+def pins_of(
+    record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()
+) -> Iterator[Pin]:
+    """Each reason why an object is here, as far as its record tells.
+
+    Parameters
+    ----------
+    record : ObjectRecord
+    processes : Processes
+        Those of its session.
+    places : sequence of Place
+        Where this process has it.
+    """
+    for name in record.names:
+        yield _pin("name", plain_name(name))
+    if record.pinned:
+        yield _pin("user", record.pinned)
+    if record.job:
+        yield _pin("job", record.job)
+    for client in record.holders:
+        yield _held("ref", client, processes, places)
+    if record.tasks:
+        yield _pin("task", count(record.tasks, "task"))
+    if record.parents:
+        yield _pin("contained", count(record.parents, "object"))
+    for site in record.escapes:
+        yield _pin("escaped", site)
+    for client in record.viewers or ():
+        yield _held("view", client, processes, places)
+
+
+def _pin(reason: str, what: str, here: bool = False) -> Pin:
+    return Pin(reason, reasons.phrase(reason, what), here)
+
+
+def _held(reason: str, client: int, processes: Processes, places: Sequence[Place]) -> Pin:
+    here = processes.is_here(client)
+    variables = ", ".join(f"`{path}`" for path, kind in places if here and kind == reason)
+    where = processes.name(client)
+    return _pin(reason, f"{where}: {variables}" if variables else where, here)
+
+
+def why_text(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
+    """All reasons in one line; processes that have several refs or arrays of it are put together.
+
+    Parameters
+    ----------
+    record, processes, places
+        As of `pins_of`.
+    """
+    texts: dict[str, str] = {}
+    for pin in pins_of(record, processes, places):
+        texts[pin.reason] = f"{texts[pin.reason]}, {pin.text}" if pin.reason in texts else pin.text
+    for reason, clients in (("ref", record.holders), ("view", record.viewers or ())):
+        if len(clients) > 1:
+            chip = reasons.REASONS[reason].chips
+            texts[reason] = f"{chip} in {processes.several(clients)}"
+    return ", ".join(texts.values()) or (UNKNOWN if record.viewers is None else "nothing")
+
+
+def what_breaks(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
+    """What can't be read any more, should it be freed; nothing if nobody would notice.
+
+    Arrays that show it stay as they are.
+    """
+    refs = [f"`{path}`" for path, kind in places if kind == "ref"][:3]
+    here = [client for client in record.holders if processes.is_here(client)]
+    elsewhere = len(record.holders) - len(here)
+    users = refs or [f"a ref in {processes.name(client)}" for client in here[:1]]
+    if elsewhere:
+        users.append(f"refs in {count(elsewhere, 'other process', 'other processes')}")
+    if record.tasks:
+        users.append(count(record.tasks, "task"))
+    if record.parents:
+        users.append(f"{count(record.parents, 'object')} it is inside of")
+    if not users or record.state == "freed":
+        return ""
+    return f"It is still used by {joined(users)}: reading it there will fail."
+
+
+def explained(account: Account, name: str) -> tuple[str, list[tuple[str, str]]]:
+    """An account in words: the object in a few, and each reason with what lets go of it.
+
+    Parameters
+    ----------
+    account : Account
+        What the session found out.
+    name : str
+        Its name in the store, by which the person asked; nothing if it was a ref.
+    """
+    record, processes = account.object, Processes(account)
+    names = "".join(f" {plain_name(each)!r}" for each in record.names)
+    what = f"{type_of(record)}{names}, {human_bytes(size_of(record))}"
+    if record.state == "freed":
+        what += ", freed already: its bytes stay as long as arrays show them"
+    lines = [line for pin in account.pins for line in _explained(pin, processes, name)]
+    return what, lines
+
+
+def _explained(pin: PinRecord, processes: Processes, name: str) -> Iterator[tuple[str, str]]:
+    if pin.reason in ("ref", "view"):
+        yield from _explained_hold(pin, processes, name)
+        return
+    what = pin.detail
+    if pin.reason == "task":
+        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
+        what = f"`{pin.detail}`{where}"
+    elif pin.reason in ("name", "contained"):
+        what = ", ".join(map(plain_name, pin.detail.split(", ")))
+    yield reasons.phrase(pin.reason, what), reasons.let_go(pin, name)
+
+
+def _explained_hold(pin: PinRecord, processes: Processes, name: str) -> Iterator[tuple[str, str]]:
+    """By a process, at the places it found."""
+    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    free = reasons.let_go(pin, name)
+    for path, _ in pin.places:
+        variable, comma, rest = path.partition(",")
+        place = path if " " in variable else f"`{variable}`{comma}{rest}"
+        text = reasons.phrase(pin.reason, f"{where}: {place}")
+        yield text, _forgotten(path) if here else f"there, or {free}"
+    if pin.places:
+        return
+    if not pin.complete:
+        yield reasons.phrase(pin.reason, f"{where}, which was too busy to say where"), free
+        return
+    text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
+    more = "" if pin.reason == "view" else f", or {free}"
+    yield text, f"`import gc; gc.collect()` there{more}"
+
+
+def _forgotten(path: str) -> str:
+    """What makes this process let go of what is at a path."""
+    root = path.partition("[")[0].partition(".")[0]
+    if "sys.last_value" in path:
+        return "`sys.last_value = sys.last_traceback = None`, or the next error"
+    if "which runs" in path:
+        return "it ends with that function"
+    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
+        return "`%reset -f out`"
+    variable = path.partition(",")[0]
+    return f"`del {variable}`" if " " not in variable else "let go of that"
+
+
+# -- tasks and background cells --------------------------------------------------------------------
+
+JOB_STATES = {
+    "queued": "queued",
+    "running": "running",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "stopped",
+}
+"""What a background cell's state is called. A person's Stop and `cancel` are one thing."""
+
+
+def job_state(job: JobRecord) -> str:
+    """``running``; ``done, not fetched`` of one whose results wait for somebody."""
+    state = JOB_STATES[job.state]
+    return f"{state}, not fetched" if job.kept and job.is_over else state
+
+
+def job_output(job: JobRecord) -> str:
+    """How much it has shown: ``3 lines and 1 display``."""
+    shown = ((job.lines, "line"), (job.displays, "display"))
+    return " and ".join(count(n, noun) for n, noun in shown if n)
+
+
+def job_text(job: JobRecord) -> str:
+    """``cell 5 done (3 lines of output)``."""
+    output = job_output(job) if job.is_over else ""
+    return f"{job.name} {JOB_STATES[job.state]}" + (f" ({output} of output)" if output else "")
+
+
+def job_items(job: JobRecord) -> str:
+    """Of a cell that runs once per item, how many have ended: ``3 of 8``."""
+    return f"{job.ended} of {job.size}" if job.size > 1 else ""
+
+
+def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
+    """Those that somebody who comes now may want to know of: not over, or over and kept."""
+    return [job for job in jobs if job.kept or not job.is_over]
+
+
+def task_text(task: TaskRecord, processes: Processes) -> str:
+    """The task that is to make an object: ``fit in worker 3``."""
+    doing = {"waiting": ", until its arguments are there", "running": ""}
+    where = f" in {processes.name(task.client)}" if task.client else ""
+    return f"`{task.name}`{doing.get(task.state, '') or (where if task.state == 'running' else '')}"
+
+
+def runs_text(worker: WorkerRecord) -> str:
+    """What a worker is at: ``fit, fit, score``; its state if that is nothing."""
+    waits = " (waits, its slot is lent)" if worker.state == "blocked" else ""
+    return (", ".join(worker.tasks) or worker.state) + waits
+
+
+# -- a session -------------------------------------------------------------------------------------
+
+SYSTEMS = {"ray": "Ray", "dask": "Dask"}
+
+
+def session_name(snapshot: Snapshot) -> str:
+    """The session's name without what makes it unique; elsewhere, its address."""
+    if snapshot.engine != "local":
+        return f"{SYSTEMS.get(snapshot.engine, snapshot.engine)} at {snapshot.session}"
+    return short_name(snapshot.session)
+
+
+def short_name(session: str) -> str:
+    """The same of a local session's whole name."""
+    return session.rpartition(".")[0] or session
+
+
+def users_text(snapshot: Snapshot) -> str:
+    """Who uses it, and how long it stays without them."""
+    there = joined(open_in(snapshot))
+    stays = human_time(snapshot.linger)
+    if not there:
+        return f"no notebook; ends in {stays}" if snapshot.linger else "no notebook"
+    if not snapshot.linger:
+        return f"{there}; ends when the last notebook leaves"
+    return f"{there}; kept for {stays} after the last notebook leaves"
+
+
+def workers_text(snapshot: Snapshot) -> str:
+    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it."""
+    states = worker_states(snapshot)
+    parts = ", ".join(f"{n} {state}" for state, n in states.items())
+    return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
+
+
+def worker_states(snapshot: Snapshot) -> dict[str, int]:
+    """How many of the pool are in each state."""
+    states = [worker.state for worker in snapshot.workers if not worker.actor]
+    return {state: states.count(state) for state in dict.fromkeys(states)}
+
+
+def tasks_text(snapshot: Snapshot) -> str:
+    """``1 task running, 3 queued``."""
+    queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
+    return f"{count(snapshot.running, 'task')} running, {queued} queued"
+
+
+def store_text(snapshot: Snapshot) -> str:
+    """``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
+    spilled = f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""
+    reusable = f", {human_bytes(snapshot.warm_free)} reusable" if snapshot.warm_free else ""
+    return f"{room_text(snapshot)} in {count(snapshot.count, 'object')}{reusable}{spilled}"
+
+
+def room_text(snapshot: Snapshot) -> str:
+    """How much of the store is taken: ``265 MB of 10 GB``."""
+    if not snapshot.capacity:
+        return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
+    return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
+
+
+def machine_name(snapshot: Snapshot) -> str:
+    """What the memory belongs to that its `MemoryRecord` tells of."""
+    is_container = snapshot.memory is not None and snapshot.memory.container
+    return "this container" if is_container else "this machine"
+
+
+def joined(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *most, last = words or ("",)
+    return f"{', '.join(most)} and {last}" if most else last
