@@ -66,13 +66,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
-    "report": (NEUTRAL | {"core.snapshot", "listing", "reasons"}, set()),
-    "plots": (NEUTRAL | {"core.snapshot", "listing", "report"}, {"matplotlib", "PIL"}),
+    "report": (NEUTRAL | {"core.snapshot"}, {"msgspec"}),
+    "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
         | {"api", "core.snapshot", "engines.base", "plots.pictures", "reasons", "report"}
         | {"serialization.costs"},
-        {"anywidget", "traitlets", "IPython"},
+        {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "cli": (
         NEUTRAL

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
 from workbench.plots import charts, maps
 from workbench.plots.drawing import POINTS
-from workbench.report import words
 from workbench.report.colors import BY
+from workbench.report.facts import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from workbench.report.words import Held
 
 WIDTH = 8.0
 """Inches, of a figure that is made here."""
@@ -44,7 +43,7 @@ def plot_occupancy(
         Where to draw; pyplot is not touched then. Its size decides how many segments there is
         room for. Default: a new figure.
     by : str
-        What colours mean: ``type``, ``owner``, ``age`` or ``strength``.
+        What colours mean: ``type``, ``owner``, ``age`` or ``movable`` (to disk).
 
     Returns
     -------
@@ -156,15 +155,13 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
             f"{type(snapshot).__name__}."
         )
-    from workbench import context
-
     engine = context.get()
     if engine is None:
         raise SessionError(
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return engine.snapshot(), words.variables(engine.held())
+    return engine.snapshot(), engine.held()
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

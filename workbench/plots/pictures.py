@@ -14,8 +14,8 @@ from workbench.core.snapshot import Snapshot
 from workbench.markup import clip
 from workbench.plots import charts, maps
 from workbench.plots.drawing import LINE, POINTS, write
+from workbench.report.facts import Held
 from workbench.report.html import Still
-from workbench.report.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
