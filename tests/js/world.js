@@ -226,7 +226,8 @@ function makeTimeline(roll, live, spilled, now) {
     counts[0] += Math.floor(roll() * 4);
     counts[1] += Math.floor(roll() * 2.2);
     counts[2] += roll() < 0.08 ? 1 : 0;
-    samples.push([t, live * share, spilled * Math.min(1, counts[2] / 3), ...counts]);
+    const levels = [live * share, spilled * Math.min(1, counts[2] / 3)].map(Math.round);
+    samples.push([t, ...levels, ...counts]);
   }
   samples.push([now, live, spilled, ...counts]);
   return samples;

@@ -20,7 +20,11 @@ from workbench.report.facts import Held, Place, Processes
 from workbench.report.reasons import REASONS
 
 
-class Pin(Struct):
+class Record(Struct, forbid_unknown_fields=True):
+    """Base of all that a page is told."""
+
+
+class Pin(Record):
     """One reason why an object is here: a key of `reasons.REASONS`; ``here``: in this process."""
 
     reason: str
@@ -28,7 +32,7 @@ class Pin(Struct):
     here: bool
 
 
-class Row(Struct):
+class Row(Record):
     """One object.
 
     ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
@@ -66,7 +70,7 @@ class Row(Struct):
     site: str
 
 
-class Bar(Struct):
+class Bar(Record):
     """See `views.Bar`."""
 
     label: str
@@ -76,7 +80,7 @@ class Bar(Struct):
     parts: tuple[tuple[str, int | None], ...]
 
 
-class Segment(Struct):
+class Segment(Record):
     """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
 
     id: str
@@ -87,7 +91,7 @@ class Segment(Struct):
     end: int
 
 
-class Rest(Struct):
+class Rest(Record):
     """Objects of one type that have no row."""
 
     kind: str
@@ -95,7 +99,7 @@ class Rest(Struct):
     bytes: int
 
 
-class Worker(Struct):
+class Worker(Record):
     """A worker, and what it is at."""
 
     number: int
@@ -105,7 +109,7 @@ class Worker(Struct):
     bytes: int | None
 
 
-class Job(Struct):
+class Job(Record):
     """A background cell. ``started`` in seconds since 1970; ``share``: how much of it has ended."""
 
     id: str
@@ -122,7 +126,7 @@ Sample = tuple[float, int, int | None, int, int, int | None]
 """Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
 
 
-class Words(Struct):
+class Words(Record):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
@@ -139,7 +143,7 @@ class Words(Struct):
     least: int
 
 
-class Session(Struct):
+class Session(Record):
     """Everything about a session but its objects and its past.
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
@@ -184,12 +188,13 @@ Diff: Any = defstruct(
         ("gone", list[str] | UnsetType, UNSET),
         ("timeline", list[Sample] | UnsetType, UNSET),
     ],
+    bases=(Record,),
     module=__name__,
 )
 """What has changed since the last one: any of a world's fields, and objects that are ``gone``."""
 
 
-class Tree(Struct):
+class Tree(Record):
     """What a part of an object cost."""
 
     name: str
@@ -203,7 +208,7 @@ class Tree(Struct):
     advice: list[str]
 
 
-class Answer(Struct, omit_defaults=True):
+class Answer(Record, omit_defaults=True):
     """What came of a request. ``html`` is the text for a page."""
 
     text: str
