@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from workbench.core.snapshot import Snapshot
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
+    from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
     from workbench.ref_generator import ObjectRefGenerator
-    from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.widgets.views import dashboard
 
 _HOME = {
@@ -77,7 +77,7 @@ _HOME = {
         "workbench.api",
     ),
     **dict.fromkeys(
-        ["plot_costs", "plot_occupancy", "plot_pins", "plot_timeline"], "workbench.widgets.plots"
+        ["plot_costs", "plot_occupancy", "plot_pins", "plot_timeline"], "workbench.plots.axes"
     ),
     "dashboard": "workbench.widgets.views",
 }

@@ -25,12 +25,13 @@ from workbench import context
 from workbench.engines import dask, observed
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
+from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.report.page import key_of
 from workbench.widgets import views
 from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
-from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
-from workbench.widgets.rows import key_of
-from workbench.widgets.stills import PARTS, Still
 
 distributed = pytest.importorskip("distributed")
 
@@ -56,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     with distributed.Client(cluster) as client:  # threads that stay, and fonts
         client.submit(len, client.scatter(np.ones(SIZE))).result()
-        Still(PARTS, wb.snapshot(client)).png()
+        picture(Still(PARTS, wb.snapshot(client)))
     yield cluster
     cluster.close()
 
@@ -266,7 +267,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
     assert not re.search(r"\b0 (B|s)\b", text.replace("on disk 0 B", ""))
     assert "%" not in re.sub(r"\d %", "", text)  # no magic that isn't there
     assert text.endswith(f"Dask at {found.session}, {still.caption().rpartition(', ')[2]}")
-    assert still.png()
+    assert picture(still)
     assert wb.Snapshot.from_json(found.to_json()) == found
 
     from matplotlib.figure import Figure

@@ -21,10 +21,11 @@ from workbench.engines import observed
 from workbench.engines import ray as ours
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.report.page import key_of
 from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
-from workbench.widgets.rows import key_of
-from workbench.widgets.stills import PARTS, Still
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
@@ -49,7 +50,7 @@ def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
         log_to_driver=False,
     )
     ray.with_dashboard = request.param == "dashboard"
-    Still(PARTS, wb.snapshot(ray)).png()  # fonts and threads that stay
+    picture(Still(PARTS, wb.snapshot(ray)))  # fonts and threads that stay
     ray.get(ray.remote(lambda: 1).remote())
     yield ray
     ray.shutdown()
@@ -210,7 +211,7 @@ def test_the_still_says_what_is_not_known(ray: Any) -> None:
     assert (ours.OWN in still.caption()) != ray.with_dashboard
     assert " 0 B" not in still.text()
     assert ref.hex()[:20] in still.text()
-    assert still.png()
+    assert picture(still)
     assert wb.Snapshot.from_json(found.to_json()) == found
 
 

@@ -17,12 +17,12 @@ from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import context
 from workbench.engines.base import Engine
+from workbench.report.page import key_of
+from workbench.report.words import owners
 from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
-from workbench.widgets.rows import key_of
-from workbench.widgets.words import owners
 
 LARGE = 1 << 17  # float64s, so that they lie in a segment
 

@@ -66,11 +66,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
-    "report": (NEUTRAL | {"core.snapshot"}, set()),
+    "report": (NEUTRAL | {"core.snapshot", "listing", "reasons"}, set()),
+    "plots": (NEUTRAL | {"core.snapshot", "listing", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
-        | {"api", "engines.base", "core.snapshot", "listing", "reasons", "serialization.costs"},
-        {"anywidget", "traitlets", "IPython", "matplotlib", "numpy", "PIL"},
+        | {"api", "core.snapshot", "engines.base", "plots.pictures", "reasons", "report"}
+        | {"serialization.costs"},
+        {"anywidget", "traitlets", "IPython"},
     ),
     "cli": (
         NEUTRAL
@@ -115,7 +117,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"api", "config", "core.snapshot", "functions", "gathering", "ref", "ref_generator"}
-        | {"ipython.extension", "widgets"},
+        | {"ipython.extension", "plots", "widgets"},
         set(),
     ),
 }
@@ -210,8 +212,8 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
-        ("workbench.widgets.stills", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
-        ("workbench.widgets.plots", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.report.html", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
+        ("workbench.plots.axes", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
         ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
         ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),

@@ -12,8 +12,8 @@ from typing import Any
 from workbench import api, reasons
 from workbench.engines.base import Watched
 from workbench.errors import ObjectLostError, WorkbenchError
+from workbench.report.page import Row
 from workbench.serialization.costs import Cost
-from workbench.widgets.rows import Row
 
 MOST_ID = 1 << 63
 """Another could not be sent, nor anything behind it."""

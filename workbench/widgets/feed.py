@@ -20,9 +20,9 @@ from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Watched
 from workbench.errors import SessionError
+from workbench.report.page import Place, Row, Words, here, key_of, session_of
+from workbench.report.words import variables
 from workbench.widgets.mirror import Mirror
-from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of
-from workbench.widgets.words import variables
 
 PACE = 0.25
 """Seconds between two updates, at least."""

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.widgets.colors import kind_of
+from workbench.report.colors import kind_of
 
 MOST = 4_000
 """Objects with a row of their own: those with a name or pin, and the largest."""

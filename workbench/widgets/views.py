@@ -22,10 +22,12 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from workbench import markup
-from workbench.widgets import actions, stills
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.report.page import Row
+from workbench.widgets import actions
 from workbench.widgets.feed import feed_of
 from workbench.widgets.modules import script, styles
-from workbench.widgets.rows import Row
 
 RENEWAL = 60.0
 """Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
@@ -125,23 +127,23 @@ class View(anywidget.AnyWidget):
         if getattr(shell, "kernel", None) is None:
             print(self._still().text())
         else:
-            self._publish(self._bundle(picture=not is_attended()), update=False)
+            self._publish(self._bundle(pictured=not is_attended()), update=False)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._bundle(picture=True), {}
+        return self._bundle(pictured=True), {}
 
-    def _still(self) -> stills.Still:
-        return stills.Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
+    def _still(self) -> Still:
+        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
 
-    def _bundle(self, picture: bool) -> dict[str, Any]:
+    def _bundle(self, pictured: bool) -> dict[str, Any]:
         """The still form; with its picture, which takes a while."""
         still = self._still()
         bundle: dict[str, Any] = {
             "text/plain": still.text(),
             "text/html": markup.mount(self.key, still.html()),
         }
-        if picture:
-            bundle["image/png"] = base64.b64encode(still.png()).decode()
+        if pictured:
+            bundle["image/png"] = base64.b64encode(picture(still)).decode()
         if needs_view():
             bundle["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
@@ -154,7 +156,7 @@ class View(anywidget.AnyWidget):
         """Nobody is at it just now: bring what stays in the notebook up to date."""
         if self._kept != self.feed.seq and not needs_view():
             self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
-            _in_a_thread(lambda: self._publish(self._bundle(picture=True), update=True))
+            _in_a_thread(lambda: self._publish(self._bundle(pictured=True), update=True))
 
     def _publish(self, bundle: dict[str, Any], update: bool) -> None:
         shell = get_ipython()
@@ -219,7 +221,7 @@ class Dashboard(View):
     """All of them."""
 
     def __init__(self, of: Any = None) -> None:
-        super().__init__(*stills.PARTS, of=of)
+        super().__init__(*PARTS, of=of)
 
 
 def dashboard(of: Any = None) -> Dashboard:

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from tests.unit.widgets.snapshots import HERE, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
-from workbench.widgets.colors import HUES, Coloring
-from workbench.widgets.lanes import Box, lanes
-from workbench.widgets.words import owners
+from workbench.report.colors import HUES, Coloring
+from workbench.report.lanes import Box, lanes
+from workbench.report.words import owners
 
 FIRST, SECOND = HUES[:2]
 

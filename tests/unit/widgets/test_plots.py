@@ -17,8 +17,8 @@ import workbench
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
-from workbench.widgets.colors import BAD, HUES
-from workbench.widgets.maps import MOST_BOXES
+from workbench.plots.maps import MOST_BOXES
+from workbench.report.colors import BAD, HUES
 
 MB = snapshots.MB
 PLOTS: list[Callable[..., Any]] = [

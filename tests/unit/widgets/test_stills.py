@@ -20,9 +20,9 @@ from PIL import Image
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
 from workbench.markup import Html
-from workbench.widgets.colors import HUES, INK
-from workbench.widgets.stills import COLUMNS, PARTS, Still
-from workbench.widgets.tables import MOST_BOXES, MOST_ROWS
+from workbench.plots.pictures import picture
+from workbench.report.colors import HUES, INK
+from workbench.report.html import COLUMNS, MOST_BOXES, MOST_ROWS, PARTS, Still
 
 GOLDEN = Path(__file__).parent / "golden"
 REGENERATE = "WORKBENCH_GOLDEN"
@@ -166,7 +166,7 @@ def test_many_jobs_and_workers_are_counted() -> None:
     assert len(lines) < 2 * MOST_ROWS + 10
     assert lines[2].startswith("#40")  # the latest first
     assert [line for line in lines if line.startswith("and ")] == ["and 10 more", "and 20 more"]
-    assert _pixels(still.png()).shape[0] < 700
+    assert _pixels(picture(still)).shape[0] < 700
 
 
 def test_what_an_engine_cannot_tell_is_not_zero() -> None:
@@ -213,7 +213,7 @@ def _pixels(png: bytes) -> np.ndarray:
 
 
 def test_the_picture_shows_something_on_no_ground(moment: Snapshot) -> None:
-    png = Still(PARTS, moment).png()
+    png = picture(Still(PARTS, moment))
     assert len(png) < 150_000
     pixels = _pixels(png)
     assert pixels.shape[1] == 1000
@@ -235,7 +235,7 @@ def test_the_picture_can_be_read_on_white_and_on_black() -> None:
     for color in (*HUES, INK):
         light = luminance(color)
         assert min(1.05 / (light + 0.05), (light + 0.05) / (luminance("#111111") + 0.05)) >= 3
-    pixels = _pixels(Still(("occupancy",), snapshots.usual()).png())
+    pixels = _pixels(picture(Still(("occupancy",), snapshots.usual())))
     blue = np.array([int(HUES[0][i : i + 2], 16) for i in (1, 3, 5)])
     close = (np.abs(pixels[..., :3].astype(int) - blue).max(axis=-1) < 12) & (pixels[..., 3] > 250)
     assert close.sum() > 3000  # objects of the most bytes
@@ -246,11 +246,12 @@ def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
     code = (
         "import sys, threading\n"
         "from tests.unit.widgets import snapshots\n"
-        "from workbench.widgets.stills import PARTS, Still\n"
+        "from workbench.plots.pictures import picture\n"
+        "from workbench.report.html import PARTS, Still\n"
         "still, made = Still(PARTS, snapshots.usual()), []\n"
         "still.html(), still.text()\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "thread = threading.Thread(target=lambda: made.append(still.png()))\n"
+        "thread = threading.Thread(target=lambda: made.append(picture(still)))\n"
         "thread.start(); thread.join()\n"
         "assert made and 'matplotlib.pyplot' not in sys.modules\n"
     )

@@ -9,8 +9,8 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, SegmentRecord, Snapshot
-from workbench.widgets.colors import Coloring
-from workbench.widgets.words import owners
+from workbench.report.colors import Coloring
+from workbench.report.words import owners
 
 
 class Box(NamedTuple):

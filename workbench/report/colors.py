@@ -13,7 +13,7 @@ from typing import NamedTuple
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.listing import type_of
 from workbench.report.format import UNKNOWN
-from workbench.widgets.words import owners
+from workbench.report.words import owners
 
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
 OTHER = "#808080"

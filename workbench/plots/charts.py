@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.listing import size_of, type_of
+from workbench.plots.drawing import LINE, Bar, Sheet
+from workbench.report import words
+from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
 from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
-from workbench.widgets import words
-from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
-from workbench.widgets.drawing import LINE, Bar, Sheet
-from workbench.widgets.words import Held
+from workbench.report.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from workbench.core.snapshot import (
 )
 from workbench.listing import size_of
 from workbench.report.format import count
-from workbench.widgets.words import LEFT, session_name, worker_memory
+from workbench.report.words import LEFT, session_name, worker_memory
 
 Row = dict[str, Any]
 

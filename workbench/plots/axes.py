@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
-from workbench.widgets import charts, maps, words
-from workbench.widgets.colors import BY
-from workbench.widgets.drawing import POINTS
+from workbench.plots import charts, maps
+from workbench.plots.drawing import POINTS
+from workbench.report import words
+from workbench.report.colors import BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from workbench.widgets.words import Held
+    from workbench.report.words import Held
 
 WIDTH = 8.0
 """Inches, of a figure that is made here."""

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
+from workbench.plots.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
+from workbench.report import words
+from workbench.report.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
 from workbench.report.format import UNKNOWN, count, human_bytes
-from workbench.widgets import words
-from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
-from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
-from workbench.widgets.lanes import Lane, lanes
-from workbench.widgets.words import Held
+from workbench.report.lanes import Lane, lanes
+from workbench.report.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
