@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.listing import size_of, type_of
 from workbench.plots.drawing import LINE, Bar, Sheet
 from workbench.report import words
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
+from workbench.report.facts import size_of, type_of
 from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.report.words import Held
 
@@ -44,7 +44,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     sheet.line("Largest objects", "and what keeps each", strong=True)
     fits = _fits(sheet.left - LINE, len(records))
     for record in records[:fits]:
-        what = f"{kind_of(record)} · {words.why(record, now.clients)}"
+        what = f"{kind_of(record)} · {words.why(record, now)}"
         sheet.line(words.title_of(record, held), what, words.size_in(record))
         bar = Bar(0, record.size, STRENGTHS[record.strength][0])
         _bar(sheet, [bar] if size_of(record) is not None else [])

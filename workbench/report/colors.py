@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.listing import type_of
+from workbench.report.facts import type_of
 from workbench.report.format import UNKNOWN
 from workbench.report.words import owners
 

@@ -33,7 +33,11 @@ from workbench.report.format import (
     human_bytes,
     human_count,
     human_time,
+    listed,
 )
+
+MOST_WORDS = 20
+"""Actors or cells that one line names; the rest are counted."""
 
 Place = tuple[str, str]
 """A variable of this process, and what it has of an object: ``ref`` or ``view``."""
@@ -187,6 +191,11 @@ def name_of(name: str) -> str:
 def names_of(record: ObjectRecord) -> str:
     """An object's names; nothing if it has none."""
     return ", ".join(map(name_of, record.names))
+
+
+def is_own(record: ObjectRecord) -> bool:
+    """Whether it is Workbench's: what runs cells. People need no word of it."""
+    return not record.names and type_of(record) in ("function run_cell", "class Namespace")
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
@@ -511,6 +520,21 @@ def tasks_text(snapshot: Snapshot) -> str:
     """``1 task running, 3 queued``."""
     queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
+
+
+def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """A session but for its objects, by labels; what there is nothing of isn't there."""
+    actors = [actor_text(actor) for actor in snapshot.actors]
+    jobs = [job_text(job) for job in concerning(snapshot.jobs)]
+    found = [
+        ("open in", users_text(snapshot)),
+        ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
+        ("store", store_text(snapshot)),
+        ("actors", listed(actors, MOST_WORDS)),
+        ("background", listed(jobs, MOST_WORDS)),
+        ("last spill error", snapshot.trouble),
+    ]
+    return [(label, text) for label, text in found if text]
 
 
 def store_text(snapshot: Snapshot) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.listing import type_of
 from workbench.markup import (
     Html,
     Key,
@@ -27,6 +26,7 @@ from workbench.markup import (
 )
 from workbench.report import words
 from workbench.report.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
+from workbench.report.facts import type_of
 from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
 from workbench.report.lanes import Lane, lanes
 from workbench.report.words import Held
@@ -165,7 +165,7 @@ def _pins(now: Snapshot, held: Held) -> list[Block]:
             clip(type_of(record), 60),
             words.size_in(record),
             record.strength or words.NO_FIGURE,
-            clip(words.why(record, now.clients), 240),
+            clip(words.why(record, now), 240),
             words.age(record.age),
         )
         for record in records[:MOST_ROWS]

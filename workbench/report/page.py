@@ -18,7 +18,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.listing import size_of
+from workbench.report.facts import size_of
 from workbench.report.format import count
 from workbench.report.words import LEFT, session_name, worker_memory
 

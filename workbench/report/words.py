@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.core.snapshot import (
     ActorRecord,
-    ClientRecord,
     JobRecord,
     MemoryRecord,
     ObjectRecord,
@@ -19,8 +18,7 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.listing import size_of
-from workbench.reasons import in_short
+from workbench.report.facts import Processes, size_of, why_text
 from workbench.report.format import UNKNOWN, human_bytes, human_count, human_seconds
 
 NO_FIGURE = "–"
@@ -136,9 +134,9 @@ def reasons_of(record: ObjectRecord) -> Iterator[str]:
     return (reason for reason, there in found.items() if there)
 
 
-def why(record: ObjectRecord, clients: Iterable[ClientRecord]) -> str:
+def why(record: ObjectRecord, now: Snapshot) -> str:
     """What keeps it, in one line."""
-    return in_short(record, clients) or (UNKNOWN if record.viewers is None else "nothing")
+    return why_text(record, Processes(now)).replace("`", "")
 
 
 def size_in(record: ObjectRecord) -> str:

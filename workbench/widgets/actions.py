@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench import api, reasons
+from workbench import api
 from workbench.engines.base import Watched
 from workbench.errors import ObjectLostError, WorkbenchError
+from workbench.report import text
 from workbench.report.page import Row
 from workbench.serialization.costs import Cost
 
@@ -71,7 +72,7 @@ def _why(engine: Watched, id: int, request: Row) -> Row:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
-    why = reasons.explain(account, ", ".join(account.object.names[:1]))
+    why = text.why(account, ", ".join(account.object.names[:1]))
     return {"text": str(why), "html": why._repr_html_()}
 
 

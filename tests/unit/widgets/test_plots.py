@@ -169,7 +169,7 @@ def test_reasons_hold_so_many_bytes() -> None:
     assert texts[named : named + 3] == ["named", "2 objects", "122 MB"]
     lengths = [round(length / MB) for _, length, color in _boxes(ax) if color in HUES]
     assert 122 in lengths
-    assert any("its name, refs in first-steps.ipynb; arrays" in text for text in texts)
+    assert any("named x, ref in first-steps.ipynb, arrays" in text for text in texts)
     assert HUES[1] in {color for _, length, color in _boxes(ax) if round(length / MB) == 80}
 
 
