@@ -286,11 +286,14 @@ def spill(what: ObjectRef | str) -> None:
     SpillError
         If it can't be moved: an array shows it, it is pinned, the disk is full.
     """
-    ref = _ref_of(what)
-    obstacle = engine().spill(ref)
+    ref, target = _ref_of(what), engine()
+    obstacle = target.spill(ref)
     if obstacle:
-        name = repr(what) if isinstance(what, str) else ref.hex()
-        raise SpillError(f"{name} can't be moved to disk: {obstacle}.")
+        from workbench.report.facts import title_of
+
+        found = target.describe(ref)
+        name = title_of(found.object, target.held()) if found else ref.hex()
+        raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
 def objects(pattern: str = "", *, sort: str = "size") -> Objects:

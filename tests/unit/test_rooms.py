@@ -34,7 +34,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
         {"numpy"},
     ),
     "server": (
@@ -83,7 +84,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # top-level modules
     "api": (
         NEUTRAL
-        | {"core.snapshot", "engines", "actors", "options", "readonly", "report.text"}
+        | {"core.snapshot", "engines", "actors", "options", "readonly", "report"}
         | {"serialization"},
         set(),
     ),

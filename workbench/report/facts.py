@@ -551,6 +551,40 @@ def room_text(snapshot: Snapshot) -> str:
     return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
 
 
+def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -> str:
+    """That the store has no room for so many bytes: what takes most of it, and what to do.
+
+    Parameters
+    ----------
+    nbytes : int
+    snapshot : Snapshot or None
+        With the largest objects that are in memory; None if the session told of none.
+    reason : str
+        Why these can't move to disk.
+    held : mapping of int to sequence of (str, str)
+        What this process calls them.
+    """
+    lines = [f"No room for {human_bytes(nbytes)}."]
+    if snapshot is not None:
+        disk = f", {human_bytes(snapshot.spilled)} more on disk" if snapshot.spilled else ""
+        lines[0] += f" {room_text(snapshot)} are in use{disk}. The largest:"
+        processes = Processes(snapshot)
+        for record in snapshot.objects:
+            freed = f"{MOVES['freed']}; " if record.state == "freed" else ""
+            lines.append(
+                f"  {figure(size_of(record)):>9}  {title_of(record, held)} ({type_of(record)}): "
+                f"{freed}{why_text(record, processes, held.get(record.id, ()))}"
+            )
+    return "\n".join(
+        [
+            *lines,
+            reason,
+            "Let go of what you don't need (`del`, `free(ref)`; `%why` says what keeps it), or "
+            "start a larger store (`%workbench start --memory …`).",
+        ]
+    )
+
+
 def machine_name(snapshot: Snapshot) -> str:
     """What the memory belongs to that its `MemoryRecord` tells of."""
     is_container = snapshot.memory is not None and snapshot.memory.container
