@@ -71,16 +71,16 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     running, finished = (f"cell {cell.number}" for cell in cells)
     assert re.fullmatch(
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
-        r"It has df, model, the_counter; actor counter\. "
-        rf"Background: {running} is running, {finished} is running; %workbench jobs shows more\.\n",
+        r"It has df, model, the_counter, actor counter\. "
+        rf"Background: {running} running, {finished} running; %workbench jobs shows more\.\n",
         line,
     ), line
     fast.open()
-    done = re.compile(rf"{finished} +done, not collected .* 2 lines +y$", re.MULTILINE)
+    done = re.compile(rf"{finished} +done, not fetched .* 2 lines +y$", re.MULTILINE)
     assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
     ends(kernel)
     line = kernel.ok("%load_ext workbench").text()
-    assert f"Background: {running} is running, {finished} finished (2 lines of output);" in line
+    assert f"Background: {running} running, {finished} done (2 lines of output);" in line
 
     shown = kernel.ok(f"%workbench jobs {finished}")
     kernel.until(lambda: shown.text().endswith("after\n"))
@@ -98,7 +98,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     assert kernel.value("x") == "42"
 
     again = kernel.ok(f"%workbench jobs {running}").text()
-    assert "somebody's already" in again
+    assert "already delivered" in again
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")

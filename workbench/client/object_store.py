@@ -238,12 +238,12 @@ class LocalStore:
             return ""
         mapped = machine.huge_pages_mapped()
         if mapped:
-            return f"Huge pages: granted, {human_bytes(mapped)} here"
+            return f"granted, {human_bytes(mapped)} here"
         offer = machine.huge_pages()
         if offer in ("advise", "always", "within_size", "force"):
-            return "Huge pages: the kernel gives them; nothing large has been put here yet"
+            return "the kernel gives them; nothing large has been put here yet"
         return (
-            f"Huge pages: asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
+            f"asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
             f"{offer or 'nothing'!r}, and root can set it to 'advise'"
         )
 

@@ -244,7 +244,7 @@ def figure(nbytes: int | None) -> str:
 
 def where_text(record: ObjectRecord) -> str:
     """Where its bytes are: ``in shared memory``."""
-    return WHERE.get(record.where, UNKNOWN)
+    return MOVES["freed"] if record.state == "freed" else WHERE.get(record.where, UNKNOWN)
 
 
 def age_text(record: ObjectRecord) -> str:
@@ -497,7 +497,7 @@ def users_text(snapshot: Snapshot) -> str:
     there = joined(open_in(snapshot))
     stays = human_time(snapshot.linger)
     if not there:
-        return f"no notebook; ends in {stays}" if snapshot.linger else "no notebook"
+        return f"no notebook; ends within {stays}" if snapshot.linger else "no notebook"
     if not snapshot.linger:
         return f"{there}; ends when the last notebook leaves"
     return f"{there}; kept for {stays} after the last notebook leaves"
