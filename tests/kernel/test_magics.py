@@ -384,7 +384,9 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     session.ok("import numpy as np\ntrain = np.ones(10**6)\nsmall = {'a': 1}\n%put small")
     session.ok("ref = %put train\n%get train --as view\nparts = [view[3:]]")
     listed = session.ok("%objects --sort name train*").results()[0]
-    assert re.search(r"^train +ndarray float64 \(1000000,\) +8 MB +memory +name, ref", listed, re.M)
+    assert re.search(
+        r"^train +ndarray float64 \(1000000,\) +8 MB +in shared memory +named, ref", listed, re.M
+    )
     assert "small" not in listed
     assert "<td" in session.ok("%objects").results("text/html")[0]
     why = session.ok("%why train").results()[0]

@@ -160,32 +160,32 @@ def test_two_notebooks_on_one_session(
     first.until(lambda: cell.text() == "before\nafter\n")  # it isn't taken away from the first
     second.ok("%get number")
     assert second.value("number") == "6"
-    assert "2 notebooks or scripts" in first.ok("%workbench").text()
+    assert "one.ipynb and two.ipynb; kept" in first.ok("%workbench").text()
     second.ok("%free result")
 
 
 def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
     kernel = notebook("kept.ipynb")
     kernel.ok("%load_ext workbench")
-    assert "; it outlives the last by 2 min\n" in kernel.ok("%workbench").text()
+    assert "; kept for 2 min after the last notebook leaves\n" in kernel.ok("%workbench").text()
     line = kernel.ok("%workbench start --keep 8h").text()  # as it runs already
     assert re.fullmatch(
-        r"Session kept-\w+, 1 notebook or script; it outlives the last by 8 h\n", line
+        r"Session kept-\w+: kept\.ipynb; kept for 8 h after the last notebook leaves\.\n", line
     )
     restart(kernel)
     kernel.ok("%load_ext workbench")
-    assert "; it outlives the last by 8 h\n" in kernel.ok("%workbench").text()
+    assert "; kept for 8 h after the last notebook leaves\n" in kernel.ok("%workbench").text()
     assert "ConfigError" in kernel.run("%workbench start --keep soon").failure
     kernel.ok("%workbench stop\n%workbench start --linger 0 --session other")
-    assert "; it ends with the last\n" in kernel.ok("%workbench").text()
+    assert "; ends when the last notebook leaves\n" in kernel.ok("%workbench").text()
 
 
 def test_jobs_that_are_not_there(session: Kernel) -> None:
-    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
+    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "no background cell 'cell 5'" in session.run("%workbench jobs cell 5").failure
     assert "nothing more" in session.run("%workbench stop now").failure
     session.ok("%%remote --wait\na = 1")
     assert " done " in session.ok("%workbench jobs").results()[0]
     session.ok("%workbench stop")
-    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
+    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "MagicError" in session.run("%workbench jobs 1").failure

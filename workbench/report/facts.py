@@ -174,6 +174,8 @@ WHERE = {
 MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 """Whether an object can move to disk, by `ObjectRecord.strength`."""
 
+NO_OBJECTS = "No objects. %put makes one."
+
 RESULT = "a task's result"
 """The type of what a task has made, or will: nobody but its readers knows more."""
 
@@ -423,6 +425,8 @@ def _forgotten(path: str) -> str:
 
 
 # -- tasks and background cells --------------------------------------------------------------------
+
+NO_JOBS = "No background cells. %%remote starts one."
 
 JOB_STATES = {
     "queued": "queued",

@@ -55,12 +55,12 @@ class Objects(Rich):
         return len(self.records)
 
     def __str__(self) -> str:
-        return self.table().text()
+        return self.table().text() if self.records else facts.NO_OBJECTS
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return page(self.table().html())
+        return page(self.table().html() if self.records else facts.NO_OBJECTS)
 
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
         """What it shows, on request with the ids by which `workbench why` knows objects."""
@@ -207,12 +207,12 @@ class JobTable(Rich):
         return len(self.records)
 
     def __str__(self) -> str:
-        return self._table.text() if self.records else "No background cells."
+        return self._table.text() if self.records else facts.NO_JOBS
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return page(self._table.html() if self.records else str(self))
+        return page(self._table.html() if self.records else facts.NO_JOBS)
 
     @property
     def _table(self) -> Table:
