@@ -121,9 +121,12 @@ class ActorHandle:
         return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
+        from workbench.report import cards
 
-        return portraits.of_actor(self).bundle()
+        description = self._description
+        return cards.of_actor(
+            self._ref._engine, self._ref, description.cls, description.methods
+        ).bundle()
 
 
 class ActorClass:

@@ -21,8 +21,7 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
-    from workbench.listing import Objects
-    from workbench.reasons import Why
+    from workbench.report.text import Objects, Why
     from workbench.serialization.costs import Cost
     from workbench.serialization.inspection import Inspection
 
@@ -255,7 +254,7 @@ def why(what: ObjectRef | str) -> Why:
     ObjectLostError
         If the session has no such object.
     """
-    from workbench.reasons import explain
+    from workbench.report import text
 
     call = what if isinstance(what, str) else what.hex()
     target = engine()
@@ -263,7 +262,7 @@ def why(what: ObjectRef | str) -> Why:
     account = target.why(id) if id else None
     if account is None:
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
-    return explain(account, what if isinstance(what, str) else "")
+    return text.why(account, what if isinstance(what, str) else "")
 
 
 def pin(what: ObjectRef | str) -> None:
@@ -287,11 +286,14 @@ def spill(what: ObjectRef | str) -> None:
     SpillError
         If it can't be moved: an array shows it, it is pinned, the disk is full.
     """
-    ref = _ref_of(what)
-    obstacle = engine().spill(ref)
+    ref, target = _ref_of(what), engine()
+    obstacle = target.spill(ref)
     if obstacle:
-        name = repr(what) if isinstance(what, str) else ref.hex()
-        raise SpillError(f"{name} can't be moved to disk: {obstacle}.")
+        from workbench.report.facts import title_of
+
+        found = target.describe(ref)
+        name = title_of(found.object, target.held()) if found else ref.hex()
+        raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
 def objects(pattern: str = "", *, sort: str = "size") -> Objects:
@@ -304,9 +306,9 @@ def objects(pattern: str = "", *, sort: str = "size") -> Objects:
     sort : str
         ``size`` or ``age``, the greatest first; ``name`` or ``type``.
     """
-    from workbench.listing import listing
+    from workbench.report import text
 
-    return listing(snapshot(), pattern, sort)
+    return text.objects(snapshot(), pattern, sort, engine().held())
 
 
 def _ref_of(what: ObjectRef | str) -> ObjectRef:

@@ -67,9 +67,9 @@ class ObjectRef:
         return f"ObjectRef({self.hex()}, {self._engine.state(self)})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
+        from workbench.report import cards
 
-        return portraits.of_ref(self).bundle()
+        return cards.of_ref(self._engine, self).bundle()
 
 
 def restore(id: int, session: str) -> ObjectRef:

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
     "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
-    "portraits", "report.format",
+    "report.cards", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -34,7 +34,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
         {"numpy"},
     ),
     "server": (
@@ -62,29 +63,31 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"host.cells", "host.environment", "listing", "readonly", "reasons"}
+        | {"host.cells", "host.environment", "readonly", "report"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
-    "report": (NEUTRAL | {"core.snapshot"}, {"msgspec"}),
+    "report": (
+        PURE | {"core.events", "core.snapshot", "markup", "serialization.codec"},
+        {"msgspec", "numpy"},
+    ),
     "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines.base", "plots.pictures", "reasons", "report"}
+        | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "cli": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines", "functions", "listing", "machine", "memory.segment"}
-        | {"wire", "server.settings", "core.events", "core.instructions"}
-        | {"reasons"},
-        {"numpy", "rich", "msgspec"},
+        | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
+        | {"wire", "server.settings", "core.events", "core.instructions", "report"},
+        {"numpy", "msgspec"},
     ),
     # top-level modules
     "api": (
         NEUTRAL
-        | {"core.snapshot", "engines", "actors", "listing", "options", "readonly", "reasons"}
+        | {"core.snapshot", "engines", "actors", "options", "readonly", "report"}
         | {"serialization"},
         set(),
     ),
@@ -93,25 +96,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"api", "engines.base", "options", "portraits", "ref"}, set()),
+    "actors": ({"api", "engines.base", "options", "report.cards", "ref"}, set()),
     "options": ({"engines.base"}, set()),
     "ref_generator": ({"engines.base", "ref"}, set()),
-    "listing": ({"core.snapshot", "markup", "report.format"}, set()),
-    "reasons": ({"core.snapshot", "markup", "report.format"}, set()),
     "markup": (set(), set()),
-    "previews": ({"markup"}, {"numpy"}),
-    "portraits": (
-        PURE
-        | {"actors", "core.snapshot", "engines.base", "listing", "markup", "previews", "reasons"}
-        | {"ref", "serialization.codec", "report"},
-        set(),
-    ),
     "readonly": ({"context", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
-    "ref": ({"context", "errors", "engines.base", "portraits"}, set()),
+    "ref": ({"context", "errors", "engines.base", "report.cards"}, set()),
     "context": ({"engines.base"}, set()),
     "spin_poll": (set(), set()),
     "__main__": ({"cli"}, set()),
@@ -215,8 +209,8 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.report.html", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
         ("workbench.plots.axes", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
-        ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
-        ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),
+        ("workbench.cli", {"numpy", "IPython", "argparse"}),
+        ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets"}),
     ],
 )
 def test_importing_stays_light(module: str, absent: set[str]) -> None:

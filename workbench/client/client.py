@@ -135,6 +135,7 @@ class Client:
             self._ids.__next__,
             threads,
             huge,
+            self.held,
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)

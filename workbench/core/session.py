@@ -26,7 +26,7 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.pool import Pool
 from workbench.core.referrers import Referrers
 from workbench.core.scheduler import Scheduler
-from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
+from workbench.core.snapshots import describe, largest, some_named, take_snapshot
 from workbench.core.spilling import Spilling
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
@@ -246,8 +246,8 @@ class Session:
             elif what == "trim":
                 self.send(client, do.Trim(nbytes))
             else:
-                table = holders_table(self.catalog, self.budget)
-                self.send(client, do.Granted(request, 0, f"{table}\n{self.spilling.explain()}"))
+                found = take_snapshot(self, largest(self))
+                self.send(client, do.Granted(request, 0, self.spilling.explain(), found))
 
     # -- clients ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a session says of itself: the snapshot, and the table in a StoreFullError. Reads only."""
+"""What a session says of itself: records of it, of one object, of what keeps that. Reads only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from workbench.core.actors import Actor
-from workbench.core.budget import Budget
-from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.catalog import Entry, State
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
@@ -20,14 +19,13 @@ from workbench.core.snapshot import (
     TaskRecord,
     WorkerRecord,
 )
-from workbench.report.format import human_bytes
 
 if TYPE_CHECKING:
     from workbench.core.scheduler import Task, Worker
     from workbench.core.session import Client, Session
 
 LARGEST = 5
-"""Rows in the table of what holds the room."""
+"""Objects that are told of when there is no room."""
 
 MOST_NAMED = 20
 """Objects that an overview lists."""
@@ -44,6 +42,12 @@ def some_named(session: Session) -> list[Entry]:
     catalog = session.catalog
     named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
     return [entry for entry in map(catalog.get, named) if entry is not None]
+
+
+def largest(session: Session) -> list[Entry]:
+    """What takes most of the memory, for the person whose put found no room."""
+    there = (entry for entry in session.catalog.entries() if entry.value and not entry.value.digest)
+    return sorted(there, key=size_of, reverse=True)[:LARGEST]
 
 
 def take_snapshot(
@@ -202,40 +206,3 @@ def clients_of(session: Session) -> tuple[ClientRecord, ...]:
 def client_record(client: Client) -> ClientRecord:
     """What is told of one."""
     return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
-
-
-def holders_table(catalog: Catalog, budget: Budget) -> str:
-    """The largest objects and what keeps each, for the person whose put found no room."""
-    there = (e for e in catalog.entries() if e.value and not e.value.digest)
-    entries = sorted(there, key=size_of, reverse=True)
-    disk = f", {human_bytes(budget.spilled)} more on disk" if budget.spilled else ""
-    rows = [
-        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use{disk}. The "
-        "largest:"
-    ]
-    rows += [
-        f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"
-        for e in entries[:LARGEST]
-    ]
-    return "\n".join(rows)
-
-
-def _why(entry: Entry) -> str:
-    reasons = [f"named {name!r}" for name in entry.names]
-    if entry.holds:
-        reasons.append(f"refs in {len(entry.holds)} process(es)")
-    if entry.tasks:
-        reasons.append(f"needed by {entry.tasks} task(s)")
-    if entry.parents:
-        reasons.append(f"inside {entry.parents} object(s)")
-    if entry.escapes:
-        reasons.append(f"a ref pickled at {entry.escapes[0]}")
-    if entry.pinned:
-        reasons.append(f"pinned at {entry.pinned}")
-    if entry.job:
-        reasons.append(f"made by background {entry.job}, which nobody has collected")
-    if entry.viewers:
-        reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is State.FREED:
-        reasons.append("already freed")
-    return ", ".join(reasons)

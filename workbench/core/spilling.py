@@ -289,10 +289,7 @@ class Spilling:
         if value is None:
             return "it isn't there yet: a task will make it"
         if not value.segment:
-            return (
-                f"it has only {human_bytes(len(value.header))}, and lies in the server's own "
-                "memory, not in a segment"
-            )
+            return f"its {human_bytes(len(value.header))} are too small for shared memory"
         if not self.enabled:
             return "this session was started without a `spill_dir`"
         if entry.pinned:

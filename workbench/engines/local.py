@@ -56,9 +56,9 @@ class LocalEngine(Client):
         return f"Session({self.session!r}, {state})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
+        from workbench.report import cards
 
-        return portraits.of_session(self).bundle()
+        return cards.of_session(self).bundle()
 
     def keep(self, linger: float) -> None:
         """See `Engine.keep`."""

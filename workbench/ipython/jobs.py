@@ -1,72 +1,17 @@
-"""Background cells as people find them: in a few words, as a table, by a name. Asks nobody."""
+"""Background cells as people find them: by a name, and in the line below one. Asks nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
-from workbench.markup import Rich, Table, page, status
-from workbench.report.format import count, human_bytes, human_seconds
+from workbench.markup import status
+from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
 if TYPE_CHECKING:
     from workbench.ipython.job import Job
-
-HEAD = ("job", "name", "state", "time", "output", "assigns")
-
-NONE = "There are no background cells."
-
-_STATES = {
-    "queued": "is queued",
-    "running": "is running",
-    "done": "finished",
-    "failed": "failed",
-    "cancelled": "was cancelled",
-}
-
-
-def concerning(jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    """Those that somebody who comes now may want to know of: not over, or over and kept."""
-    return [job for job in jobs if job.kept or not job.is_over]
-
-
-def in_words(job: JobRecord) -> str:
-    """``cell 5 finished (3 lines of output)``."""
-    shown = _shown(job) if job.is_over else ""
-    return f"{job.name} {_STATES[job.state]}" + (f" ({shown} of output)" if shown else "")
-
-
-@dataclass(frozen=True)
-class JobTable(Rich):
-    """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
-
-    Attributes
-    ----------
-    records : tuple of JobRecord
-        In the order in which they were started.
-    """
-
-    records: tuple[JobRecord, ...]
-
-    def __iter__(self) -> Iterator[JobRecord]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __str__(self) -> str:
-        return self._table.text() if self.records else NONE
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return page(self._table.html() if self.records else NONE)
-
-    @property
-    def _table(self) -> Table:
-        return Table(HEAD, tuple(map(_row, self.records)))
 
 
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
@@ -85,22 +30,6 @@ def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
         names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
         raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
     return max(found, key=lambda job: (job.kept, not job.is_over, job.number))
-
-
-def _row(job: JobRecord) -> tuple[str, ...]:
-    return (
-        f"#{job.number}",
-        job.name,
-        f"{job.state}, not collected" if job.kept else job.state,
-        human_seconds(job.seconds) if job.seconds else "",
-        _shown(job),
-        ", ".join(job.binds),
-    )
-
-
-def _shown(job: JobRecord) -> str:
-    counts = ((job.lines, "line"), (job.displays, "display"))
-    return " and ".join(count(n, noun) for n, noun in counts if n)
 
 
 # -- one that this notebook follows -------------------------------------------------------------
@@ -132,23 +61,13 @@ def words(job: Job) -> str:
         peak = f"peak {human_bytes(job.peak)}" if job.peak else ""
         parts = [job.name, how, items, peak, _assigned(job)]
     elif job.state == "queued":
-        parts = [job.name, f"queued {clock(job.seconds)}", items]
+        parts = [job.name, f"queued {human_elapsed(job.seconds)}", items]
     else:
         worker = f"in {job.actor}" if job.actor else f"worker {job.worker}" if job.size == 1 else ""
         doing = "stopping" if job.stopping else "running"
-        share = f"{job.share:.0%}" if job.size == 1 and job.share is not None else ""
-        parts = [job.name, worker, f"{doing} {clock(job.seconds)}", items or share]
+        share = f"{human_share(job.share)}" if job.size == 1 and job.share is not None else ""
+        parts = [job.name, worker, f"{doing} {human_elapsed(job.seconds)}", items or share]
     return " · ".join(filter(None, parts))
-
-
-def clock(seconds: float) -> str:
-    """Whole seconds, as a line that goes on shows them: ``4 s``, ``2 min 04 s``, ``1 h 07 min``."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
 def line_html(job: Job) -> str:
@@ -158,8 +77,7 @@ def line_html(job: Job) -> str:
 
 def _assigned(job: Job) -> str:
     names = [n for n in job.names if n not in job.unset] if job.state == "done" else []
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return listed(names, MOST_NAMES)
 
 
 def bundle(job: Job) -> dict[str, str]:

@@ -33,7 +33,11 @@ from workbench.report.format import (
     human_bytes,
     human_count,
     human_time,
+    listed,
 )
+
+MOST_WORDS = 20
+"""Actors or cells that one line names; the rest are counted."""
 
 Place = tuple[str, str]
 """A variable of this process, and what it has of an object: ``ref`` or ``view``."""
@@ -170,6 +174,8 @@ WHERE = {
 MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 """Whether an object can move to disk, by `ObjectRecord.strength`."""
 
+NO_OBJECTS = "No objects. %put makes one."
+
 RESULT = "a task's result"
 """The type of what a task has made, or will: nobody but its readers knows more."""
 
@@ -187,6 +193,11 @@ def name_of(name: str) -> str:
 def names_of(record: ObjectRecord) -> str:
     """An object's names; nothing if it has none."""
     return ", ".join(map(name_of, record.names))
+
+
+def is_own(record: ObjectRecord) -> bool:
+    """Whether it is Workbench's: what runs cells. People need no word of it."""
+    return not record.names and type_of(record) in ("function run_cell", "class Namespace")
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
@@ -235,7 +246,7 @@ def figure(nbytes: int | None) -> str:
 
 def where_text(record: ObjectRecord) -> str:
     """Where its bytes are: ``in shared memory``."""
-    return WHERE.get(record.where, UNKNOWN)
+    return MOVES["freed"] if record.state == "freed" else WHERE.get(record.where, UNKNOWN)
 
 
 def age_text(record: ObjectRecord) -> str:
@@ -415,6 +426,8 @@ def _forgotten(path: str) -> str:
 
 # -- tasks and background cells --------------------------------------------------------------------
 
+NO_JOBS = "No background cells. %%remote starts one."
+
 JOB_STATES = {
     "queued": "queued",
     "running": "running",
@@ -488,7 +501,7 @@ def users_text(snapshot: Snapshot) -> str:
     there = joined(open_in(snapshot))
     stays = human_time(snapshot.linger)
     if not there:
-        return f"no notebook; ends in {stays}" if snapshot.linger else "no notebook"
+        return f"no notebook; ends within {stays}" if snapshot.linger else "no notebook"
     if not snapshot.linger:
         return f"{there}; ends when the last notebook leaves"
     return f"{there}; kept for {stays} after the last notebook leaves"
@@ -513,6 +526,21 @@ def tasks_text(snapshot: Snapshot) -> str:
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
 
 
+def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """A session but for its objects, by labels; what there is nothing of isn't there."""
+    actors = [actor_text(actor) for actor in snapshot.actors]
+    jobs = [job_text(job) for job in concerning(snapshot.jobs)]
+    found = [
+        ("open in", users_text(snapshot)),
+        ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
+        ("store", store_text(snapshot)),
+        ("actors", listed(actors, MOST_WORDS)),
+        ("background", listed(jobs, MOST_WORDS)),
+        ("last spill error", snapshot.trouble),
+    ]
+    return [(label, text) for label, text in found if text]
+
+
 def store_text(snapshot: Snapshot) -> str:
     """``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
     spilled = f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""
@@ -525,6 +553,40 @@ def room_text(snapshot: Snapshot) -> str:
     if not snapshot.capacity:
         return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
     return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
+
+
+def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -> str:
+    """That the store has no room for so many bytes: what takes most of it, and what to do.
+
+    Parameters
+    ----------
+    nbytes : int
+    snapshot : Snapshot or None
+        With the largest objects that are in memory; None if the session told of none.
+    reason : str
+        Why these can't move to disk.
+    held : mapping of int to sequence of (str, str)
+        What this process calls them.
+    """
+    lines = [f"No room for {human_bytes(nbytes)}."]
+    if snapshot is not None:
+        disk = f", {human_bytes(snapshot.spilled)} more on disk" if snapshot.spilled else ""
+        lines[0] += f" {room_text(snapshot)} are in use{disk}. The largest:"
+        processes = Processes(snapshot)
+        for record in snapshot.objects:
+            freed = f"{MOVES['freed']}; " if record.state == "freed" else ""
+            lines.append(
+                f"  {figure(size_of(record)):>9}  {title_of(record, held)} ({type_of(record)}): "
+                f"{freed}{why_text(record, processes, held.get(record.id, ()))}"
+            )
+    return "\n".join(
+        [
+            *lines,
+            reason,
+            "Let go of what you don't need (`del`, `free(ref)`; `%why` says what keeps it), or "
+            "start a larger store (`%workbench start --memory …`).",
+        ]
+    )
 
 
 def machine_name(snapshot: Snapshot) -> str:

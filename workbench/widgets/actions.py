@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from workbench import api, reasons
+from workbench import api
 from workbench.engines.base import Watched
 from workbench.errors import ObjectLostError, WorkbenchError
+from workbench.report import text
 from workbench.report.page import Answer, Tree
 from workbench.serialization.costs import Cost
 
@@ -81,7 +82,7 @@ def _why(engine: Watched, id: int, request: Request) -> Answer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
-    why = reasons.explain(account, ", ".join(account.object.names[:1]))
+    why = text.why(account, ", ".join(account.object.names[:1]))
     return Answer(str(why), html=str(why._repr_html_()))
 
 

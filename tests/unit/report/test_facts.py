@@ -139,7 +139,7 @@ def test_no_process_is_a_worker_number_that_is_a_pid() -> None:
 
 def test_who_uses_a_session() -> None:
     now = a_session((), clients=(), linger=120.0)
-    assert facts.users_text(now) == "no notebook; ends in 2 min"
+    assert facts.users_text(now) == "no notebook; ends within 2 min"
     assert facts.users_text(msgspec.structs.replace(with_actor(), linger=120.0)) == (
         "first-steps.ipynb and train.py; kept for 2 min after the last notebook leaves"
     )

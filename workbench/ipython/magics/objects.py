@@ -11,9 +11,8 @@ from workbench import api
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.notebook import NotebookMagics
-from workbench.listing import ORDERS, Objects
-from workbench.reasons import Why
 from workbench.ref import ObjectRef
+from workbench.report.text import ORDERS, Objects, Why
 
 
 @magics_class

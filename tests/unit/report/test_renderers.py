@@ -1,0 +1,236 @@
+"""Every fact through every renderer: where two of them tell it, they tell the same.
+
+A renderer here is a function that says which facts it tells of each object, in its own output's
+words. What is wanted stands in `report.facts`.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.report.test_facts import everything, with_actor
+from tests.unit.widgets.snapshots import MB, an_object, elsewhere
+from workbench.cli.sessions import SESSIONS, Seen
+from workbench.core.snapshot import Account, Description, ObjectRecord, PinRecord, Snapshot
+from workbench.report import cards, facts, json, reasons, text
+from workbench.report.facts import Held
+from workbench.report.format import NO_FIGURE, UNKNOWN
+
+Told = dict[int, dict[str, str]]
+"""By object, each fact in words."""
+
+HELD = {3: (("blocks[3]", "ref"),), 10: (("later", "ref"),)}
+
+
+def local() -> Snapshot:
+    """Objects of all kinds, one with every reason, one of an actor, one with no name at all."""
+    now = with_actor(linger=120.0, trouble="No space left on device")
+    more = (
+        msgspec.structs.replace(everything(), id=21),
+        an_object(22, MB, "actor Counter", names=("actor:hits",)),
+        an_object(23, 12, where="inline", segment=0, about=None, age=90_000.0),
+    )
+    return msgspec.structs.replace(now, objects=(*now.objects, *more), count=len(now.objects) + 3)
+
+
+def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
+    """The facts themselves."""
+    places = held.get(record.id, ())
+    return {
+        "title": facts.title_of(record, held),
+        "type": facts.type_of(record),
+        "size": facts.figure(facts.size_of(record)),
+        "where": facts.where_text(record),
+        "moves": facts.moves_text(record),
+        "age": facts.age_text(record),
+        "chips": ", ".join(reasons.chips(record)),
+        "why": facts.why_text(record, facts.Processes(now), places),
+        "site": facts.site_of(record),
+    }
+
+
+# -- renderers -------------------------------------------------------------------------------------
+
+
+def a_list(now: Snapshot, held: Held) -> Told:
+    """%objects in a notebook; in a terminal it has the same cells."""
+    listed = text.objects(now, held=held)
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", listed._repr_html_())[1:]
+    cells = [
+        [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
+        for row in rows
+    ]
+    lines = str(listed).splitlines()[1:]
+    for line, row in zip(lines, cells, strict=True):
+        assert line.split() == " ".join(row).split()
+    names = ("title", "type", "size", "where", "chips", "age")
+    return {
+        record.id: dict(zip(names, row, strict=True))
+        for record, row in zip(listed, cells, strict=True)
+    }
+
+
+def a_document(now: Snapshot, held: Held) -> Told:
+    """`workbench objects --json`, whose numbers and codes are put into words by the same tables.
+
+    It is printed in another process, which has no variables of this one.
+    """
+    told = {}
+    for record in now.objects:
+        found = json.of_object(record)
+        told[record.id] = {
+            "type": found["type"],
+            "size": facts.figure(found["size"]),
+            "moves": found["moves"],
+            "age": facts.age_text(record.at(found["age"])),
+            "chips": ", ".join(reasons.chip(code, n) for code, n in found["pins"].items() if n),
+        }
+        if record.id not in held:
+            told[record.id]["title"] = found["title"]
+        if found["state"] != "freed":
+            told[record.id]["where"] = facts.WHERE[found["where"]]
+    return told
+
+
+class Source:
+    """As much of an engine as a card asks."""
+
+    session, ended = "first-steps.1a2b", None
+
+    def __init__(self, now: Snapshot) -> None:
+        self._now = now
+
+    def describe(self, ref: Any) -> Description:
+        record = next(r for r in self._now.objects if r.id == int(ref.hex(), 16))
+        now = self._now
+        return Description(record, now.clients, None, None, now.workers, now.actors)
+
+    def overview(self) -> Snapshot:
+        return self._now
+
+    def state(self, ref: Any) -> str:
+        return "ready"
+
+    def get(self, refs: Any, timeout: float | None, is_copy: bool) -> list[Any]:
+        raise AssertionError("nothing failed")
+
+    def peek(self, ref: Any) -> Any:
+        raise LookupError("it isn't here")
+
+
+class Ref:
+    def __init__(self, id: int) -> None:
+        self._id = id
+
+    def hex(self) -> str:
+        return facts.id_of(self._id)
+
+
+def a_card(now: Snapshot, held: Held) -> Told:
+    """A ref at the end of a cell. It doesn't know the variables: it is one."""
+    told = {}
+    for record in now.objects:
+        if record.id in held:
+            continue
+        lines = dict(cards.of_ref(Source(now), Ref(record.id)).lines)
+        told[record.id] = {"why": lines["why it is here"]}
+        if "size" in lines and record.state != "freed":
+            size, told[record.id]["where"] = lines["size"].split(", ", 1)
+            # Outside of a column, what isn't known is said.
+            told[record.id]["size"] = NO_FIGURE if size == UNKNOWN else size
+        if "type" in lines:
+            told[record.id]["type"] = lines["type"].strip("`")
+        if "name" in lines:
+            told[record.id]["title"] = lines["name"].replace("`", "")
+        if "put at" in lines:
+            told[record.id]["site"] = lines["put at"]
+    return told
+
+
+def an_error(now: Snapshot, held: Held) -> Told:
+    """A StoreFullError."""
+    lines = facts.full_text(MB, now, "", held).splitlines()[1:-2]
+    told = {}
+    for record, line in zip(now.objects, lines, strict=True):
+        wants = wanted(record, now, held)
+        size, _, rest = line.strip().partition("  ")
+        title = wants["title"]
+        assert rest.startswith(f"{title} ("), rest
+        kind, _, why = rest.removeprefix(f"{title} (").partition("): ")
+        why = why.removeprefix("freed, still shown; ")
+        told[record.id] = {"size": size, "title": title, "type": kind, "why": why}
+    return told
+
+
+RENDERERS: dict[str, Callable[[Snapshot, Held], Told]] = {
+    "%objects": a_list,
+    "--json": a_document,
+    "card": a_card,
+    "StoreFullError": an_error,
+}
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("moment", ["local", "elsewhere"])
+def test_every_renderer_tells_the_facts_as_they_are(name: str, moment: str) -> None:
+    now, held = (local(), HELD) if moment == "local" else (elsewhere(), {})
+    told = RENDERERS[name](now, held)
+    assert told
+    for record in now.objects:
+        if record.id in told:
+            wants = wanted(record, now, held)
+            assert told[record.id] == {fact: wants[fact] for fact in told[record.id]}, record
+
+
+def test_every_fact_is_told_by_somebody() -> None:
+    now = local()
+    told = {
+        fact
+        for renderer in RENDERERS.values()
+        for said in renderer(now, HELD).values()
+        for fact in said
+    }
+    assert told == wanted(now.objects[0], now, HELD).keys()
+
+
+def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
+    now = local()
+    record = next(r for r in now.objects if r.id == 21)
+    pins = (
+        PinRecord("name", detail="x"), PinRecord("user", detail="cell 5"),
+        PinRecord("job", detail="cell 4"),
+        *(PinRecord("ref", client, places=()) for client in record.holders),
+        PinRecord("escaped", detail="cell 6"), PinRecord("view", record.viewers[0]),  # type: ignore[index]
+    )  # fmt: skip
+    account = Account(record, pins, now.clients, now.workers, now.actors)
+    said = [line.text.partition(", where no")[0] for line in text.why(account, "x").reasons]
+    record = msgspec.structs.replace(record, tasks=0, parents=0)
+    assert said == [pin.text for pin in facts.pins_of(record, facts.Processes(now))]
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def test_the_status_a_card_and_ps_tell_one_session() -> None:
+    now = local()
+    card = dict(cards.of_snapshot(now).lines)
+    row = dict(zip(SESSIONS, Seen("first-steps", (1,), 0, 0.0, now).row(), strict=True))
+    assert card["store"] == row["store"]
+    assert card["workers"].startswith(row["workers"])
+    assert card["actors"] == row["actors"] == "Counter 'hits'"
+    assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == facts.open_in(now)
+    assert card["open in"].startswith(facts.joined(facts.open_in(now)))
+    assert card["last spill error"] == "No space left on device"
+    document = json.of_session(now)
+    assert [driver["label"] for driver in document["drivers"]] == facts.open_in(now)
+    assert document["workers"] == facts.worker_states(now)
+    assert [actor["name"] for actor in document["actors"]] == [row["actors"]]
+    quiet = msgspec.structs.replace(now, clients=now.clients[2:])
+    assert cards.of_snapshot(quiet).lines[0] == ("open in", "no notebook; ends within 2 min")
+    assert Seen("first-steps", (1,), 0, 0.0, quiet).row()[2] == "no notebook; ends within 2 min"
