@@ -69,15 +69,17 @@ test("a ground is dark or not, in whatever way the browser says it", () => {
 
 test("pins with one reason share a chip that counts them and tells all", () => {
   const pins = [
-    { reason: "ref", text: "parts[2]", here: false },
-    { reason: "ref", text: "y", here: true },
-    { reason: "name", text: "x", here: false },
-    { reason: "later", text: "?", here: false },
+    { reason: "ref", text: "parts[2]", here: false, n: 1 },
+    { reason: "ref", text: "y", here: true, n: 1 },
+    { reason: "name", text: "x", here: false, n: 1 },
+    { reason: "later", text: "?", here: false, n: 1 },
+    { reason: "task", text: "needed by 1 200 tasks", here: false, n: 1200 },
   ];
   assert.deepEqual(chips(pins, WORDS.reasons), [
     { reason: "ref", words: "2 refs", text: "parts[2]\ny", here: true },
     { reason: "name", words: "named", text: "x", here: false },
     { reason: "later", words: "later", text: "?", here: false },
+    { reason: "task", words: "1 200 tasks", text: "needed by 1 200 tasks", here: false },
   ]);
 });
 

@@ -16,15 +16,15 @@ const KINDS = [
 ];
 const OWNERS = ["this notebook", "worker 1", "worker 2", "worker 3"];
 const PINS = [
-  (i) => ({ reason: "name", text: `named features_${i}`, here: false }),
-  () => ({ reason: "view", text: "arrays in this notebook: x, Out[3]", here: true }),
-  () => ({ reason: "view", text: "arrays in worker 2", here: false }),
-  () => ({ reason: "ref", text: "ref in this notebook: parts[2]", here: true }),
-  () => ({ reason: "task", text: "needed by 1 task", here: false }),
-  () => ({ reason: "contained", text: "inside 2 objects", here: false }),
-  () => ({ reason: "escaped", text: "ref pickled at cell 4, line 2", here: false }),
-  () => ({ reason: "job", text: "result of cell 5, not fetched", here: false }),
-  () => ({ reason: "user", text: "pinned at cell 7, line 1", here: false }),
+  (i) => ({ reason: "name", text: `named features_${i}`, here: false, n: 1 }),
+  () => ({ reason: "view", text: "arrays in this notebook: x, Out[3]", here: true, n: 1 }),
+  () => ({ reason: "view", text: "arrays in worker 2", here: false, n: 1 }),
+  () => ({ reason: "ref", text: "ref in this notebook: parts[2]", here: true, n: 1 }),
+  () => ({ reason: "task", text: "needed by 1 task", here: false, n: 1 }),
+  () => ({ reason: "contained", text: "inside 2 objects", here: false, n: 2 }),
+  () => ({ reason: "escaped", text: "ref pickled at cell 4, line 2", here: false, n: 1 }),
+  () => ({ reason: "job", text: "result of cell 5, not fetched", here: false, n: 1 }),
+  () => ({ reason: "user", text: "pinned at cell 7, line 1", here: false, n: 1 }),
 ];
 
 /** The kernel's words, as it sends them: the Python test holds these to them. */
@@ -62,7 +62,7 @@ export const WORDS = {
     timeline: "Nothing has happened yet.",
   },
   repeats: "serialized {} ×: put it once",
-  least: 100_000,
+  least: 1_048_576,
 };
 
 /** @param {number} seed @returns {() => number} numbers in [0, 1), always the same ones (mulberry32) */

@@ -126,7 +126,9 @@ def test_a_task_and_the_worker_that_runs_it(session: Engine, page: Page, gate: G
     visitor = gate.next()
     page.until(lambda: page.row(ref).get("movable") == "no")
     page.until(lambda: "reads" in str(page.world["workers"]))
-    assert {"reason": "task", "text": "needed by 1 task", "here": False} in page.row(ref)["pins"]
+    assert {"reason": "task", "text": "needed by 1 task", "here": False, "n": 1} in page.row(ref)[
+        "pins"
+    ]
     assert "1 task" in page.row(ref)["breaks"]
     visitor.let_on("done")
     assert wb.get(result) == "done"
@@ -309,7 +311,7 @@ def test_spill(runtime: str) -> None:
 def test_why(session: Engine) -> None:
     ref = wb.put([1], name="<b>")
     answer = do(session, "why", key_of(ref.id))
-    assert "the name `<b>`" in answer["text"]
+    assert "named `<b>`" in answer["text"]
     assert f"%free {'<b>'}" in answer["text"]
     assert "&lt;b&gt;" in answer["html"]
     assert "<b>" not in answer["html"].replace("<b></b>", "")

@@ -109,7 +109,7 @@ class Still(Rich):
         return f"{what}{scope}, {views.taken(self.snapshot)}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](self.snapshot, self.held or {})
+        return VIEWS[part](views.shown(self.snapshot), self.held or {})
 
 
 def _as_text(block: Block) -> str:
@@ -247,7 +247,7 @@ def _pins(now: Snapshot, held: Held) -> list[Block]:
             clip(facts.title_of(record, held), 80),
             clip(facts.type_of(record), 60),
             facts.figure(facts.size_of(record)),
-            views.MOVABLE.get(record.strength, NO_FIGURE),
+            facts.MOVES.get(record.strength or "", NO_FIGURE),
             clip(facts.why_text(record, processes, held.get(record.id, ())), 240),
             facts.age_text(record),
         )

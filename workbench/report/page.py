@@ -25,11 +25,13 @@ class Record(Struct, forbid_unknown_fields=True):
 
 
 class Pin(Record):
-    """One reason why an object is here: a key of `reasons.REASONS`; ``here``: in this process."""
+    """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
+    ``here``: in this process."""
 
     reason: str
     text: str
     here: bool
+    n: int
 
 
 class Row(Record):
@@ -225,6 +227,9 @@ def key_of(id: int) -> str:
 
 # -- objects ---------------------------------------------------------------------------------------
 
+MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
+"""By `ObjectRecord.strength`."""
+
 
 def row_of(
     record: ObjectRecord,
@@ -250,7 +255,11 @@ def row_of(
     about, strength = record.about, record.strength
     kind, detail = facts.kind_of(record), facts.type_of(record)
     known = record.viewers is not None
-    pins = [Pin(p.reason, plain(p.text), p.here) for p in facts.pins_of(record, processes, places)]
+    together = {"task": record.tasks, "contained": record.parents}
+    pins = [
+        Pin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
+        for pin in facts.pins_of(record, processes, places)
+    ]
     held: Held = {record.id: places}
     return Row(
         id=key_of(record.id),
@@ -262,7 +271,7 @@ def row_of(
         size=facts.size_of(record),
         where=record.where or None,
         state=record.state,
-        movable=views.MOVABLE.get(strength),
+        movable=MOVABLE.get(strength),
         stays=facts.moves_text(record).partition(": ")[2] if strength == "resident" else "",
         seg=key_of(record.segment),
         off=record.offset,
@@ -353,7 +362,7 @@ def words_of(session: Snapshot) -> Words:
     return Words(
         reasons={code: (reason.chip, reason.chips) for code, reason in REASONS.items()},
         where=dict(facts.WHERE),
-        movable={word: STRENGTHS[strength][1] for strength, word in views.MOVABLE.items()},
+        movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
         ages=[(limit, label) for limit, _, label in AGES],
         parts=dict(views.PARTS),
         none=views.nothing(session),

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from workbench.core.snapshot import (
     HISTORY_SECONDS,
     JobRecord,
@@ -31,21 +33,28 @@ from workbench.report.format import (
     human_share,
 )
 
-LEAST_COPY = 100_000
+LEAST_COPY = 1 << 20
 """Bytes: below it, a copy's time says nothing about speed."""
 
 REPEATED = "serialized {} ×: put it once"
 """What to do about an object that was serialized so often."""
 
 
+def shown(snapshot: Snapshot) -> Snapshot:
+    """The same without the objects that are Workbench's own."""
+    kept = tuple(record for record in snapshot.objects if not facts.is_own(record))
+    hidden = len(snapshot.objects) - len(kept)
+    return replace(snapshot, objects=kept, count=max(snapshot.count - hidden, 0))
+
+
 def nothing(snapshot: Snapshot) -> dict[str, str]:
     """What stands in place of objects, jobs and so on, where there are none."""
     if snapshot.engine == "local":
         return {
-            "objects": "No objects. %put makes one.",
+            "objects": facts.NO_OBJECTS,
             "segments": "Nothing in shared memory yet.",
             "costs": "Nothing has been serialized yet.",
-            "jobs": "No background cells. %%remote starts one.",
+            "jobs": facts.NO_JOBS,
             "workers": "No workers yet.",
             "timeline": "Nothing has happened yet.",
         }
@@ -57,10 +66,6 @@ def nothing(snapshot: Snapshot) -> dict[str, str]:
         "workers": f"Workers are {UNKNOWN}.",
         "timeline": f"The last two minutes are {UNKNOWN}.",
     }
-
-
-MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
-"""Whether an object can move to disk, in a word: by `ObjectRecord.strength`."""
 
 
 def taken(snapshot: Snapshot) -> str:

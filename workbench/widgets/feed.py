@@ -14,7 +14,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
@@ -333,7 +333,7 @@ class Feed:
             for segment in session.segments or ()
         }
         return page.session_of(
-            session,
+            structs.replace(session, count=session.count - len(self._mirror.own)),
             processes,
             owners,
             self.engine.ended,

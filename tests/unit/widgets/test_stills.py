@@ -200,6 +200,13 @@ def test_variables_are_names_too() -> None:
     assert any(row.startswith("x ") for row in rows)  # its name in the store comes first
 
 
+def test_what_runs_cells_is_not_shown() -> None:
+    own = snapshots.an_object(2, 5, "class Namespace", where="inline", segment=0)
+    still = Still(PARTS, snapshots.a_session([snapshots.an_object(1, 10), own]))
+    assert "1 object" in still.text()
+    assert "Namespace" not in still.text()
+
+
 def test_parts_are_shown_in_the_order_asked_for() -> None:
     text = Still(("jobs", "pins"), snapshots.usual()).text()
     assert 0 <= text.index("Jobs") < text.index("Pins")
