@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import nothing_left
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -58,7 +59,7 @@ def shell(runtime: str) -> Callable[..., subprocess.CompletedProcess[str]]:
             [sys.executable, "-m", "workbench", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=TIMEOUT,
             env={**os.environ, **environ},
         )
 
