@@ -30,6 +30,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 # A shell that starts us in the background has us ignore Ctrl-C, and all that we start inherits it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Hundreds of processes are started, each of which would compile all of the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 FIRST = (
     "tests/browser",
     "tests/test_style.py",
