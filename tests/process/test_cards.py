@@ -265,6 +265,7 @@ def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
     assert repr(session).endswith("over)")
 
 
+@pytest.mark.fresh_session  # the class stays as long as the module, and its session
 def test_who_does_not_answer_is_not_waited_for(session: Any, processes: Processes) -> None:
     """Nothing would come: with a wait, this test would end by its timeout."""
     ref, counter = wb.put(1), Counter.remote()

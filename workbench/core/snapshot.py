@@ -198,7 +198,7 @@ class Account(Record):
     actors: tuple[ActorRecord, ...] = ()
 
 
-class Description(Record):
+class ObjectDescription(Record):
     """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
 
     ``clients``, ``workers`` and ``actors`` are those that hold, show or make it.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from workbench import markup
-from workbench.core.snapshot import Description, Snapshot
+from workbench.core.snapshot import ObjectDescription, Snapshot
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.report import facts, text
 from workbench.report.format import NOW, human_age, human_bytes
@@ -32,7 +32,7 @@ class Source(Protocol):
     def ended(self) -> str | None:
         """Why the session is over."""
 
-    def describe(self, ref: Any) -> Description | None:
+    def describe(self, ref: Any) -> ObjectDescription | None:
         """One object at a glance."""
 
     def overview(self) -> Snapshot | None:
@@ -123,7 +123,7 @@ def of_ref(engine: Source, ref: Ref) -> Card:
     return Card(name, "ready", _object(found, kind), shown)
 
 
-def _object(found: Description, kind: str) -> Facts:
+def _object(found: ObjectDescription, kind: str) -> Facts:
     record = found.object
     type = facts.type_of(record) if record.about else kind
     return [
@@ -135,7 +135,7 @@ def _object(found: Description, kind: str) -> Facts:
     ]
 
 
-def _pending(name: tuple[str, str], found: Description) -> Card:
+def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
     record, task, processes = found.object, found.task, facts.Processes(found)
     age = human_age(record.age or 0.0)
     lines = [

@@ -56,7 +56,7 @@ DISK = "disk"
 
 
 class Seen(Protocol):
-    """A `Snapshot`, an `Account` or a `Description`, as far as it tells of processes."""
+    """A `Snapshot`, an `Account` or a `ObjectDescription`, as far as it tells of processes."""
 
     @property
     def clients(self) -> tuple[ClientRecord, ...]:

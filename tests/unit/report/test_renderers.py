@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
-from workbench.core.snapshot import Account, Description, ObjectRecord, PinRecord, Snapshot
+from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
 from workbench.plots import charts
 from workbench.report import cards, facts, json, page, reasons, text
 from workbench.report.facts import Held
@@ -110,10 +110,10 @@ class Source:
     def __init__(self, now: Snapshot) -> None:
         self._now = now
 
-    def describe(self, ref: Any) -> Description:
+    def describe(self, ref: Any) -> ObjectDescription:
         record = next(r for r in self._now.objects if r.id == int(ref.hex(), 16))
         now = self._now
-        return Description(record, now.clients, None, None, now.workers, now.actors)
+        return ObjectDescription(record, now.clients, None, None, now.workers, now.actors)
 
     def overview(self) -> Snapshot:
         return self._now
