@@ -47,7 +47,7 @@ def test_the_still_form_of_a_session_outlives_it(script: Callable[..., Script]) 
         ref = wb.put(np.zeros(1_000_000))
         wb.pin(ref)
         kept = wb.snapshot().to_json()
-        still = Still(PARTS, wb.snapshot(), {ref.id: ("weights",)})
+        still = Still(PARTS, wb.snapshot(), {ref.id: (("weights", "ref"),)})
         now, drawn = still.text(), picture(still)
         wb.shutdown()
         later = Still(PARTS, wb.Snapshot.from_json(kept))
@@ -55,6 +55,6 @@ def test_the_still_form_of_a_session_outlives_it(script: Callable[..., Script]) 
         """)
     now, later, picture = json.loads(driver.line())
     assert "weights" in now
-    assert "resident" in later
+    assert "pinned" in later
     assert picture > 5_000
     assert driver.wait() == 0

@@ -68,13 +68,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
-    "report": (PURE | {"core.events", "core.snapshot", "markup", "serialization.codec"}, {"numpy"}),
+    "report": (
+        PURE | {"core.events", "core.snapshot", "markup", "serialization.codec"},
+        {"msgspec", "numpy"},
+    ),
     "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
         | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
         | {"serialization.costs"},
-        {"anywidget", "traitlets", "IPython"},
+        {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "cli": (
         NEUTRAL

@@ -14,8 +14,9 @@ from workbench.core.snapshot import Snapshot
 from workbench.markup import clip
 from workbench.plots import charts, maps
 from workbench.plots.drawing import LINE, POINTS, write
+from workbench.report import views
+from workbench.report.facts import Held
 from workbench.report.html import Still
-from workbench.report.words import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,8 @@ def picture(still: Still) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panes = [pane for part in still.parts for pane in _panes(part, still.snapshot, still.held)]
+    now = views.shown(still.snapshot)
+    panes = [pane for part in still.parts for pane in _panes(part, now, still.held)]
     height = sum(TITLE + pane.height + pane.below for pane in panes) + 2 * LINE
     figure = Figure((WIDTH / POINTS, height / POINTS), dpi=DOTS, facecolor="none")
     canvas = FigureCanvasAgg(figure)

@@ -6,11 +6,12 @@ and tables, and `markup` makes text and HTML of them. `plots.pictures` draws the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
-from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
 from workbench.markup import (
     Html,
     Key,
@@ -24,17 +25,26 @@ from workbench.markup import (
     page,
     scroll,
 )
-from workbench.report import words
-from workbench.report.colors import MACHINE, OTHER, STATES, STORE, STRENGTHS, Coloring, kind_of
-from workbench.report.facts import type_of
-from workbench.report.format import UNKNOWN, count, human_bytes, human_count, human_seconds
+from workbench.report import colors, facts, views
+from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
+from workbench.report.facts import Held, Processes
+from workbench.report.format import (
+    NO_FIGURE,
+    UNKNOWN,
+    count,
+    human_bytes,
+    human_count,
+    human_seconds,
+)
 from workbench.report.lanes import Lane, lanes
-from workbench.report.words import Held
 
 MOST_BOXES = 200
 MOST_LANES = 12
 MOST_ROWS = 30
 MOST_TYPES = 8
+
+COLUMNS = 100
+"""Of a terminal."""
 
 LEVELS = "▁▂▃▄▅▆▇█"
 EVERY = 5
@@ -42,277 +52,6 @@ EVERY = 5
 
 Block = str | Strip | Key | Table
 """A view consists of these, below each other."""
-
-
-# -- occupancy -----------------------------------------------------------------------------------
-
-
-def _occupancy(now: Snapshot, held: Held) -> list[Block]:
-    coloring = Coloring(now)
-    drawn, left = lanes(now, coloring, MOST_BOXES, MOST_LANES)
-    more = f"and {count(len(left), 'segment')} more, {_sum(s.live for s in left)} live"
-    objects = words.objects(now.count or len(now.objects))
-    return [
-        f"Store: {words.store_words(now)} · {objects}",
-        *_bar(words.store_parts(now), STORE, now.capacity or 0, "Store", "█▒· "),
-        words.inline_words(now),
-        *_machine(now),
-        _timeline(now),
-        *(_segments(drawn, held) if now.segments is not None else [f"{words.NO_PLACE}."]),
-        more if left else "",
-        *_types(now, coloring),
-    ]
-
-
-def _machine(now: Snapshot) -> list[Block]:
-    if now.memory is None:
-        return [f"Memory of the machine: {UNKNOWN}"]
-    parts = words.machine_parts(now, now.memory)
-    said = f"Memory: {words.machine_words(now.memory)}"
-    return [said, *_bar(parts, MACHINE, sum(size for _, size in parts), "Memory", "█▓▒░·")]
-
-
-def _bar(
-    parts: Sequence[tuple[str, int | None]],
-    colors: Sequence[str],
-    whole: int,
-    label: str,
-    glyphs: str,
-) -> list[Block]:
-    """To scale what belongs to the whole; and what the colours are."""
-    inside = sum(size or 0 for part, size in parts if part not in words.BESIDE)
-    whole = max(whole, inside) if whole else 0  # more may live than there is room for, for a while
-    pieces, at = [], 0.0
-    for (part, size), color, glyph in zip(parts, colors, glyphs, strict=True):
-        share = (size or 0) / whole if whole else 0.0
-        if share and part not in words.BESIDE:
-            pieces.append(Piece(at, share, color, f"{part} {words.size(size)}", glyph))
-            at += share
-    entries = tuple(
-        (color, f"{part} {words.size(size)}")
-        for (part, size), color in zip(parts, colors, strict=True)
-    )
-    key = Key(entries)
-    return [Strip(tuple(pieces), f"{label}: {key.text()}"), key] if whole else [key]
-
-
-def _timeline(now: Snapshot) -> str:
-    """As a line of letters, the higher the more."""
-    if now.history is None:
-        return f"The last two minutes are {UNKNOWN}."
-    history = [sample for sample in now.history if sample.age <= words.SECONDS]
-    if not history:
-        return ""
-    most = max(sample.live for sample in history)
-    steps = [
-        next((sample.live for sample in reversed(history) if sample.age >= age), None)
-        for age in range(words.SECONDS - EVERY, -1, -EVERY)
-    ]
-    letters = "".join(
-        "·" if live is None else LEVELS[round(live / (most or 1) * (len(LEVELS) - 1))]
-        for live in steps
-    )
-    happened = ", ".join(count(n, what) for what, n in words.happened(history).items())
-    return f"Last two minutes: {letters} {human_bytes(most)} at most; {happened}"
-
-
-def _segments(drawn: list[Lane], held: Held) -> list[Block]:
-    if not drawn:
-        return []
-    longest = max(lane.length for lane in drawn) or 1
-    rows = []
-    for lane in drawn:
-        pieces = tuple(
-            Piece(
-                box.start / longest, box.length / longest, box.color,
-                f"{clip(words.title_of(box.record, held), 60)}: {clip(type_of(box.record), 60)}, "
-                f"{human_bytes(box.record.size)}" if box.record else "",
-                full=box.full,
-            )
-            for box in lane.boxes
-        )  # fmt: skip
-        live, granted = human_bytes(lane.segment.live), human_bytes(lane.segment.granted)
-        label = f"{clip(lane.owner, 60)}: {count(lane.objects, 'object')}, {live} of {granted}"
-        of = "" if lane.segment.disk else granted
-        owner, objects = clip(lane.owner, 60), human_count(lane.objects)
-        rows.append((owner, Strip(pieces, label), live, of, objects))
-    head = ("segment", "to scale", "live", "of", "objects")
-    return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
-
-
-def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
-    if not now.objects:
-        return [words.no_objects(now)]
-    head = ("type", "objects", "size")
-    rows = tuple(
-        (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
-    )
-    marks = tuple(group.color for group in coloring.groups)
-    return [Table(head, rows, head[1:], words.most_of(now), marks)]
-
-
-# -- pins ----------------------------------------------------------------------------------------
-
-
-def _pins(now: Snapshot, held: Held) -> list[Block]:
-    if not now.objects:
-        return [words.no_objects(now)]
-    records = sorted(now.objects, key=lambda r: -r.size)
-    head = ("object", "type", "size", "strength", "why it is here", "age")
-    rows = tuple(
-        (
-            clip(words.title_of(record, held), 80),
-            clip(type_of(record), 60),
-            words.size_in(record),
-            record.strength or words.NO_FIGURE,
-            clip(words.why(record, now), 240),
-            words.age(record.age),
-        )
-        for record in records[:MOST_ROWS]
-    )
-    flexible = ("object", "type", "why it is here")
-    marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
-    return [Table(head, rows, ("size", "age"), _rest(records, now), marks, flexible)]
-
-
-def _rest(records: Sequence[ObjectRecord], now: Snapshot) -> str:
-    left = records[MOST_ROWS:]
-    more = f"and {human_count(len(left))} more, {_sum(r.size for r in left)}" if left else ""
-    return "; ".join(filter(None, (more, words.most_of(now))))
-
-
-# -- costs ---------------------------------------------------------------------------------------
-
-
-def _costs(now: Snapshot, held: Held) -> list[Block]:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -words.seconds_of(r))
-    if not known:
-        return [f"What serialization costs is {UNKNOWN}." if now.objects else "Nothing yet."]
-    head = ("object", "type", "pickle", "copy", "load", "in-band", "out-of-band", "copy speed")
-    rows = tuple(_cost(record, held) for record in known[:MOST_ROWS])
-    repeated = [record for record in known if words.repeats_of(record)]
-    advice: list[Block] = [
-        f"{clip(words.title_of(record, held), 60)}: {words.repeats_of(record)}"
-        for record in repeated[:MOST_TYPES]
-    ]
-    if len(repeated) > MOST_TYPES:
-        advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
-    unread = any(not record.load_seconds for record in known[:MOST_ROWS])
-    note = [f"{words.NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
-    table = Table(head, rows, head[2:], _rest(known, now), flexible=("type",))
-    return [table, *advice, *note, *_costs_by_type(known)]
-
-
-def _cost(record: ObjectRecord, held: Held) -> tuple[str, ...]:
-    about = record.about
-    assert about is not None
-    return (
-        clip(words.title_of(record, held), 30),
-        clip(type_of(record), 60),
-        words.took(about.pickle_seconds),
-        words.took(about.copy_seconds),
-        words.took(record.load_seconds or None),
-        human_bytes(about.inband),
-        human_bytes(about.outband),
-        words.speed(words.speed_of(record)),
-    )
-
-
-def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
-    types: dict[str, list[ObjectRecord]] = {}
-    for record in known:
-        types.setdefault(kind_of(record), []).append(record)
-    if len(types) == len(known):
-        return []
-    head = ("type", "objects", "pickle", "copy", "load", "in-band", "out-of-band")
-    costs = sorted(types.items(), key=lambda item: -sum(map(words.seconds_of, item[1])))
-    rows = []
-    for kind, records in costs[:MOST_TYPES]:
-        abouts = [record.about for record in records if record.about]
-        load = sum(record.load_seconds for record in records)
-        rows.append(
-            (
-                clip(kind, 40),
-                human_count(len(records)),
-                words.took(sum(about.pickle_seconds for about in abouts)),
-                words.took(sum(about.copy_seconds for about in abouts)),
-                words.took(load or None),
-                _sum(about.inband for about in abouts),
-                _sum(about.outband for about in abouts),
-            )
-        )
-    more = f"and {len(costs) - MOST_TYPES} more types" if len(costs) > MOST_TYPES else ""
-    return [Table(head, tuple(rows), head[1:], more)]
-
-
-# -- jobs ----------------------------------------------------------------------------------------
-
-
-def _jobs(now: Snapshot, held: Held) -> list[Block]:
-    return [_cells(now), _workers(now)]
-
-
-def _cells(now: Snapshot) -> Block:
-    if not now.jobs:
-        return words.no_jobs(now)
-    found = words.jobs_in_order(now.jobs)
-    head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
-    rows = tuple(map(_job, found[:MOST_ROWS]))
-    more = f"and {len(found) - MOST_ROWS} more" if len(found) > MOST_ROWS else ""
-    marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
-    return Table(head, rows, ("time", "done"), more, marks, ("name", "output", "assigns"))
-
-
-def _workers(now: Snapshot) -> Block:
-    if not now.workers:
-        return words.no_workers(now)
-    rows = tuple(
-        (
-            f"worker {worker.number}",
-            worker.state,
-            clip(words.runs(worker, now.actors), 80),
-            str(worker.pid) if worker.pid else words.NO_FIGURE,
-            words.figure(words.worker_memory(worker, now)),
-        )
-        for worker in now.workers[:MOST_ROWS]
-    )
-    more = f"and {len(now.workers) - MOST_ROWS} more" if len(now.workers) > MOST_ROWS else ""
-    marks = tuple(STATES.get(worker.state, OTHER) for worker in now.workers[:MOST_ROWS])
-    head = ("worker", "state", "runs", "process", "memory")
-    return Table(head, rows, head[3:], more, marks, ("runs",))
-
-
-def _job(job: JobRecord) -> tuple[str, ...]:
-    shown = ((job.lines, "line"), (job.displays, "display"))
-    return (
-        f"#{job.number}",
-        clip(job.name, 60),
-        f"{job.state}, not collected" if job.kept else job.state,
-        f"worker {job.worker}" if job.worker else "",
-        human_seconds(job.seconds) if job.seconds else "",
-        f"{job.ended} of {job.size}" if job.size > 1 else "",
-        " and ".join(count(n, noun) for n, noun in shown if n),
-        clip(", ".join(job.binds), 80),
-    )
-
-
-def _sum(sizes: Iterable[int]) -> str:
-    return human_bytes(sum(sizes))
-
-
-VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
-    "occupancy": _occupancy,
-    "pins": _pins,
-    "costs": _costs,
-    "jobs": _jobs,
-}
-"""In the order in which the dashboard has them."""
-
-PARTS = tuple(VIEWS)
-"""The views there are, as the dashboard has them."""
-
-COLUMNS = 100
-"""Of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +63,13 @@ class Still(Rich):
     parts : tuple of str
         Some of `PARTS`.
     snapshot : Snapshot
-    held : mapping of int to tuple of str, optional
-        By object, the variables that hold it: names for those that have none.
+    held : mapping of int to sequence of (str, str), optional
+        By object, the variables that hold it, as `Engine.held` tells: names for those without one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such part, or none is asked for.
     """
 
     parts: tuple[str, ...]
@@ -359,24 +103,279 @@ class Still(Rich):
 
     def caption(self) -> str:
         """Of which session, and of when."""
-        name = clip(words.session_name(self.snapshot), 60)
+        name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
-        return f"{what}{scope}, {words.taken(self.snapshot)}"
+        return f"{what}{scope}, {views.taken(self.snapshot)}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](self.snapshot, self.held or {})
+        return VIEWS[part](views.shown(self.snapshot), self.held or {})
 
 
 def _as_text(block: Block) -> str:
-    if isinstance(block, str):
-        return "\n".join(wrap(block, COLUMNS))
-    if isinstance(block, Key):
-        return "\n".join(wrap(block.text(), COLUMNS))
-    return block.text(COLUMNS) if isinstance(block, Table) else block.text()
+    if isinstance(block, Table):
+        return block.text(COLUMNS)
+    if isinstance(block, Strip):
+        return block.text()
+    return "\n".join(wrap(block if isinstance(block, str) else block.text(), COLUMNS))
 
 
 def _as_html(block: Block) -> Html:
     if isinstance(block, str):
         return muted(block)
     return scroll(block.html()) if isinstance(block, Table) else block.html()
+
+
+def _first(rows: Sequence[Any]) -> str:
+    """What a table of no more than `MOST_ROWS` says of the others."""
+    return f"and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
+
+
+# -- occupancy -----------------------------------------------------------------------------------
+
+
+def _occupancy(now: Snapshot, held: Held) -> list[Block]:
+    coloring = Coloring(now)
+    drawn, left = lanes(now, coloring, MOST_BOXES, MOST_LANES)
+    live = human_bytes(sum(segment.live for segment in left))
+    more = f"and {count(len(left), 'segment')} more, {live} live" if left else ""
+    store = views.store_bar(now)
+    objects = count(now.count or len(now.objects), "object")
+    return [
+        *_bar(store, now.capacity or 0, objects),
+        store.note,
+        *_bar(views.machine_bar(now)),
+        _timeline(now),
+        *(_segments(drawn, held) if now.segments is not None else [_nothing(now, "segments")]),
+        more,
+        *_types(now, coloring),
+    ]
+
+
+def _nothing(now: Snapshot, what: str) -> str:
+    return views.nothing(now)[what]
+
+
+_GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░"}
+"""In a terminal: what is taken is full, what is available is not."""
+
+
+def _bar(bar: views.Bar, capacity: int = 0, more: str = "") -> list[Block]:
+    """To scale what belongs to the whole; and what the colours are."""
+    head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
+    inside = {part: size or 0 for part, size in bar.parts if part != "spilled"}
+    # More may live than there is room for, for a while.
+    whole = max(capacity, sum(inside.values())) if bar.whole else 0
+    pieces, at = [], 0.0
+    for (part, size), text in zip(inside.items(), bar.texts(), strict=False):
+        if size and whole:
+            glyph = "·" if part in ("available", "free") else _GLYPHS.get(part, "█")
+            pieces.append(Piece(at, size / whole, colors.PARTS[part], text, glyph))
+            at += size / whole
+    if not bar.parts:
+        return [head]
+    marks = [colors.PARTS[part] for part, _ in bar.parts]
+    key = Key(tuple(zip(marks, bar.texts(), strict=True)))
+    return [head, *([Strip(tuple(pieces), f"{bar.label}: {key.text()}")] if whole else []), key]
+
+
+def _timeline(now: Snapshot) -> str:
+    """As a line of letters, the higher the more."""
+    history = views.recent(now)
+    if not history:
+        return _nothing(now, "timeline") if now.history is None else ""
+    most = max(sample.live for sample in history)
+    steps = [
+        next((sample.live for sample in reversed(history) if sample.age >= age), None)
+        for age in range(round(HISTORY_SECONDS) - EVERY, -1, -EVERY)
+    ]
+    letters = "".join(
+        "·" if live is None else LEVELS[round(live / (most or 1) * (len(LEVELS) - 1))]
+        for live in steps
+    )
+    happened = ", ".join(count(n, what) for what, n in views.happened(history).items())
+    return f"Last two minutes: {letters} {human_bytes(most)} at most; {happened}"
+
+
+def _segments(drawn: list[Lane], held: Held) -> list[Block]:
+    if not drawn:
+        return []
+    longest = max(lane.length for lane in drawn) or 1
+    rows = []
+    for lane in drawn:
+        pieces = tuple(
+            Piece(
+                box.start / longest, box.length / longest, box.color,
+                _told(box.record, held) if box.record else "", full=box.full,
+            )
+            for box in lane.boxes
+        )  # fmt: skip
+        owner, full = clip(lane.owner, 60), views.filled_text(lane.segment)
+        label = f"{owner}: {count(lane.objects, 'object')}, {full}"
+        rows.append((owner, Strip(pieces, label), full, human_count(lane.objects)))
+    head = ("segment", "to scale", "full", "objects")
+    return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
+
+
+def _told(record: ObjectRecord, held: Held) -> str:
+    size = facts.figure(facts.size_of(record))
+    return f"{clip(facts.title_of(record, held), 60)}: {clip(facts.type_of(record), 60)}, {size}"
+
+
+def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
+    if not now.objects:
+        return [_nothing(now, "objects")]
+    head = ("type", "objects", "size")
+    rows = tuple(
+        (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
+    )
+    marks = tuple(group.color for group in coloring.groups)
+    return [Table(head, rows, head[1:], views.listed_text(now), marks)]
+
+
+# -- pins ----------------------------------------------------------------------------------------
+
+
+def _pins(now: Snapshot, held: Held) -> list[Block]:
+    if not now.objects:
+        return [_nothing(now, "objects")]
+    records = sorted(now.objects, key=lambda r: -r.size)
+    processes = Processes(now)
+    head = ("object", "type", "size", "can move", "why it is here", "age")
+    rows = tuple(
+        (
+            clip(facts.title_of(record, held), 80),
+            clip(facts.type_of(record), 60),
+            facts.figure(facts.size_of(record)),
+            facts.MOVES.get(record.strength or "", NO_FIGURE),
+            clip(facts.why_text(record, processes, held.get(record.id, ())), 240),
+            facts.age_text(record),
+        )
+        for record in records[:MOST_ROWS]
+    )
+    flexible = ("object", "type", "why it is here")
+    marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
+    rest = views.rest_text(records[MOST_ROWS:], now)
+    return [Table(head, rows, ("size", "age"), rest, marks, flexible)]
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+_FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
+
+
+def _costs(now: Snapshot, held: Held) -> list[Block]:
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
+    if not known:
+        return [_nothing(now, "costs")]
+    head = ("object", "type", *_FIGURES, "copy speed")
+    rows = tuple(
+        (
+            clip(facts.title_of(record, held), 30),
+            clip(facts.type_of(record), 60),
+            *_figures([record]),
+            views.speed_text(record),
+        )
+        for record in known[:MOST_ROWS]
+    )
+    repeated = [record for record in known if views.repeats_of(record)]
+    advice: list[Block] = [
+        f"{clip(facts.title_of(record, held), 60)}: {views.repeats_text(record)}"
+        for record in repeated[:MOST_TYPES]
+    ]
+    if len(repeated) > MOST_TYPES:
+        advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
+    unread = any(not record.load_seconds for record in known[:MOST_ROWS])
+    note = [f"{NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
+    rest = views.rest_text(known[MOST_ROWS:], now)
+    table = Table(head, rows, head[2:], rest, flexible=("type",))
+    return [table, *advice, *note, *_costs_by_type(known)]
+
+
+def _figures(records: Sequence[ObjectRecord]) -> tuple[str, ...]:
+    """What these cost together, in the order of `_FIGURES`."""
+    abouts = [record.about for record in records if record.about]
+    load = sum(record.load_seconds for record in records)
+    return (
+        human_seconds(sum(about.pickle_seconds for about in abouts)),
+        human_seconds(sum(about.copy_seconds for about in abouts)),
+        human_seconds(load) if load else NO_FIGURE,
+        human_bytes(sum(about.inband for about in abouts)),
+        human_bytes(sum(about.outband for about in abouts)),
+    )
+
+
+def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
+    types: dict[str, list[ObjectRecord]] = {}
+    for record in known:
+        types.setdefault(facts.kind_of(record), []).append(record)
+    if len(types) == len(known):
+        return []
+    costs = sorted(types.items(), key=lambda item: -sum(map(views.seconds_of, item[1])))
+    rows = tuple(
+        (clip(kind, 40), human_count(len(records)), *_figures(records))
+        for kind, records in costs[:MOST_TYPES]
+    )
+    more = f"and {len(costs) - MOST_TYPES} more types" if len(costs) > MOST_TYPES else ""
+    head = ("type", "objects", *_FIGURES)
+    return [Table(head, rows, head[1:], more)]
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _jobs(now: Snapshot, held: Held) -> list[Block]:
+    return [_cells(now), _workers(now)]
+
+
+def _cells(now: Snapshot) -> Block:
+    if not now.jobs:
+        return _nothing(now, "jobs")
+    found = views.jobs_in_order(now.jobs)
+    head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
+    rows = tuple(map(_job, found[:MOST_ROWS]))
+    marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
+    return Table(head, rows, ("time", "done"), _first(found), marks, ("name", "output", "assigns"))
+
+
+def _job(job: JobRecord) -> tuple[str, ...]:
+    return (
+        f"#{job.number}",
+        clip(job.name, 60),
+        facts.job_state(job),
+        views.job_where(job),
+        human_seconds(job.seconds) if job.seconds else "",
+        facts.job_items(job),
+        facts.job_output(job),
+        clip(", ".join(job.binds), 80),
+    )
+
+
+def _workers(now: Snapshot) -> Block:
+    if not now.workers:
+        return _nothing(now, "workers")
+    processes = Processes(now)
+    rows = tuple(
+        (
+            f"worker {worker.number}",
+            clip(views.runs_text(worker, processes), 80),
+            str(worker.pid) if worker.pid else NO_FIGURE,
+            facts.figure(views.worker_memory(worker, now)),
+        )
+        for worker in now.workers[:MOST_ROWS]
+    )
+    marks = tuple(STATES.get(worker.state, OTHER) for worker in now.workers[:MOST_ROWS])
+    head = ("worker", "runs", "process", "memory")
+    return Table(head, rows, head[2:], _first(now.workers), marks, ("runs",))
+
+
+VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
+    "occupancy": _occupancy,
+    "pins": _pins,
+    "costs": _costs,
+    "jobs": _jobs,
+}
+"""In the order in which the dashboard has them."""
+
+PARTS = tuple(VIEWS)
+"""The views there are, as the dashboard has them."""

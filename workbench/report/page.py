@@ -1,33 +1,223 @@
-"""What a page is told of a session: its records as plain data, in words where people read them.
+"""What a page is told of a session: typed records, in words where people read them.
 
-Asks nothing but which process this is, keeps nothing. A fact that the session's engine doesn't
-know is None.
+The contract between the kernel and `widgets/static`; tests hold the page's test data to it. Figures
+that change with time, or by which tables are sorted, go as numbers: the page words them as `format`
+does. A fact that the session's engine doesn't know is None.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.snapshot import (
-    ACTOR_PREFIX,
-    ActorRecord,
-    JobRecord,
-    ObjectRecord,
-    Snapshot,
-    WorkerRecord,
+from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
+
+from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
+from workbench.report import facts, views
+from workbench.report.colors import AGES, STRENGTHS
+from workbench.report.facts import Held, Place, Processes
+from workbench.report.reasons import REASONS
+
+
+class Record(Struct, forbid_unknown_fields=True):
+    """Base of all that a page is told."""
+
+
+class Pin(Record):
+    """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
+    ``here``: in this process."""
+
+    reason: str
+    text: str
+    here: bool
+    n: int
+
+
+class Row(Record):
+    """One object.
+
+    ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
+    this process that have it. ``movable``: yes, no or freed, and why it ``stays``. It takes ``len``
+    bytes from ``off`` on in the segment ``seg``, "" if it is in none; ``born`` in seconds since
+    1970. ``breaks`` says what can't be read any more, should it be freed. ``pickle``, ``copy`` and
+    ``load`` are seconds, ``inband`` and ``outband`` bytes; ``repeats`` counts serializations.
+    """
+
+    id: str
+    title: str
+    name: str
+    held: str
+    kind: str | None
+    detail: str
+    size: int | None
+    where: str | None
+    state: str
+    movable: str | None
+    stays: str
+    seg: str
+    off: int
+    len: int
+    born: float | None
+    owner: str | None
+    pins: list[Pin] | None
+    breaks: str
+    pickle: float | None
+    copy: float | None
+    load: float | None
+    inband: int | None
+    outband: int | None
+    buffers: int | None
+    repeats: int | None
+    site: str
+
+
+class Bar(Record):
+    """See `views.Bar`."""
+
+    label: str
+    figure: str
+    note: str
+    whole: bool
+    parts: tuple[tuple[str, int | None], ...]
+
+
+class Segment(Record):
+    """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
+
+    id: str
+    owner: str
+    granted: int
+    live: int
+    disk: bool
+    end: int
+
+
+class Rest(Record):
+    """Objects of one type that have no row."""
+
+    kind: str
+    count: int
+    bytes: int
+
+
+class Worker(Record):
+    """A worker, and what it is at."""
+
+    number: int
+    pid: int
+    state: str
+    does: str
+    bytes: int | None
+
+
+class Job(Record):
+    """A background cell. ``started`` in seconds since 1970; ``share``: how much of it has ended."""
+
+    id: str
+    name: str
+    state: str
+    where: str
+    text: str
+    started: int | None
+    seconds: float | None
+    share: float | None
+
+
+Sample = tuple[float, int, int | None, int, int, int | None]
+"""Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
+
+
+class Words(Record):
+    """What the page puts facts into words with, so that it has none of its own.
+
+    ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
+    an end; ``none``: see `views.nothing`; ``least``: bytes that must be copied for a speed.
+    """
+
+    reasons: dict[str, tuple[str, str]]
+    where: dict[str, str]
+    movable: dict[str, str]
+    ages: list[tuple[float | None, str]]
+    parts: dict[str, tuple[str, str]]
+    none: dict[str, str]
+    repeats: str
+    least: int
+
+
+class Session(Record):
+    """Everything about a session but its objects and its past.
+
+    ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
+    bytes a second that this machine copies; ``span``: seconds of the past that are shown.
+    """
+
+    session: str
+    engine: str
+    scope: str
+    here: str
+    ended: str | None
+    span: float
+    count: int
+    bars: list[Bar]
+    segments: list[Segment] | None
+    bins: dict[str, list[int]]
+    rest: list[Rest]
+    workers: list[Worker] | None
+    jobs: list[Job] | None
+    speed: float | None
+    words: Words
+
+
+class World(Session):
+    """All that a page knows."""
+
+    kind: str
+    seq: int
+    now: float
+    objects: dict[str, Row]
+    timeline: list[Sample]
+
+
+Diff: Any = defstruct(
+    "Diff",
+    [
+        ("kind", str),
+        ("seq", int),
+        ("now", float),
+        *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(Session)],
+        ("objects", dict[str, Row] | UnsetType, UNSET),
+        ("gone", list[str] | UnsetType, UNSET),
+        ("timeline", list[Sample] | UnsetType, UNSET),
+    ],
+    bases=(Record,),
+    module=__name__,
 )
-from workbench.report.facts import size_of
-from workbench.report.format import count
-from workbench.report.words import LEFT, session_name, worker_memory
+"""What has changed since the last one: any of a world's fields, and objects that are ``gone``."""
 
-Row = dict[str, Any]
 
-Place = tuple[str, str]
-"""A variable of this process, and what it holds: ``ref`` or ``view``."""
+class Tree(Record):
+    """What a part of an object cost."""
 
-HERE = "this notebook"
+    name: str
+    path: str
+    type: str
+    bytes: int
+    inband: int
+    seconds: float | None
+    share: float | None
+    children: list[Tree]
+    advice: list[str]
+
+
+class Answer(Record, omit_defaults=True):
+    """What came of a request. ``html`` is the text for a page."""
+
+    text: str
+    ok: bool = True
+    html: str = ""
+    tree: Tree | None = None
+    advice: list[str] = []
 
 
 def key_of(id: int) -> str:
@@ -35,245 +225,177 @@ def key_of(id: int) -> str:
     return f"{id:x}" if id else ""
 
 
-class Words:
-    """Who is who in one session, as it is now.
+# -- objects ---------------------------------------------------------------------------------------
+
+MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
+"""By `ObjectRecord.strength`."""
+
+
+def row_of(
+    record: ObjectRecord,
+    processes: Processes,
+    owners: Mapping[int, str],
+    born: float | None,
+    places: Sequence[Place] = (),
+) -> Row:
+    """One object.
 
     Parameters
     ----------
-    session : Snapshot
-        Its objects don't matter.
+    record : ObjectRecord
+    processes : Processes
+        Those of its session.
+    owners : mapping of int to str
+        By segment, who writes it: `facts.owners`. Empty if the engine doesn't tell.
+    born : float or None
+        When it came, in seconds since 1970.
+    places : sequence of Place
+        The variables of this process that have it.
     """
-
-    def __init__(self, session: Snapshot) -> None:
-        self._clients = {client.client: client for client in session.clients}
-        self._workers = {worker.pid: worker for worker in session.workers}
-        self._actors = {actor.id: actor for actor in session.actors}
-        self._segments = {segment.id: segment for segment in session.segments or ()}
-        self._places = session.segments is not None
-        self._is_local = session.engine == "local"
-
-    def process(self, number: int) -> str:
-        """``this notebook``, ``worker 2``, ``Counter``, ``other.ipynb``."""
-        client = self._clients.get(number)
-        if client is None:
-            return LEFT
-        if client.pid == os.getpid():
-            return HERE
-        worker = self._workers.get(client.pid)
-        if worker is None:
-            return client.label.rpartition("/")[2] or f"process {client.pid}"
-        return self.actor(worker) or f"worker {worker.number}"
-
-    def actor(self, worker: WorkerRecord) -> str:
-        """The actor that a worker belongs to; nothing if it is of the pool."""
-        actor = self._actors.get(worker.actor)
-        return actor_name(actor) if actor else "an actor" if worker.actor else ""
-
-    def is_here(self, number: int) -> bool:
-        """Whether that is this process."""
-        client = self._clients.get(number)
-        return client is not None and client.pid == os.getpid()
-
-    def owner(self, segment: int) -> str | None:
-        """Who writes a segment."""
-        if not self._places:
-            return None
-        found = self._segments.get(segment)
-        if found is None:
-            return "the server"
-        if found.disk:
-            return "disk"
-        if found.is_servers:
-            return "the server"
-        return self.process(found.owner) if found.owner else LEFT
-
-    def row(self, record: ObjectRecord, born: float | None, held: Sequence[Place] = ()) -> Row:
-        """One object. ``born``: when it came, in seconds since 1970; ``held``: the places in this
-        process that hold it."""
-        about = record.about
-        kind, detail = "a task's result", ""
-        if about or record.type != "":
-            kind, _, detail = ((about.type if about else record.type) or "").partition(" ")
-        names = [name.removeprefix(ACTOR_PREFIX) for name in record.names]
-        pins = list(self._pins(record, _those(held, "ref"), _those(held, "view")))
-        return {
-            "id": key_of(record.id),
-            "name": ", ".join(names) or ("" if held else record.key),
-            "held": ", ".join(dict(held)),
-            "kind": kind or None,
-            "detail": detail,
-            "size": size_of(record),
-            "where": record.where or None,
-            "state": record.state,
-            "seg": key_of(record.segment),
-            "off": record.offset,
-            "len": record.size if record.segment else 0,
-            "born": born and round(born, 1),
-            "owner": self.owner(record.segment),
-            "strength": record.strength,
-            "pins": pins if pins or record.viewers is not None else None,
-            "breaks": self._breaks(record, _those(held, "ref")) if self._is_local else "",
-            "pickle": about.pickle_seconds if about else None,
-            "copy": about.copy_seconds if about else None,
-            "load": record.load_seconds or None,
-            "inband": about.inband if about else None,
-            "outband": about.outband if about else None,
-            "buffers": about.buffers if about else None,
-            "repeats": (about.repeats and about.repeats + 1) if about else None,
-            "site": about.site if about else record.site,
-        }
-
-    def _pins(
-        self, record: ObjectRecord, refs: Sequence[str], views: Sequence[str]
-    ) -> Iterator[Row]:
-        """Each reason why it is here, the plainest first."""
-        for name in record.names:
-            yield _pin("name", f"the name {name.removeprefix(ACTOR_PREFIX)}")
-        if record.pinned:
-            yield _pin("user", f"pinned at {record.pinned}")
-        if record.job:
-            yield _pin("job", f"made by {record.job}, which nobody has collected")
-        for client in record.holders:
-            where = ", ".join(refs) if self.is_here(client) else ""
-            what = where or "a ref"
-            yield _pin("ref", f"{what} in {self.process(client)}", self.is_here(client))
-        if record.tasks:
-            yield _pin("task", f"{count(record.tasks, 'task')} to read it")
-        if record.parents:
-            yield _pin("contained", f"inside {count(record.parents, 'object')}")
-        for site in record.escapes:
-            yield _pin("escaped", f"a ref pickled at {site}")
-        for client in record.viewers or ():
-            where = f"{', '.join(views)} in " if views and self.is_here(client) else "arrays in "
-            yield _pin("view", f"{where}{self.process(client)} showing it", self.is_here(client))
-
-    def _breaks(self, record: ObjectRecord, refs: Sequence[str]) -> str:
-        """What can't be read any more, should it be freed; nothing if nobody would notice.
-
-        Arrays that show it stay as they are.
-        """
-        users = [", ".join(refs[:3])] if refs else []
-        elsewhere = sum(not self.is_here(client) for client in record.holders)
-        here = len(record.holders) - elsewhere
-        users += ["a ref in this notebook"] if here and not refs else []
-        users += [f"refs in {count(elsewhere, 'other process')}"] if elsewhere else []
-        users += [count(record.tasks, "task")] if record.tasks else []
-        users += [count(record.parents, "object") + " it is inside of"] if record.parents else []
-        if not users or record.state == "freed":
-            return ""
-        *most, last = users
-        who = f"{', '.join(most)} and {last}" if most else last
-        return f"It is still used by {who}: reading it there will fail."
+    about, strength = record.about, record.strength
+    kind, detail = facts.kind_of(record), facts.type_of(record)
+    known = record.viewers is not None
+    together = {"task": record.tasks, "contained": record.parents}
+    pins = [
+        Pin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
+        for pin in facts.pins_of(record, processes, places)
+    ]
+    held: Held = {record.id: places}
+    return Row(
+        id=key_of(record.id),
+        title=facts.title_of(record, held),
+        name=facts.names_of(record),
+        held=", ".join(dict(places)),
+        kind=None if about is None and record.type is None else kind,
+        detail=detail.removeprefix(kind).lstrip() if about or record.type else "",
+        size=facts.size_of(record),
+        where=record.where or None,
+        state=record.state,
+        movable=MOVABLE.get(strength),
+        stays=facts.moves_text(record).partition(": ")[2] if strength == "resident" else "",
+        seg=key_of(record.segment),
+        off=record.offset,
+        len=record.size if record.segment else 0,
+        born=None if born is None else round(born, 1),
+        owner=owners.get(record.segment, facts.SERVER) if owners else None,
+        pins=pins if pins or known else None,
+        breaks=plain(facts.what_breaks(record, processes, places)),
+        pickle=about.pickle_seconds if about else None,
+        copy=about.copy_seconds if about else None,
+        load=record.load_seconds or None,
+        inband=about.inband if about else None,
+        outband=about.outband if about else None,
+        buffers=about.buffers if about else None,
+        repeats=views.repeats_of(record),
+        site=facts.site_of(record),
+    )
 
 
-def _those(held: Sequence[Place], kind: str) -> list[str]:
-    return [place for place, what in held if what == kind]
-
-
-def _pin(reason: str, text: str, here: bool = False) -> Row:
-    return {"reason": reason, "text": text, "here": here}
-
-
-def actor_name(actor: ActorRecord) -> str:
-    """``Counter`` or, if it has a name, ``Counter 'hits'``."""
-    names = " ".join(repr(name.removeprefix(ACTOR_PREFIX)) for name in actor.names)
-    return f"{actor.cls} {names}".rstrip()
+def plain(text: str) -> str:
+    """Without the backticks around code."""
+    return text.replace("`", "")
 
 
 # -- the session but for its objects ---------------------------------------------------------------
 
 
-def session_of(session: Snapshot) -> Row:
-    """Everything about a session but its objects; see the parts."""
-    words = Words(session)
+def session_of(
+    session: Snapshot,
+    processes: Processes,
+    owners: Mapping[int, str],
+    ended: str | None,
+    speed: float | None,
+    bins: dict[str, list[int]],
+    rest: list[Rest],
+) -> Session:
+    """Everything about a session but its objects and its past.
+
+    Parameters
+    ----------
+    session : Snapshot
+    processes, owners
+        As of `row_of`.
+    ended, speed, bins, rest
+        What the snapshot doesn't tell: see `Session`.
+    """
     is_local = session.engine == "local"  # only there nothing means that there is nothing
-    workers = [_worker(worker, words, session) for worker in session.workers]
-    return {
-        "session": session_name(session),
-        "engine": session.engine,
-        "scope": session.scope,
-        "totals": _totals(session),
-        "segments": None
-        if session.segments is None
-        else [
-            {
-                "id": key_of(segment.id),
-                "owner": words.owner(segment.id),
-                "granted": segment.granted,
-                "live": segment.live,
-                "disk": segment.disk,
-                "end": segment.end,
-            }
-            for segment in session.segments
+    workers = [
+        Worker(
+            worker.number,
+            worker.pid,
+            worker.state,
+            views.runs_text(worker, processes),
+            views.worker_memory(worker, session),
+        )
+        for worker in session.workers
+    ]
+    segments = [
+        Segment(key_of(s.id), owners[s.id], s.granted, s.live, s.disk, s.end)
+        for s in session.segments or ()
+    ]
+    return Session(
+        session=facts.session_name(session),
+        engine=session.engine,
+        scope=session.scope,
+        here=_here(session),
+        ended=ended,
+        span=HISTORY_SECONDS,
+        count=session.count,
+        bars=[
+            Bar(bar.label, bar.figure, bar.note, bar.whole, bar.parts)
+            for bar in (views.store_bar(session), views.machine_bar(session))
         ],
-        "workers": workers if workers or is_local else None,
-        "jobs": [job_of(job, session.taken) for job in session.jobs] if is_local else None,
-    }
+        segments=None if session.segments is None else segments,
+        bins=bins,
+        rest=rest,
+        workers=workers if workers or is_local else None,
+        jobs=[job_of(job, session.taken) for job in views.jobs_in_order(session.jobs)]
+        if is_local
+        else None,
+        speed=speed,
+        words=words_of(session),
+    )
 
 
-def _totals(session: Snapshot) -> Row:
-    memory = session.memory
-    sizes = dict(memory.processes) if memory else {}
-    drivers = [client.pid for client in session.clients if client.role != "worker"]
-    workers = [worker_memory(worker, session) for worker in session.workers]
-    return {
-        "capacity": session.capacity,
-        "live": session.live,
-        "warm": session.warm_free,
-        "available": session.left,
-        "spilled": session.spilled,
-        "inline": session.inline,
-        "count": session.count,
-        "trouble": session.trouble,
-        "running": session.running,
-        "queued": session.queued,
-        "workers": _sum(workers, bool(sizes)),
-        "kernels": _sum([sizes.get(pid) for pid in drivers], bool(sizes)),
-        "machine": memory and {"total": memory.total, "available": memory.available},
-    }
+def words_of(session: Snapshot) -> Words:
+    """The words for this session; only what there is none of depends on it."""
+    return Words(
+        reasons={code: (reason.chip, reason.chips) for code, reason in REASONS.items()},
+        where=dict(facts.WHERE),
+        movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
+        ages=[(limit, label) for limit, _, label in AGES],
+        parts=dict(views.PARTS),
+        none=views.nothing(session),
+        repeats=views.REPEATED,
+        least=views.LEAST_COPY,
+    )
 
 
-def _sum(sizes: Sequence[int | None], measured: bool) -> int | None:
-    """What these processes have; None if nobody measured."""
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known or measured else None
-
-
-def _worker(worker: WorkerRecord, words: Words, session: Snapshot) -> Row:
-    return {
-        "number": worker.number,
-        "pid": worker.pid,
-        "state": worker.state,
-        "tasks": list(worker.tasks[:10]),
-        "actor": words.actor(worker),
-        "bytes": worker_memory(worker, session),
-    }
-
-
-_ENDS = {"done": "finished", "cancelled": "was cancelled"}
-
-
-def job_of(job: JobRecord, now: float) -> Row:
+def job_of(job: JobRecord, now: float) -> Job:
     """One background cell. ``now`` is the time of the snapshot, in seconds since 1970."""
-    shown = [(job.lines, "line"), (job.displays, "display")]
-    output = " and ".join(count(n, noun) for n, noun in shown if n)
-    return {
-        "id": key_of(job.id),
-        "number": job.number,
-        "name": job.name,
-        "state": job.state,
-        "started": round(now - job.seconds) if job.state == "running" else None,
-        "seconds": job.seconds if job.is_over else None,
-        "share": job.ended / job.size if job.size > 1 else None,
-        "size": job.size,
-        "ended": job.ended,
-        "worker": job.worker,
-        "text": _ENDS.get(job.state, job.state) + (f" ({output} of output)" if output else ""),
-        "kept": job.kept,
-    }
+    kept = "not fetched" if job.kept and job.is_over else ""
+    return Job(
+        id=key_of(job.id),
+        name=job.name,
+        state=facts.JOB_STATES[job.state],
+        where=views.job_where(job),
+        text=" · ".join(filter(None, (facts.job_items(job), facts.job_output(job), kept))),
+        started=round(now - job.seconds) if job.state == "running" else None,
+        seconds=job.seconds if job.is_over else None,
+        share=job.ended / job.size if job.size > 1 else None,
+    )
 
 
-def here(session: Snapshot) -> str:
+def _here(session: Snapshot) -> str:
     """What this process is called."""
-    labels = [client.label for client in session.clients if client.pid == os.getpid()]
-    return labels[0].rpartition("/")[2] if labels else ""
+    here = [client for client in session.clients if client.pid == os.getpid()]
+    return facts.client_name(here[0]) if here else ""
+
+
+def changed(before: Session | None, now: Session) -> dict[str, Any]:
+    """The fields that aren't as they were, as a page is sent them."""
+    return {
+        each: to_builtins(getattr(now, each))
+        for each in now.__struct_fields__
+        if before is None or getattr(before, each) != getattr(now, each)
+    }

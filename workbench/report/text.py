@@ -16,15 +16,13 @@ from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.facts import Held
 from workbench.report.format import count, human_bytes, human_rate, human_seconds, listed
+from workbench.report.views import LEAST_COPY
 
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
 
 MOST_WORDS = 8
 """Of each kind of thing that is named in one line; the rest are counted."""
-
-LEAST_COPY = 1 << 20
-"""Bytes: below it, a copy's time says nothing about speed."""
 
 ORDERS = ("size", "age", "name", "type")
 OBJECTS = ("name", "type", "size", "where", "why it is here", "age")

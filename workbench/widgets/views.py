@@ -24,9 +24,8 @@ from IPython.core.getipython import get_ipython
 from workbench import markup
 from workbench.plots.pictures import picture
 from workbench.report.html import PARTS, Still
-from workbench.report.page import Row
 from workbench.widgets import actions
-from workbench.widgets.feed import feed_of
+from workbench.widgets.feed import Message, feed_of
 from workbench.widgets.modules import script, styles
 
 RENEWAL = 60.0
@@ -86,7 +85,7 @@ class View(anywidget.AnyWidget):
 
     # -- what a page says --------------------------------------------------------------------------
 
-    def _heard(self, view: object, request: Row, buffers: object) -> None:
+    def _heard(self, view: object, request: Message, buffers: object) -> None:
         """The kernel's main thread, or a subshell's."""
         match request.get("do"):
             case "shown":
@@ -95,18 +94,18 @@ class View(anywidget.AnyWidget):
                 if before and (not on or (request.get("idle") and time.monotonic() > self._due)):
                     self._renew()
             case "resync":
-                self.tell({"kind": "world", **self.feed.world()})
+                self.tell(self.feed.world())
             case action if action in actions.ACTIONS:
                 self.tell({"kind": "noted", "number": request.get("number")})
                 _in_a_thread(self._perform, request)
             case _:
                 pass
 
-    def _perform(self, request: Row) -> None:
+    def _perform(self, request: Message) -> None:
         answer = actions.perform(self.feed.engine, request)
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
 
-    def tell(self, message: Row) -> None:
+    def tell(self, message: Message) -> None:
         """Send a message to all pages that have this view. Any thread."""
         comm: Any = self.comm
         if comm is None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from matplotlib.figure import Figure
 
 from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
-from workbench.report import cards, facts, json, reasons, text
+from workbench.plots import charts
+from workbench.report import cards, facts, json, page, reasons, text
 from workbench.report.facts import Held
-from workbench.report.format import NO_FIGURE, UNKNOWN
+from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count
+from workbench.report.html import Still
 
 Told = dict[int, dict[str, str]]
 """By object, each fact in words."""
@@ -168,12 +172,87 @@ def an_error(now: Snapshot, held: Held) -> Told:
     return told
 
 
+def a_still(now: Snapshot, held: Held) -> Told:
+    """What stays of the view of pins, as HTML."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", Still(("pins",), now, held).html())[1:]
+    names = ("title", "type", "size", "moves", "why", "age")
+    records = sorted(now.objects, key=lambda record: -record.size)
+    told = {}
+    for record, row in zip(records, rows, strict=True):
+        cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row)]
+        texts = [html.unescape(cell).removeprefix("■\xa0") for cell in cells]
+        told[record.id] = dict(zip(names, texts, strict=True))
+    return told
+
+
+def a_page(now: Snapshot, held: Held) -> Told:
+    """A row as a page is told it, put into words as the page does."""
+    processes, owners, words = facts.Processes(now), facts.owners(now), page.words_of(now)
+    told = {}
+    for record in now.objects:
+        born = None if record.age is None else now.taken - record.age
+        row = page.row_of(record, processes, owners, born, held.get(record.id, ()))
+        chips = Counter[str]()
+        for pin in row.pins or ():
+            chips[pin.reason] += pin.n
+        moves = {"no": f"no: {row.stays}", "freed": words.movable["freed"], None: NO_FIGURE}
+        told[record.id] = {
+            "title": row.title,
+            "type": " ".join(filter(None, (row.kind or UNKNOWN, row.detail))),
+            "size": facts.figure(row.size),
+            "moves": moves.get(row.movable, row.movable or ""),
+            "age": NO_FIGURE if row.born is None else human_age(round(now.taken - row.born, 1)),
+            "chips": ", ".join(_chip(words.reasons[code], n) for code, n in chips.items()),
+            "site": row.site,
+        }
+        if record.state != "freed":
+            told[record.id]["where"] = words.where[row.where or ""]
+        if row.pins and not any(len(held) > 1 for held in (record.holders, record.viewers or ())):
+            told[record.id]["why"] = _together(row.pins)
+    return told
+
+
+def _chip(words: tuple[str, str], n: int) -> str:
+    one, several = words
+    return one if n == 1 or one == several else f"{human_count(n)} {several}"
+
+
+def _together(pins: list[page.Pin]) -> str:
+    """In one line: those of a kind stand beside each other anyway."""
+    return ", ".join(pin.text for pin in pins)
+
+
+def a_plot(now: Snapshot, held: Held) -> Told:
+    """`plot_pins`, with room for everything."""
+    ax = Figure((200, 30)).add_subplot()
+    charts.pins(ax, now, held)
+    texts = [text.get_text() for text in ax.texts]
+    at = texts.index("and what keeps each") + 1
+    told = {}
+    for record in sorted(now.objects, key=lambda record: -record.size):
+        title, what, size = texts[at : at + 3]
+        kind, _, why = what.partition(" · ")
+        assert kind == facts.kind_of(record)
+        told[record.id] = {"title": title, "why": why, "size": size}
+        at += 3
+    return told
+
+
 RENDERERS: dict[str, Callable[[Snapshot, Held], Told]] = {
     "%objects": a_list,
     "--json": a_document,
     "card": a_card,
     "StoreFullError": an_error,
+    "still": a_still,
+    "page": a_page,
+    "plot": a_plot,
 }
+
+AS_CODE = {"still", "page", "plot"}
+"""Where what stands between backticks is code, or they are left out."""
+
+ALONE = {"still"}
+"""Where there is room for whether it can move, and not for why not."""
 
 
 @pytest.mark.parametrize("name", RENDERERS)
@@ -185,6 +264,10 @@ def test_every_renderer_tells_the_facts_as_they_are(name: str, moment: str) -> N
     for record in now.objects:
         if record.id in told:
             wants = wanted(record, now, held)
+            if name in AS_CODE:
+                wants["why"] = wants["why"].replace("`", "")
+            if name in ALONE:
+                wants["moves"] = wants["moves"].partition(":")[0]
             assert told[record.id] == {fact: wants[fact] for fact in told[record.id]}, record
 
 

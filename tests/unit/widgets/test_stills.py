@@ -118,9 +118,9 @@ def test_without_styles_every_figure_is_still_there() -> None:
     still = Still(PARTS, snapshots.usual())
     bare = Html(re.sub(r' (style|role|aria-label|title)="[^"]*"', "", still.html()))
     texts = "".join(_parsed(bare).texts).replace("\xa0", " ")
-    for said in ("live 189 MB", "free, warm 48 MB", "on disk 30 MB", "serialized 3 ×", "15:05:12"):
+    for said in ("live 189 MB", "reusable 48 MB", "on disk 30 MB", "serialized 3 ×", "15:05:12"):
         assert said in texts
-    assert re.search("█{40}", texts)  # the map, in letters
+    assert re.search("█{20}", texts)  # the map, in letters
     # Where styles are kept these letters are not shown: the boxes are.
     assert "█" * 20 not in re.sub(r'<code style="display:none">.*?</code>', "", still.html())
 
@@ -129,7 +129,7 @@ def test_boxes_are_to_scale_and_never_too_many() -> None:
     page = Still(("occupancy",), snapshots.usual()).html()
     x = re.search(r'title="x: ndarray[^"]*, 80 MB" style="([^"]*)"', page)
     assert x is not None
-    assert "width:47.058%" in x[1]  # 80 of 170 MB
+    assert "width:38.277%" in x[1]  # 80 of 209 MB
     assert HUES[0] in x[1]
     for number in (100, 20_000):
         page = Still(("occupancy",), snapshots.crowd(number)).html()
@@ -150,7 +150,7 @@ def test_of_more_objects_than_are_listed_the_sums_are_of_all() -> None:
         snapshots.a_session(listed), count=9000, live=5_000_000, segments=()
     )
     text = Still(("occupancy", "pins", "costs"), now).text()
-    assert "5 MB of small objects travel" in text
+    assert "5 MB of objects too small for shared memory" in text
     assert text.count("of 9 000 objects, 5 are listed") == 3
 
 
@@ -171,8 +171,8 @@ def test_many_jobs_and_workers_are_counted() -> None:
 
 def test_what_an_engine_cannot_tell_is_not_zero() -> None:
     text = Still(PARTS, snapshots.elsewhere()).text()
-    assert "capacity not known here" in text
-    assert "Memory of the machine: not known here" in text
+    assert "Store: not known here" in text
+    assert "Memory: not known here" in text
     assert "What serialization costs is not known here." in text
     assert "Workers are not known here." in text
     assert not re.search(r"\b0 (B|s)\b", text)
@@ -190,11 +190,21 @@ def test_the_last_two_minutes_are_a_line() -> None:
     assert happened == "13 puts, 5 frees, 2 spills"
 
 
+HELD = {3: (("weights", "ref"), ("Out[3]", "view")), 1: (("other", "ref"),)}
+
+
 def test_variables_are_names_too() -> None:
-    still = Still(("pins",), snapshots.usual(), {3: ("weights", "Out[3]"), 1: ("other",)})
+    still = Still(("pins",), snapshots.usual(), HELD)
     rows = still.text().splitlines()
     assert any(row.startswith("weights, Out[3]") for row in rows)
     assert any(row.startswith("x ") for row in rows)  # its name in the store comes first
+
+
+def test_what_runs_cells_is_not_shown() -> None:
+    own = snapshots.an_object(2, 5, "class Namespace", where="inline", segment=0)
+    still = Still(PARTS, snapshots.a_session([snapshots.an_object(1, 10), own]))
+    assert "1 object" in still.text()
+    assert "Namespace" not in still.text()
 
 
 def test_parts_are_shown_in_the_order_asked_for() -> None:
