@@ -18,8 +18,8 @@ from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import context
 from workbench.engines.base import Engine
-from workbench.report.facts import owners
 from workbench.report.page import key_of
+from workbench.report.processes import owners_of
 from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
 from workbench.widgets.actions import perform
@@ -305,7 +305,7 @@ def test_spill(runtime: str) -> None:
     wb.pin(ref)  # which brings it back
     page.until(lambda: page.row(ref)["where"] == "memory")
     assert page.row(ref)["owner"] == "the server"
-    assert "the server" in owners(wb.snapshot()).values()
+    assert "the server" in owners_of(wb.snapshot()).values()
     feed.close()
 
 

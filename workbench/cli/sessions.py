@@ -14,6 +14,7 @@ from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.markup import Table
 from workbench.report import facts, json, text
 from workbench.report.format import count, human_age, human_bytes, human_seconds, listed
+from workbench.report.processes import actor_text, client_name
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""
@@ -47,8 +48,8 @@ class Seen:
         """For people."""
         now, inside = self.snapshot, ("", "", "", "")
         if now is not None:
-            users = [f"{facts.client_name(c)} ({c.pid})" for c in now.clients if c.role == "driver"]
-            actors = ", ".join(map(facts.actor_text, now.actors))
+            users = [f"{client_name(c)} ({c.pid})" for c in now.clients if c.role == "driver"]
+            actors = ", ".join(map(actor_text, now.actors))
             workers, store = facts.workers_text(now), facts.store_text(now)
             inside = (", ".join(users) or facts.users_text(now), workers, actors, store)
         return (self.name, self.state, *inside, human_bytes(self.memory), human_age(self.age))

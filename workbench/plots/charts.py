@@ -12,8 +12,9 @@ from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.plots.drawing import LINE, Bar, Sheet
 from workbench.report import facts, reasons, views
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
-from workbench.report.facts import Held, Processes
+from workbench.report.facts import Held
 from workbench.report.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
+from workbench.report.processes import Processes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,7 @@ from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.report import facts, text
 from workbench.report.format import NOW, human_age, human_bytes
 from workbench.report.previews import Preview, preview
+from workbench.report.processes import Processes
 from workbench.serialization.codec import describe
 
 Facts = list[tuple[str, str]]
@@ -130,13 +131,13 @@ def _object(found: ObjectDescription, kind: str) -> Facts:
         ("name", ", ".join(f"`{facts.name_of(name)}`" for name in record.names)),
         ("type", f"`{type}`" if type else ""),
         ("size", f"{human_bytes(facts.size_of(record))}, {facts.where_text(record)}"),
-        ("why it is here", facts.why_text(record, facts.Processes(found))),
+        ("why it is here", facts.why_text(record, Processes(found))),
         ("put at", facts.site_of(record)),
     ]
 
 
 def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
-    record, task, processes = found.object, found.task, facts.Processes(found)
+    record, task, processes = found.object, found.task, Processes(found)
     age = human_age(record.age or 0.0)
     lines = [
         ("submitted", "just now" if age == NOW else f"{age} ago"),

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.report.facts import kind_of, owners
+from workbench.report.facts import kind_of
 from workbench.report.format import UNKNOWN
+from workbench.report.processes import owners_of
 
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
 OTHER = "#808080"
@@ -101,7 +102,7 @@ class Coloring:
         if by not in BY:
             raise ValueError(f"Objects can be coloured by {', '.join(BY)}, not by {by!r}.")
         self.by = by
-        self._owner: Mapping[int, str] = owners(snapshot) if by == "owner" else {}
+        self._owner: Mapping[int, str] = owners_of(snapshot) if by == "owner" else {}
         sizes: Counter[str] = Counter()
         counts: Counter[str] = Counter()
         for record in snapshot.objects:

@@ -6,20 +6,13 @@ operating system which process this is. What an engine can't tell is None, or sa
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
-    Account,
-    ActorRecord,
-    ClientRecord,
     JobRecord,
     ObjectRecord,
-    PinRecord,
-    SegmentRecord,
     Snapshot,
     TaskRecord,
     WorkerRecord,
@@ -33,8 +26,10 @@ from workbench.report.format import (
     human_bytes,
     human_count,
     human_time,
+    joined,
     listed,
 )
+from workbench.report.processes import Processes, actor_text, open_in
 
 MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
@@ -44,122 +39,6 @@ Place = tuple[str, str]
 
 Held = Mapping[int, Sequence[Place]]
 """By object, the variables of this process that have it: what `Engine.held` finds."""
-
-LEFT = "a process that left"
-"""Who held or wrote what nobody does any more."""
-
-SERVER = "the server"
-DISK = "disk"
-
-
-# -- processes -------------------------------------------------------------------------------------
-
-
-class Seen(Protocol):
-    """A `Snapshot`, an `Account` or a `ObjectDescription`, as far as it tells of processes."""
-
-    @property
-    def clients(self) -> tuple[ClientRecord, ...]:
-        """Those that hold something."""
-
-    @property
-    def workers(self) -> tuple[WorkerRecord, ...]:
-        """The workers among them."""
-
-    @property
-    def actors(self) -> tuple[ActorRecord, ...]:
-        """Whose workers some of these are."""
-
-
-class Processes:
-    """What the processes of a session are called.
-
-    Parameters
-    ----------
-    seen : Seen
-    """
-
-    def __init__(self, seen: Seen) -> None:
-        self._clients = {client.client: client for client in seen.clients}
-        self._workers = {worker.pid: worker for worker in seen.workers}
-        self._actors = {actor.id: actor for actor in seen.actors}
-
-    def name(self, client: int) -> str:
-        """``this notebook``, ``worker 2``, ``Counter 'hits'``, ``other.ipynb``."""
-        found = self._clients.get(client)
-        if found is None:
-            return LEFT
-        if found.pid == os.getpid():
-            return "this notebook" if _is_notebook(found) else "this process"
-        worker = self._workers.get(found.pid)
-        return client_name(found) if worker is None else self.worker(worker)
-
-    def worker(self, worker: WorkerRecord) -> str:
-        """``worker 2``, or the actor that it belongs to."""
-        return self.actor(worker) or f"worker {worker.number}"
-
-    def actor(self, worker: WorkerRecord) -> str:
-        """The actor that a worker belongs to; nothing if it is of the pool."""
-        actor = self._actors.get(worker.actor)
-        return actor_name(actor) if actor else "an actor" if worker.actor else ""
-
-    def is_here(self, client: int) -> bool:
-        """Whether that is this process."""
-        found = self._clients.get(client)
-        return found is not None and found.pid == os.getpid()
-
-    def several(self, clients: Iterable[int]) -> str:
-        """This process first, then others by name, then workers, counted if they are several."""
-        numbers = sorted(set(clients), key=lambda n: not self.is_here(n))
-        named = list(dict.fromkeys(map(self.name, numbers)))
-        pool = [name for name in named if re.fullmatch(r"worker \d+", name)]
-        if len(pool) > 1:
-            named = [name for name in named if name not in pool] + [count(len(pool), "worker")]
-        return joined(named)
-
-    def owner(self, segment: SegmentRecord) -> str:
-        """Who writes a segment."""
-        if segment.disk:
-            return DISK
-        is_servers = segment.is_servers and segment.owner not in self._clients
-        return SERVER if is_servers else self.name(segment.owner)
-
-
-def owners(snapshot: Snapshot) -> dict[int, str]:
-    """By segment, who writes it. Objects in none (0) are with the server; empty if the engine
-    doesn't tell where they lie."""
-    if snapshot.segments is None:
-        return {}
-    processes = Processes(snapshot)
-    return {0: SERVER} | {each.id: processes.owner(each) for each in snapshot.segments}
-
-
-def client_name(client: ClientRecord) -> str:
-    """A process but for this one. A notebook's path is no business of whoever is sent this."""
-    return client.label.rpartition("/")[2] or f"process {client.pid}"
-
-
-def open_in(snapshot: Snapshot) -> list[str]:
-    """The notebooks and scripts that use a session."""
-    return [client_name(client) for client in snapshot.clients if client.role == "driver"]
-
-
-def _is_notebook(client: ClientRecord) -> bool:
-    return client.label.endswith(("notebook", ".ipynb"))
-
-
-def actor_name(actor: ActorRecord) -> str:
-    """``Counter``, ``Counter 'hits'``; ``actor db`` of one that only keeps names for cells."""
-    names = [plain_name(name) for name in actor.names]
-    if actor.cls == "Namespace" and names:
-        return f"actor {', '.join(names)}"
-    return " ".join([actor.cls, *map(repr, names)])
-
-
-def actor_text(actor: ActorRecord) -> str:
-    """With its state if there is anything to say, and what waits: ``Counter 'hits', 2 calls``."""
-    state = "" if actor.state == "alive" else f" ({actor.state})"
-    return actor_name(actor) + state + (f", {count(actor.calls, 'call')}" if actor.calls else "")
 
 
 # -- objects ---------------------------------------------------------------------------------------
@@ -360,70 +239,6 @@ def what_breaks(record: ObjectRecord, processes: Processes, places: Sequence[Pla
     return f"It is still used by {joined(users)}: reading it there will fail."
 
 
-def explained(account: Account, name: str) -> tuple[str, list[tuple[str, str]]]:
-    """An account in words: the object in a few, and each reason with what lets go of it.
-
-    Parameters
-    ----------
-    account : Account
-        What the session found out.
-    name : str
-        Its name in the store, by which the person asked; nothing if it was a ref.
-    """
-    record, processes = account.object, Processes(account)
-    names = "".join(f" {plain_name(each)!r}" for each in record.names)
-    what = f"{type_of(record)}{names}, {human_bytes(size_of(record))}"
-    if record.state == "freed":
-        what += ", freed already: its bytes stay as long as arrays show them"
-    lines = [line for pin in account.pins for line in _explained(pin, processes, name)]
-    return what, lines
-
-
-def _explained(pin: PinRecord, processes: Processes, name: str) -> Iterator[tuple[str, str]]:
-    if pin.reason in ("ref", "view"):
-        yield from _explained_hold(pin, processes, name)
-        return
-    what = pin.detail
-    if pin.reason == "task":
-        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
-        what = f"`{pin.detail}`{where}"
-    elif pin.reason in ("name", "contained"):
-        what = ", ".join(map(plain_name, pin.detail.split(", ")))
-    yield reasons.phrase(pin.reason, what), reasons.let_go(pin, name)
-
-
-def _explained_hold(pin: PinRecord, processes: Processes, name: str) -> Iterator[tuple[str, str]]:
-    """By a process, at the places it found."""
-    where, here = processes.name(pin.client), processes.is_here(pin.client)
-    free = reasons.let_go(pin, name)
-    for path, _ in pin.places:
-        variable, comma, rest = path.partition(",")
-        place = path if " " in variable else f"`{variable}`{comma}{rest}"
-        text = reasons.phrase(pin.reason, f"{where}: {place}")
-        yield text, _forgotten(path) if here else f"there, or {free}"
-    if pin.places:
-        return
-    if not pin.complete:
-        yield reasons.phrase(pin.reason, f"{where}, which was too busy to say where"), free
-        return
-    text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
-    more = "" if pin.reason == "view" else f", or {free}"
-    yield text, f"`import gc; gc.collect()` there{more}"
-
-
-def _forgotten(path: str) -> str:
-    """What makes this process let go of what is at a path."""
-    root = path.partition("[")[0].partition(".")[0]
-    if "sys.last_value" in path:
-        return "`sys.last_value = sys.last_traceback = None`, or the next error"
-    if "which runs" in path:
-        return "it ends with that function"
-    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
-        return "`%reset -f out`"
-    variable = path.partition(",")[0]
-    return f"`del {variable}`" if " " not in variable else "let go of that"
-
-
 # -- tasks and background cells --------------------------------------------------------------------
 
 NO_JOBS = "No background cells. %%remote starts one."
@@ -593,9 +408,3 @@ def machine_name(snapshot: Snapshot) -> str:
     """What the memory belongs to that its `MemoryRecord` tells of."""
     is_container = snapshot.memory is not None and snapshot.memory.container
     return "this container" if is_container else "this machine"
-
-
-def joined(words: Sequence[str]) -> str:
-    """``a, b and c``."""
-    *most, last = words or ("",)
-    return f"{', '.join(most)} and {last}" if most else last

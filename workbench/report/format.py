@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 UNKNOWN = "not known here"
 """What people read where an engine can't tell. Never a zero."""
 
@@ -101,3 +103,9 @@ def listed(words: list[str], most: int) -> str:
     """'a, b and 3 more': the first ones, the rest counted."""
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {human_count(more)} more" if more > 0 else "")
+
+
+def joined(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *most, last = words or ("",)
+    return f"{', '.join(most)} and {last}" if most else last

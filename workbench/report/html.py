@@ -27,7 +27,7 @@ from workbench.markup import (
 )
 from workbench.report import colors, facts, views
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
-from workbench.report.facts import Held, Processes
+from workbench.report.facts import Held
 from workbench.report.format import (
     NO_FIGURE,
     UNKNOWN,
@@ -37,6 +37,7 @@ from workbench.report.format import (
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
+from workbench.report.processes import Processes
 
 MOST_BOXES = 200
 MOST_LANES = 12

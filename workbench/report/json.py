@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.report import facts, reasons
+from workbench.report.processes import actor_name, client_name
 from workbench.report.text import Why
 
 Document = dict[str, Any]
@@ -37,16 +38,14 @@ def of_session(snapshot: Snapshot) -> Document:
     """A session but for its objects."""
     return {
         "drivers": [
-            {"pid": c.pid, "label": facts.client_name(c)}
-            for c in snapshot.clients
-            if c.role == "driver"
+            {"pid": c.pid, "label": client_name(c)} for c in snapshot.clients if c.role == "driver"
         ],
         "workers": facts.worker_states(snapshot),
         "actors": [
             {
                 "class": actor.cls,
                 "names": [facts.plain_name(name) for name in actor.names],
-                "name": facts.actor_name(actor),
+                "name": actor_name(actor),
                 "state": actor.state,
                 "calls": actor.calls,
             }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, SegmentRecord, Snapshot
 from workbench.report.colors import Coloring
-from workbench.report.facts import owners
+from workbench.report.processes import owners_of
 from workbench.report.views import reach
 
 
@@ -58,7 +58,7 @@ def lanes(
     used = [segment for segment in snapshot.segments or () if segment.live or segment.granted]
     used.sort(key=lambda segment: segment.disk)
     kept = {segment.id for segment in sorted(used, key=lambda s: -s.live)[:most]}
-    names = owners(snapshot)
+    names = owners_of(snapshot)
     shown = []
     for segment in used:
         if segment.id in kept:

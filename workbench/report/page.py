@@ -16,7 +16,8 @@ from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
 from workbench.report import facts, views
 from workbench.report.colors import AGES, STRENGTHS
-from workbench.report.facts import Held, Place, Processes
+from workbench.report.facts import Held, Place
+from workbench.report.processes import SERVER, Processes, client_name
 from workbench.report.reasons import REASONS
 
 
@@ -246,7 +247,7 @@ def row_of(
     processes : Processes
         Those of its session.
     owners : mapping of int to str
-        By segment, who writes it: `facts.owners`. Empty if the engine doesn't tell.
+        By segment, who writes it: `processes.owners_of`. Empty if the engine doesn't tell.
     born : float or None
         When it came, in seconds since 1970.
     places : sequence of Place
@@ -277,7 +278,7 @@ def row_of(
         off=record.offset,
         len=record.size if record.segment else 0,
         born=None if born is None else round(born, 1),
-        owner=owners.get(record.segment, facts.SERVER) if owners else None,
+        owner=owners.get(record.segment, SERVER) if owners else None,
         pins=pins if pins or known else None,
         breaks=plain(facts.what_breaks(record, processes, places)),
         pickle=about.pickle_seconds if about else None,
@@ -389,7 +390,7 @@ def job_of(job: JobRecord, now: float) -> Job:
 def _here(session: Snapshot) -> str:
     """What this process is called."""
     here = [client for client in session.clients if client.pid == os.getpid()]
-    return facts.client_name(here[0]) if here else ""
+    return client_name(here[0]) if here else ""
 
 
 def changed(before: Session | None, now: Session) -> dict[str, Any]:

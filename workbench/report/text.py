@@ -14,6 +14,7 @@ from workbench.core.events import About
 from workbench.core.snapshot import ACTOR_PREFIX, Account, JobRecord, ObjectRecord, Snapshot
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
+from workbench.report.account import explained
 from workbench.report.facts import Held
 from workbench.report.format import count, human_bytes, human_rate, human_seconds, listed
 from workbench.report.views import LEAST_COPY
@@ -179,7 +180,7 @@ def why(account: Account, name: str) -> Why:
     name : str
         Its name in the store, by which the person asked; nothing if it was a ref.
     """
-    what, lines = facts.explained(account, name)
+    what, lines = explained(account, name)
     return Why(what, tuple(Reason(*line) for line in lines))
 
 

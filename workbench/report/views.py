@@ -22,7 +22,6 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.report import facts
-from workbench.report.facts import Processes
 from workbench.report.format import (
     NO_FIGURE,
     UNKNOWN,
@@ -32,6 +31,7 @@ from workbench.report.format import (
     human_rate,
     human_share,
 )
+from workbench.report.processes import Processes
 
 LEAST_COPY = 1 << 20
 """Bytes: below it, a copy's time says nothing about speed."""

@@ -21,9 +21,10 @@ from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
 from workbench.core.snapshot import Sample as Past
 from workbench.engines.base import Watched
 from workbench.errors import SessionError
-from workbench.report import facts, page
-from workbench.report.facts import Place, Processes
+from workbench.report import page
+from workbench.report.facts import Place
 from workbench.report.page import Rest, Row, Sample, key_of
+from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import Mirror
 
 PACE = 0.25
@@ -293,7 +294,7 @@ class Feed:
         now = self._mirror.session
         if now is None:
             return {}
-        processes, owners = Processes(now), facts.owners(now)
+        processes, owners = Processes(now), owners_of(now)
         objects, gone = self._objects(processes, owners)
         before, self._session = self._session, self._others(now, processes, owners)
         found = {"objects": to_builtins(objects), "gone": gone, "timeline": self._fresh}

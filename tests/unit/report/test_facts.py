@@ -11,7 +11,7 @@ import pytest
 from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
 from workbench.core.snapshot import ActorRecord, ClientRecord, Snapshot, WorkerRecord
 from workbench.report import facts, reasons
-from workbench.report.facts import Processes
+from workbench.report.processes import Processes, actor_name, owners_of
 
 ACTOR = 4
 
@@ -43,7 +43,7 @@ def test_an_actor_owns_its_segment() -> None:
     segments = tuple(
         msgspec.structs.replace(s, owner=s.owner and ACTOR) for s in now.segments or ()
     )
-    owners = facts.owners(msgspec.structs.replace(now, segments=segments))
+    owners = owners_of(msgspec.structs.replace(now, segments=segments))
     assert set(owners.values()) == {"Counter 'hits'", "disk", "the server"}
 
 
@@ -56,7 +56,7 @@ def test_an_actor_owns_its_segment() -> None:
     ],
 )
 def test_actors_have_one_name_each(cls: str, names: tuple[str, ...], said: str) -> None:
-    assert facts.actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
+    assert actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
 
 
 def test_objects_are_called_as_people_know_them() -> None:

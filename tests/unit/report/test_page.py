@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
-from workbench.report import facts, page
-from workbench.report.facts import Processes
+from workbench.report import page
+from workbench.report.processes import Processes, owners_of
 
 TOLD = Path(__file__).parents[2] / "js" / "told.mjs"
 ENVELOPE = {"kind", "number"}
@@ -48,13 +48,13 @@ def test_the_pages_tests_have_the_kernels_words(told: list[dict[str, Any]]) -> N
 
 
 def _session(now: Snapshot) -> page.Session:
-    owners = facts.owners(now)
+    owners = owners_of(now)
     return page.session_of(now, Processes(now), owners, None, None, {}, [page.Rest("dict", 1, 2)])
 
 
 @pytest.mark.parametrize("now", [snapshots.usual(), snapshots.empty(), snapshots.elsewhere()])
 def test_a_world_is_one(now: Snapshot) -> None:
-    processes, owners = Processes(now), facts.owners(now)
+    processes, owners = Processes(now), owners_of(now)
     rows = [page.row_of(record, processes, owners, 12.34, ()) for record in now.objects]
     told = {
         "kind": "world",

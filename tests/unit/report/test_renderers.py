@@ -23,8 +23,9 @@ from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, Pi
 from workbench.plots import charts
 from workbench.report import cards, facts, json, page, reasons, text
 from workbench.report.facts import Held
-from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count
+from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.html import Still
+from workbench.report.processes import Processes, open_in, owners_of
 
 Told = dict[int, dict[str, str]]
 """By object, each fact in words."""
@@ -54,7 +55,7 @@ def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
         "moves": facts.moves_text(record),
         "age": facts.age_text(record),
         "chips": ", ".join(reasons.chips(record)),
-        "why": facts.why_text(record, facts.Processes(now), places),
+        "why": facts.why_text(record, Processes(now), places),
         "site": facts.site_of(record),
     }
 
@@ -187,7 +188,7 @@ def a_still(now: Snapshot, held: Held) -> Told:
 
 def a_page(now: Snapshot, held: Held) -> Told:
     """A row as a page is told it, put into words as the page does."""
-    processes, owners, words = facts.Processes(now), facts.owners(now), page.words_of(now)
+    processes, owners, words = Processes(now), owners_of(now), page.words_of(now)
     told = {}
     for record in now.objects:
         born = None if record.age is None else now.taken - record.age
@@ -294,7 +295,7 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
     account = Account(record, pins, now.clients, now.workers, now.actors)
     said = [line.text.partition(", where no")[0] for line in text.why(account, "x").reasons]
     record = msgspec.structs.replace(record, tasks=0, parents=0)
-    assert said == [pin.text for pin in facts.pins_of(record, facts.Processes(now))]
+    assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -307,11 +308,11 @@ def test_the_status_a_card_and_ps_tell_one_session() -> None:
     assert card["store"] == row["store"]
     assert card["workers"].startswith(row["workers"])
     assert card["actors"] == row["actors"] == "Counter 'hits'"
-    assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == facts.open_in(now)
-    assert card["open in"].startswith(facts.joined(facts.open_in(now)))
+    assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == open_in(now)
+    assert card["open in"].startswith(joined(open_in(now)))
     assert card["last spill error"] == "No space left on device"
     document = json.of_session(now)
-    assert [driver["label"] for driver in document["drivers"]] == facts.open_in(now)
+    assert [driver["label"] for driver in document["drivers"]] == open_in(now)
     assert document["workers"] == facts.worker_states(now)
     assert [actor["name"] for actor in document["actors"]] == [row["actors"]]
     quiet = msgspec.structs.replace(now, clients=now.clients[2:])

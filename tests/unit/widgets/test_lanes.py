@@ -8,8 +8,8 @@ from msgspec import structs
 from tests.unit.widgets.snapshots import DISK, HERE, MB, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
 from workbench.report.colors import HUES, Coloring
-from workbench.report.facts import owners
 from workbench.report.lanes import Box, lanes
+from workbench.report.processes import owners_of
 
 FIRST, SECOND = HUES[:2]
 
@@ -74,4 +74,4 @@ def test_a_notebook_is_known_by_its_name_and_not_by_its_path() -> None:
     now = a_session(_objects(10))
     label = "/home/somebody/secret/first-steps.ipynb"
     clients = (structs.replace(now.clients[0], label=label), *now.clients[1:])
-    assert owners(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"
+    assert owners_of(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"
