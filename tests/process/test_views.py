@@ -222,6 +222,28 @@ def test_a_new_view_has_all_that_came_while_nobody_looked(session: Engine, feed:
     assert {"first", "second"} <= names
 
 
+def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
+    session: Engine, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, page = wb.put([1], name="kept"), Page(feed)
+    feed.shown(page, True)
+    page.until(lambda: page.rows(name="kept"))
+    subscription = feed._changes
+    monkeypatch.setattr(feeds, "FORGOTTEN", 0.01)
+    feed.shown(page, False)
+    assert eventually(lambda: feed._is_asleep)
+    assert subscription.is_over
+    wb.free(kept)
+    wb.put([2], name="later")
+    feed._looked = 0.0
+    feed.catch_up()
+    names = {row["name"] for row in feed.world()["objects"].values()}
+    assert "later" in names
+    monkeypatch.undo()
+    feed.shown(page, True, seq=0)
+    page.until(lambda: page.rows(name="later"))
+
+
 def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script]) -> None:
     engine = wb.init(session="both", workers=1, memory="64MB")
     feed = context.companion(Feed)

@@ -46,7 +46,8 @@ can't be heard while a cell is busy: then it gets one update in `SLOW` seconds."
 SLOW = 10.0
 
 FORGOTTEN = 600.0
-"""Then it gets none any more, until it is heard again."""
+"""Then it gets none any more, until it is heard again. So long after the last page was shown the
+session needn't note any more what changes."""
 
 PARTS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
@@ -95,6 +96,8 @@ class Feed:
         self._speed: float | None = None
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
+        self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
+        self._is_asleep = False  # it has
         self._hurry = threading.Event()  # ends a pause
         self._take_in(FIRST)
         self._difference()
@@ -169,6 +172,7 @@ class Feed:
             if self.is_over:
                 self._tell(self._difference())  # the end, if nobody has looked since
             elif on and self._thread is None:
+                self._stay()
                 self._thread = threading.Thread(
                     target=self._run, name="workbench-views", daemon=True
                 )
@@ -191,7 +195,8 @@ class Feed:
         with self._lock:
             self._audience.clear()
             thread = self._thread
-        self._changes.close()
+            self._stay()
+            self._changes.close()
         self._hurry.set()
         if thread is not None:
             thread.join(FIRST)
@@ -228,6 +233,23 @@ class Feed:
             self._thread = None
             if self._events is not None:
                 self._events.unregister("post_run_cell", self.nudge)
+            if not self._changes.is_over:
+                self._ending = threading.Timer(FORGOTTEN, self._sleep)
+                self._ending.name, self._ending.daemon = "workbench-views-ending", True
+                self._ending.start()
+
+    def _stay(self) -> None:
+        """The subscription doesn't end for now."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+    def _sleep(self) -> None:
+        """Nobody has looked for long: changes are noted for others alone."""
+        with self._lock:
+            if self._ending is threading.current_thread():
+                self._ending, self._is_asleep = None, True
+                self._changes.close()
 
     def _pause(self, until: float) -> None:
         """Let time pass; much of it, if nobody has said for long that they look."""
@@ -246,6 +268,9 @@ class Feed:
 
         Also when it is roused.
         """
+        if self._is_asleep and not self.is_over:
+            self._is_asleep = False
+            self._begin_anew()
         change = self._changes.next(timeout)
         until = time.monotonic() + FIRST
         while change is not None:
