@@ -26,7 +26,13 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.pool import Pool
 from workbench.core.referrers import Referrers
 from workbench.core.scheduler import Scheduler
-from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
+from workbench.core.snapshots import (
+    describe,
+    holders_table,
+    names_with,
+    some_named,
+    take_snapshot,
+)
 from workbench.core.spilling import Spilling
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
@@ -492,8 +498,7 @@ class Session:
     def _find(self, client: Client, event: ev.Find) -> None:
         entry = self.catalog.named(event.name)
         if entry is None:
-            names = tuple(sorted(self.catalog.names))[:100]
-            self.send(client.number, do.Found(event.request, 0, names))
+            self.send(client.number, do.Found(event.request, 0))
         else:
             self.catalog.hold(entry, client.number)
             self.send(client.number, do.Found(event.request, entry.id))
@@ -612,15 +617,16 @@ class Session:
 
     def _ask(self, client: Client, event: ev.Ask) -> None:
         if event.what == "why":
-            return self.referrers.ask(client, event)
+            object = self.catalog.names.get(event.name, 0) if event.name else event.object
+            return self.referrers.ask(client, ev.Ask(event.request, "why", object))
         if event.what == "spill":
             return self.spilling.spill(client, event)
         answer = do.Answer(event.request)
-        if event.what == "snapshot":
-            answer = do.Answer(event.request, snapshot=take_snapshot(self))
-        elif event.what == "overview":
+        if event.what == "overview":
             answer = do.Answer(event.request, snapshot=take_snapshot(self, some_named(self)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(self, event.object))
+        elif event.what == "names":
+            answer = do.Answer(event.request, names=names_with(self, event.name))
         self.send(client.number, answer)
         return None

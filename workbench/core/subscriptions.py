@@ -1,7 +1,8 @@
-"""Who watches the session, and what each has yet to be told. A desk of the session's.
+"""Who follows the session, and what each has yet to be told: a component of the session.
 
-A watcher is told of changes when it asks, and not again before it asks again: so it sets the pace,
-and what happens meanwhile adds up to one change. Nothing is kept or compared for nobody.
+A subscriber is told of changes when it asks, and not again before it asks again: so it sets the
+pace, and what happens meanwhile adds up to one change. No bookkeeping while nobody subscribes.
+What is there is told in parts, so that the server isn't held up by a million objects.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Change
-from workbench.core.snapshots import object_record, take_snapshot
+from workbench.core.snapshot import Change, ObjectRecord
+from workbench.core.snapshots import first_of, object_record, take_snapshot
 
 if TYPE_CHECKING:
     from workbench.core.session import Client, Session
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
 MOST = 1_000
 """Objects in one change: a message that keeps nobody waiting for long. The rest comes next."""
 
+SEARCHED = 20_000
+"""Objects looked through at a time, for as long."""
+
 QUIET = (ev.Ask, ev.Explained, ev.Measured, ev.Tick, ev.Subscribe)
 """After these alone the session is as it was."""
 
 
 @dataclass(slots=True)
 class Subscriber:
-    """One, by client and its own number. ``pending``: what changed since it was told, and whether
-    that is new to it."""
+    """One, by client and its own number. ``first``: what was there when it came and it wasn't told
+    yet, the next at the end. ``pending``: what changed since, and whether that is new to it."""
 
+    first: list[int] = field(default_factory=list)
     pending: dict[int, bool] = field(default_factory=dict)
     is_new: bool = True
     waits: bool = True
@@ -45,15 +50,19 @@ class Subscriptions:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._watchers: dict[tuple[int, int], Subscriber] = {}
+        self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
 
     def watch(self, client: Client, event: ev.Subscribe) -> None:
         """It asks for what has changed; the first time everything has."""
         key, catalog = (client.number, event.request), self._session.catalog
         watcher = self._watchers.get(key)
         if not event.on:
+            self._looks.pop(key, None)
             self._watchers.pop(key, None)
             if not self._watchers:
                 catalog.touched = None
+        elif event.once:
+            self._look(key, event.search)
         elif watcher is not None:
             watcher.waits = True
         else:
@@ -63,8 +72,9 @@ class Subscriptions:
 
     def left(self, number: int) -> None:
         """A client is gone."""
-        for client, request in [key for key in self._watchers if key[0] == number]:
-            del self._watchers[client, request]
+        for keyed in (self._watchers, self._looks):
+            for key in [key for key in keyed if key[0] == number]:
+                del keyed[key]
         if not self._watchers:
             self._session.catalog.touched = None
 
@@ -82,7 +92,7 @@ class Subscriptions:
             watcher.stirred |= stirred
             if watcher.is_new:
                 watcher.is_new = False
-                watcher.pending = {entry.id: True for entry in catalog.entries()}
+                watcher.first = catalog.ids()
             else:
                 for id, is_new in touched.items():
                     if watcher.pending.setdefault(id, is_new) and id not in catalog:
@@ -96,15 +106,47 @@ class Subscriptions:
         for id in in_use ^ watcher.in_use:
             if id in session.catalog:
                 pending.setdefault(id, False)
-        objects, gone = [], []
-        for id in list(islice(pending, MOST)):
+        told = _cut(watcher.first, MOST)
+        for id in told:
+            pending.pop(id, None)
+        changed = list(islice(pending, MOST - len(told)))
+        gone = [id for id in changed if id not in session.catalog]
+        objects = self._records((*told, *changed), in_use)
+        for id in changed:
             del pending[id]
-            entry = session.catalog.get(id)
-            if entry is None:
-                gone.append(id)
-            else:
-                objects.append(object_record(entry, session.now, in_use))
         rest = take_snapshot(session, entries=(), since=watcher.told)
-        watcher.waits, watcher.stirred = False, bool(pending)
+        left = len(watcher.first) + len(pending)
+        watcher.waits, watcher.stirred = False, left > 0
         watcher.told, watcher.in_use = session.now, in_use
-        return Change(rest, tuple(objects), tuple(gone), len(pending))
+        return Change(rest, objects, tuple(gone), left)
+
+    def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:
+        """Tell the next part of all there is; of a search what comes first in it."""
+        session = self._session
+        ids = self._looks.pop(key, None)
+        if ids is None:
+            ids = session.catalog.ids()
+        part = _cut(ids, MOST if search is None else SEARCHED)
+        others = size = 0
+        if search is not None:
+            part, others, size = first_of(filter(None, map(session.catalog.get, part)), search)
+        if ids:
+            self._looks[key] = ids
+        rest = take_snapshot(session, entries=())
+        objects = self._records(part, session.spilling.in_use())
+        change = Change(rest, objects, left=len(ids), others=others, others_size=size)
+        self._session.send(key[0], do.Changed(key[1], change))
+
+    def _records(self, ids: Iterable[int], in_use: set[int]) -> tuple[ObjectRecord, ...]:
+        """Of those that are still there."""
+        session = self._session
+        entries = filter(None, map(session.catalog.get, ids))
+        return tuple(object_record(entry, session.now, in_use) for entry in entries)
+
+
+def _cut(ids: list[int], count: int) -> list[int]:
+    """The last ``count``, from the end, which are in the list no longer."""
+    cut = ids[-count:]
+    del ids[-count:]
+    cut.reverse()
+    return cut

@@ -567,7 +567,7 @@ def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
     visitor = s.visitor()
-    visitor.post(ev.Ask(1, "snapshot"))
+    visitor.post(ev.Ask(1, "overview"))
     (sent,) = of(do.Send, s.turn())
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None
