@@ -6,14 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
-from workbench.options import changed
+from workbench.engines.base import Call, Engine, Exported, engine_of
+from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -63,7 +60,7 @@ class ActorMethod:
             If an argument can't be pickled. Nothing is submitted then.
         """
         ref = self._handle._ref
-        return ref._engine.call(ref, self._name, args, kwargs, self._options)
+        return engine_of(ref).call(ref, self._name, Call(args, kwargs, self._options))
 
     def options(self, **given: Any) -> ActorMethod:
         """The same method with other options: those of a task, but ``num_cpus``."""
@@ -121,9 +118,7 @@ class ActorHandle:
         return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
-
-        return portraits.of_actor(self).bundle()
+        return self._ref._engine.mimebundle(self)
 
 
 class ActorClass:
@@ -151,7 +146,7 @@ class ActorClass:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._cls, self._options)
+        return ActorClass, (self._cls, self._options, self._engine)
 
     def options(self, **given: Any) -> ActorClass:
         """The same class with other options, for ``Cls.options(...).remote(...)``."""
@@ -194,8 +189,8 @@ class ActorClass:
             tuple(name for name, method in members if _yields(method)),
             options.max_task_retries,
         )
-        options = replace(options, max_concurrency=concurrency)
-        return ActorHandle(engine.create(exported, description, args, kwargs, options), description)
+        call = Call(args, kwargs, replace(options, max_concurrency=concurrency))
+        return ActorHandle(engine.create(exported, description, call), description)
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
@@ -206,9 +201,3 @@ def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
 
 def _yields(method: Any) -> bool:
     return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
-
-
-def _again(cls: type, options: ActorOptions) -> ActorClass:
-    from workbench.api import engine
-
-    return ActorClass(cls, options, engine)

@@ -9,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import api, context
 from workbench.actors import ActorClass
-from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
-from workbench.options import changed
+from workbench.engines.base import Call, Exported
+from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +60,7 @@ class RemoteFunction(Generic[P, R]):
         target = context.get()
         if target is None:
             target = api.engine()
-        return target.submit(self._exported, args, kwargs, self._options)
+        return target.submit(self._exported, Call(args, kwargs, self._options))
 
     def options(self, **given: Any) -> RemoteFunction[P, R]:
         """The same function with other options, for ``f.options(...).remote(...)``.

@@ -13,7 +13,7 @@ import pytest
 from tests.leaks import TIMEOUT
 from workbench import context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.engines import observed
+from workbench.engines import observed, others
 from workbench.engines.observed import Course, Looks, difference, id_of
 from workbench.errors import SessionError
 
@@ -218,4 +218,4 @@ def test_what_goes_with_a_session_is_made_once_and_anew_when_that_is_over() -> N
 @pytest.mark.parametrize("of", [1, "ray", threading, object, [], lambda: None])
 def test_what_is_no_session_is_refused(of: object) -> None:
     with pytest.raises(TypeError, match=r"distributed\.Client"):
-        observed.at(of)
+        others.observe(of)

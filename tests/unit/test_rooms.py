@@ -16,8 +16,8 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
-    "portraits",
+    "errors", "units", "markup", "config", "options", "ref", "ref_generator", "context",
+    "spin_poll",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -81,18 +81,23 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # top-level modules
     "api": (
         NEUTRAL
-        | {"core.snapshot", "engines", "actors", "listing", "options", "readonly", "reasons"}
-        | {"serialization"},
+        | {"actors", "core.snapshot", "engines", "lifecycle", "listing", "portraits", "reasons"}
+        | {"serializers"},
         set(),
     ),
+    "lifecycle": (
+        {"config", "context", "engines.base", "engines.local", "errors", "readonly"},
+        set(),
+    ),
+    "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
     "functions": ({"actors", "api", "context", "engines.base", "options"}, set()),
     "gathering": (
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"api", "engines.base", "options", "portraits", "ref"}, set()),
-    "options": ({"engines.base"}, set()),
-    "ref_generator": ({"engines.base", "ref"}, set()),
+    "actors": ({"engines.base", "options", "ref"}, set()),
+    "options": (set(), set()),
+    "ref_generator": ({"ref"}, set()),
     "listing": ({"core.snapshot", "markup", "units"}, set()),
     "reasons": ({"core.snapshot", "markup", "units"}, set()),
     "markup": (set(), set()),
@@ -108,13 +113,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "units": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
-    "ref": ({"context", "errors", "engines.base", "portraits"}, set()),
-    "context": ({"engines.base"}, set()),
+    "ref": (set(), set()),
+    "context": ({"engines.base", "errors", "ref"}, set()),
     "spin_poll": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "core.snapshot", "functions", "gathering", "ref", "ref_generator"}
-        | {"ipython.extension", "widgets"},
+        {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}
+        | {"ref_generator", "serializers", "ipython.extension", "widgets"},
         set(),
     ),
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
-from workbench.engines.base import Collected, Engine
+from workbench.engines.base import CollectedJob, Engine
 from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
 from workbench.ipython.jobs import bundle, words
 from workbench.ref import ObjectRef
@@ -270,7 +270,7 @@ def _is_cancelled(error: BaseException) -> bool:
     return isinstance(error, TaskCancelledError) and not isinstance(error, TaskTimeoutError)
 
 
-def collected(engine: Engine, found: Collected, origin: int) -> tuple[Job, Outputs]:
+def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Outputs]:
     """The job that somebody has collected, and what it assigns; its output comes to ``origin``."""
     record, results = found
     stride = 1 + len(record.binds)
