@@ -1,4 +1,4 @@
-"""Who follows the session, and what each has yet to be told: a component of the session.
+"""Component: who subscribes to changes of the session, and what each has yet to be told.
 
 A subscriber is told of changes when it asks, and not again before it asks again: so it sets the
 pace, and what happens meanwhile adds up to one change. No bookkeeping while nobody subscribes.
@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import Change, ObjectRecord
 from workbench.core.snapshots import first_of, object_record, take_snapshot
-
-if TYPE_CHECKING:
-    from workbench.core.session import Client, Session
+from workbench.core.state import ClientState, State
 
 MOST = 1_000
 """Objects in one change: a message that keeps nobody waiting for long. The rest comes next."""
@@ -39,7 +36,7 @@ class Subscriber:
     pending: dict[int, bool] = field(default_factory=dict)
     is_new: bool = True
     waits: bool = True
-    stirred: bool = True  # something else than objects has changed
+    changed: bool = True  # something else than objects has changed
     told: float = 0.0  # when
     in_use: set[int] = field(default_factory=set)  # as it was told
 
@@ -47,101 +44,98 @@ class Subscriber:
 class Subscriptions:
     """See the module. Methods named like an event handle it."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._watchers: dict[tuple[int, int], Subscriber] = {}
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._subscribers: dict[tuple[int, int], Subscriber] = {}
         self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
 
-    def watch(self, client: Client, event: ev.Subscribe) -> None:
+    def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
         """It asks for what has changed; the first time everything has."""
-        key, catalog = (client.number, event.request), self._session.catalog
-        watcher = self._watchers.get(key)
+        key, catalog = (client.number, event.request), self._state.catalog
+        subscriber = self._subscribers.get(key)
         if not event.on:
             self._looks.pop(key, None)
-            self._watchers.pop(key, None)
-            if not self._watchers:
+            self._subscribers.pop(key, None)
+            if not self._subscribers:
                 catalog.touched = None
         elif event.once:
             self._look(key, event.search)
-        elif watcher is not None:
-            watcher.waits = True
+        elif subscriber is not None:
+            subscriber.waits = True
         else:
-            self._watchers[key] = Subscriber()
+            self._subscribers[key] = Subscriber()
             if catalog.touched is None:
                 catalog.touched = {}
 
     def left(self, number: int) -> None:
         """A client is gone."""
-        for keyed in (self._watchers, self._looks):
+        for keyed in (self._subscribers, self._looks):
             for key in [key for key in keyed if key[0] == number]:
                 del keyed[key]
-        if not self._watchers:
-            self._session.catalog.touched = None
+        if not self._subscribers:
+            self._state.catalog.touched = None
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody watches."""
-        return bool(self._watchers)
+        """Whether anybody subscribes."""
+        return bool(self._subscribers)
 
     def settle(self, events: Iterable[ev.Event]) -> None:
         """Take note of what this batch changed, and tell who waits for it."""
-        catalog = self._session.catalog
+        catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}
-        stirred = bool(touched) or any(not isinstance(event, QUIET) for event in events)
-        for (client, request), watcher in self._watchers.items():
-            watcher.stirred |= stirred
-            if watcher.is_new:
-                watcher.is_new = False
-                watcher.first = catalog.ids()
+        changed = bool(touched) or any(not isinstance(event, QUIET) for event in events)
+        for (client, request), subscriber in self._subscribers.items():
+            subscriber.changed |= changed
+            if subscriber.is_new:
+                subscriber.is_new = False
+                subscriber.first = catalog.ids()
             else:
                 for id, is_new in touched.items():
-                    if watcher.pending.setdefault(id, is_new) and id not in catalog:
-                        del watcher.pending[id]  # it came and went, and nobody need know
-            if watcher.waits and watcher.stirred:
-                self._session.send(client, do.Changed(request, self._change(watcher)))
+                    if subscriber.pending.setdefault(id, is_new) and id not in catalog:
+                        del subscriber.pending[id]  # it came and went, and nobody need know
+            if subscriber.waits and subscriber.changed:
+                self._state.send(client, do.Changed(request, self._change(subscriber)))
 
-    def _change(self, watcher: Subscriber) -> Change:
-        session, pending = self._session, watcher.pending
-        in_use = session.spilling.in_use()
-        for id in in_use ^ watcher.in_use:
-            if id in session.catalog:
+    def _change(self, subscriber: Subscriber) -> Change:
+        state, pending = self._state, subscriber.pending
+        in_use = state.in_use()
+        for id in in_use ^ subscriber.in_use:
+            if id in state.catalog:
                 pending.setdefault(id, False)
-        told = _cut(watcher.first, MOST)
+        told = _cut(subscriber.first, MOST)
         for id in told:
             pending.pop(id, None)
         changed = list(islice(pending, MOST - len(told)))
-        gone = [id for id in changed if id not in session.catalog]
-        objects = self._records((*told, *changed), in_use)
+        gone = [id for id in changed if id not in state.catalog]
         for id in changed:
             del pending[id]
-        rest = take_snapshot(session, entries=(), since=watcher.told)
-        left = len(watcher.first) + len(pending)
-        watcher.waits, watcher.stirred = False, left > 0
-        watcher.told, watcher.in_use = session.now, in_use
-        return Change(rest, objects, tuple(gone), left)
+        rest = take_snapshot(state, entries=(), since=subscriber.told)
+        left = len(subscriber.first) + len(pending)
+        subscriber.waits, subscriber.changed = False, left > 0
+        subscriber.told, subscriber.in_use = state.now, in_use
+        return Change(rest, self._records((*told, *changed), in_use), tuple(gone), left)
 
     def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:
         """Tell the next part of all there is; of a search what comes first in it."""
-        session = self._session
+        state = self._state
         ids = self._looks.pop(key, None)
         if ids is None:
-            ids = session.catalog.ids()
+            ids = state.catalog.ids()
         part = _cut(ids, MOST if search is None else SEARCHED)
         others = size = 0
         if search is not None:
-            part, others, size = first_of(filter(None, map(session.catalog.get, part)), search)
+            part, others, size = first_of(filter(None, map(state.catalog.get, part)), search)
         if ids:
             self._looks[key] = ids
-        rest = take_snapshot(session, entries=())
-        objects = self._records(part, session.spilling.in_use())
+        rest, objects = take_snapshot(state, entries=()), self._records(part, state.in_use())
         change = Change(rest, objects, left=len(ids), others=others, others_size=size)
-        self._session.send(key[0], do.Changed(key[1], change))
+        state.send(key[0], do.Changed(key[1], change))
 
     def _records(self, ids: Iterable[int], in_use: set[int]) -> tuple[ObjectRecord, ...]:
         """Of those that are still there."""
-        session = self._session
-        entries = filter(None, map(session.catalog.get, ids))
-        return tuple(object_record(entry, session.now, in_use) for entry in entries)
+        entries = filter(None, map(self._state.catalog.get, ids))
+        return tuple(object_record(entry, self._state.now, in_use) for entry in entries)
 
 
 def _cut(ids: list[int], count: int) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -244,7 +244,7 @@ class Store(Protocol):
         None if there is none.
         """
 
-    def describe(self, ref: ObjectRef) -> Description | None:
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
 
     def search(self, pattern: str, order: str, most: int) -> Change:
@@ -324,12 +324,6 @@ class Cells(Protocol):
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
     """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
-
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """Inside a task: show something where the task was submitted.
-
-        ``key``: of an update, the display that it changes. Of many only the latest is shown.
-        """
 
     def collect(self, job: int) -> CollectedJob | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
