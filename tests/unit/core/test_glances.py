@@ -131,7 +131,7 @@ def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
     found = overview(s, driver)
     assert [record.names for record in found.objects] == [("one", "another")]
     assert found.count == 101
-    whole = take_snapshot(s.session)
+    whole = take_snapshot(s.session.state)
     assert whole.count == len(whole.objects) == 101
     assert (found.capacity, found.workers, found.clients) == (
         whole.capacity, whole.workers, whole.clients,

@@ -171,7 +171,7 @@ def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Callable[..., 
     owner, looker = s.driver(), s.driver()
     first, *others = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
     parts = [looked(s, looker)]
-    assert s.session.catalog.touched is None
+    assert s.session.state.catalog.touched is None
     owner.drop(others[-1])  # gone before it was told
     owner.put(ev.Value(b"too late"))
     parts.append(looked(s, looker))
