@@ -64,6 +64,7 @@ class ObjectRefGenerator:
         Parameters
         ----------
         ref : ObjectRef
+            The item's.
         """
         if not self._over:
             self.items.append(ref)
