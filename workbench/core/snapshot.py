@@ -148,7 +148,7 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or admin (a shell command). Pins' holders refer to ``client``."""
+    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``."""
 
     client: int
     pid: int

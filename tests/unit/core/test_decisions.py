@@ -539,7 +539,7 @@ def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
     after.post(ev.Find(1, "kept"))
     after.post(ev.Find(2, "other"))
     s.turn(100)
-    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0, ("kept",))]
+    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
 
 
 def test_an_admin_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
