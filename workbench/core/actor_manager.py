@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.dependencies import pin, pin_arguments, unpin
-from workbench.core.entry import ObjectState
+from workbench.core.entry import FREED
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import Actor, ActorState, Task
 from workbench.core.state import ClientState, State
@@ -64,7 +64,7 @@ class ActorManager:
         """A call keeps its actor alive; the value it fails with if that is dead."""
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)
-        if actor is None or entry is None or entry.state is ObjectState.FREED:
+        if actor is None or entry is None or entry.state is FREED:
             return ev.error_value("actor", "There is no such actor: its last handle was gone.")
         pin(self._catalog, task, entry)
         return actor.why

@@ -27,6 +27,10 @@ class ObjectState(Enum):
     FREED = "freed"  # its value is gone; handles or views to it still live somewhere
 
 
+PENDING, READY, FREED = ObjectState
+"""Names of their own: to look up a member costs more than to compare it."""
+
+
 class Entry(Link):
     """One object. Fields are written by :class:`Catalog` alone."""
 
@@ -54,7 +58,7 @@ class Entry(Link):
         super().__init__()
         self.id = id
         self.made = made  # when it was put, or its task submitted
-        self.state = ObjectState.PENDING
+        self.state = PENDING
         self.value: Value | None = None
         self.kind: Kind | None = None
         self.cost = b""

@@ -31,17 +31,16 @@ class TaskState(IntEnum):
     DONE = 5  # finished, failed or dropped: no longer in the scheduler
 
 
+WAITING, QUEUED, SENT, STOPPING, LOST, DONE = TaskState
+"""Names of their own: to look up a member costs more than to compare it."""
+
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.WAITING: frozenset({TaskState.QUEUED, TaskState.DONE}),
-    TaskState.QUEUED: frozenset({TaskState.SENT, TaskState.DONE}),
-    # Given back, or to be tried again: queued once more.
-    TaskState.SENT: frozenset(
-        {TaskState.QUEUED, TaskState.STOPPING, TaskState.LOST, TaskState.DONE}
-    ),
-    TaskState.STOPPING: frozenset({TaskState.LOST, TaskState.DONE}),
-    TaskState.LOST: frozenset({TaskState.QUEUED, TaskState.DONE}),
-    # An actor's creation alone: the actor is restarted.
-    TaskState.DONE: frozenset({TaskState.QUEUED}),
+    WAITING: frozenset({QUEUED, DONE}),
+    QUEUED: frozenset({SENT, DONE}),
+    SENT: frozenset({QUEUED, STOPPING, LOST, DONE}),  # queued once more: given back, or retried
+    STOPPING: frozenset({LOST, DONE}),
+    LOST: frozenset({QUEUED, DONE}),
+    DONE: frozenset({QUEUED}),  # an actor's creation alone: the actor is restarted
 }
 
 
@@ -78,7 +77,7 @@ class Task:
         )  # that it is, or belongs to
         self.actor: Actor | None = None  # whose call it is, or whose creation
         self.cpus = ONE if submit.terms is None else submit.terms.cpus
-        self.state = TaskState.WAITING
+        self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
         self.made = 0  # items, if it is a stream
         self.taken = 0  # those that its reader took
@@ -96,7 +95,7 @@ class Task:
     @property
     def is_over(self) -> bool:
         """Whether it is done, failed or dropped."""
-        return self.state is TaskState.DONE
+        return self.state is DONE
 
     @property
     def is_creation(self) -> bool:
@@ -215,7 +214,7 @@ class Actor:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
         queue = self.waiting.get(owner)
         while queue and not queue[0].pending_dependencies:
-            queue[0].to(TaskState.QUEUED)
+            queue[0].to(QUEUED)
             self.ready.append(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
@@ -231,7 +230,7 @@ class Actor:
     def put_back(self, tasks: list[Task]) -> None:
         """Sent, but not done, and to be sent again, before all others."""
         for task in reversed(tasks):
-            task.to(TaskState.QUEUED)
+            task.to(QUEUED)
             self.ready.appendleft(task)
 
     def lost(self, tasks: list[Task], last: int) -> tuple[list[Task], list[Task]]:
@@ -252,7 +251,7 @@ class Actor:
         if worker is None or worker.client is None:
             return
         if self.state is ActorState.STARTING:
-            if self.creation_task.state is TaskState.QUEUED:
+            if self.creation_task.state is QUEUED:
                 yield worker, self.creation_task
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:

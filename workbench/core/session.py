@@ -193,7 +193,7 @@ class Session:
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        state, scheduler = self.state, self.state.scheduler
+        state, scheduler, monitor = self.state, self.state.scheduler, self.memory_monitor
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
@@ -222,8 +222,8 @@ class Session:
             state.releases.clear()
         if state.budget.is_asked:
             self._settle_memory()
-        if self.memory_monitor.due is None or state.now >= self.memory_monitor.due:
-            self.memory_monitor.settle()
+        if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
+            monitor.settle()
         if self.referrers.is_open:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:

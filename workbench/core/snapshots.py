@@ -7,7 +7,7 @@ from itertools import islice
 
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, READY, Entry
 from workbench.core.records import Actor, Task
 from workbench.core.snapshot import (
     ActorRecord,
@@ -184,11 +184,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
         for parent in state.catalog.entries():
-            if (
-                parent.state is ObjectState.READY
-                and parent.value
-                and entry.id in parent.value.contains
-            ):
+            if parent.state is READY and parent.value and entry.id in parent.value.contains:
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
@@ -237,6 +233,6 @@ def _why(entry: Entry) -> str:
         reasons.append(f"made by background {entry.job}, which nobody has collected")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is ObjectState.FREED:
+    if entry.state is FREED:
         reasons.append("already freed")
     return ", ".join(reasons)

@@ -11,10 +11,10 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.dependencies import pin_arguments, unpin
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import PENDING, Entry
 from workbench.core.jobs import Jobs
 from workbench.core.object_manager import ObjectManager
-from workbench.core.records import Task, TaskState
+from workbench.core.records import DONE, SENT, STOPPING, Task
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 
@@ -65,7 +65,7 @@ class TaskManager:
         task.actor = self._scheduler.actors.get(event.actor)
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
-            task.to(TaskState.DONE)
+            task.to(DONE)
             self._set_results(task, why)
             return None
         is_job = event.terms is not None and event.terms.job and not client.worker
@@ -189,7 +189,7 @@ class TaskManager:
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)
-                if not any(e is not None and e.state is ObjectState.PENDING for e in results):
+                if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
                     unpin(self._catalog, task)
 
@@ -279,8 +279,8 @@ class TaskManager:
             self._state.fail(task, why)
         else:
             assert worker.client is not None
-            if task.state is TaskState.SENT:
-                task.to(TaskState.STOPPING)
+            if task.state is SENT:
+                task.to(STOPPING)
             task.final_value = why
             if force and worker.actor is None and task is worker.running:
                 self._state.out.append(do.Kill(worker.number))
