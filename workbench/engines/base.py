@@ -437,13 +437,6 @@ class Engine(Watched, Protocol):
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
         ...
 
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """Inside a task: show something where the task was submitted.
-
-        ``key``: of an update, the display that it changes. Of many only the latest is shown.
-        """
-        ...
-
     def close(self, goodbye: bool = True) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
         ...

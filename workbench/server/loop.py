@@ -17,9 +17,10 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
+from workbench.fallocate import punch
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
-from workbench.memory.segment import Descriptors, create, punch
+from workbench.memory.segment import Descriptors, create
 from workbench.server.forkserver import Forkserver
 from workbench.server.mover import Mover
 from workbench.spin_poll import SpinThenPoll
