@@ -51,7 +51,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "worker": (
         NEUTRAL
-        | {"host", "core.events", "core.instructions", "wire.buffers", "client", "serialization"}
+        | {"host", "core.events", "core.instructions", "core.loop_events"}
+        | {"wire.buffers", "client", "serialization"}
         | {"server.settings", "actors", "functions"},
         {"msgspec", "numpy", "cloudpickle"},
     ),

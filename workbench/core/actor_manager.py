@@ -8,6 +8,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.dependencies import pin, pin_arguments, unpin
 from workbench.core.entry import FREED
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import Actor, ActorState, Task
 from workbench.core.state import ClientState, State
@@ -78,7 +79,7 @@ class ActorManager:
             actor.state = ActorState.ALIVE
             self._scheduler.notify(actor)
 
-    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: ev.WorkerExited) -> None:
+    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: WorkerExited) -> None:
         """Its worker is gone: restart it, or let it be dead."""
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
@@ -160,6 +161,6 @@ def place_of(running: int, tasks: list[Task]) -> int:
     return next((n for n, task in enumerate(tasks) if task.submit.task == running), 0)
 
 
-def last_words(event: ev.WorkerExited) -> str:
+def last_words(event: WorkerExited) -> str:
     """A clause with the end of what it wrote to stderr, if it wrote anything."""
     return f"\nThe last it wrote to stderr:\n{event.stderr}" if event.stderr else ""

@@ -1,8 +1,8 @@
-"""Everything that can happen to a session. Plain data; no behaviour.
+"""The messages that clients send. Plain data; no behaviour. Other events are in `loop_events`.
 
-The first part is also what clients send: `wire` encodes these very structs, so there is one
-definition of each message and no translation layer. That is why `core` may use msgspec, whose
-structs are the cheapest records Python has (0.07 µs to make one, measured).
+`wire` encodes these very structs, so there is one definition of each message and no translation
+layer. That is why `core` may use msgspec, whose structs are the cheapest records Python has
+(0.07 µs to make one, measured).
 """
 
 from __future__ import annotations
@@ -450,51 +450,3 @@ Message = (
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | End
 )  # fmt: skip
 """What a client may send."""
-
-
-# -- what the server's own loop notices (never on the wire) -----------------------------------
-
-
-class Left(Event, tag=101):
-    """A client's connection is gone, for whatever reason."""
-
-
-class WorkerForked(Event, tag=102):
-    """The pool's process for worker number ``worker`` exists."""
-
-    worker: int
-    pid: int
-
-
-class WorkerExited(Event, tag=103):
-    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
-
-    ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
-    fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
-    """
-
-    worker: int
-    status: int
-    stderr: str = ""
-    running: int = 0
-
-
-class Measured(Event, tag=105):
-    """The answer to Measure. Bytes: what is ``available`` before the machine, or our container,
-    runs out; the ``total``; and what each worker's process has to itself."""
-
-    available: int
-    total: int
-    workers: tuple[tuple[int, int], ...]
-
-
-class Copied(Event, tag=106):
-    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''."""
-
-    object: int
-    digest: int = 0
-    error: str = ""
-
-
-class Tick(Event, tag=104):
-    """Nothing but time has passed."""

@@ -17,6 +17,7 @@ from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import Generators
 from workbench.core.jobs import Jobs
+from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
@@ -76,7 +77,7 @@ class Session:
         state.budget.make_room = self.spilling.make_room
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
-            ev.Left: self._left,
+            Left: self._left,
             ev.Keep: self._keep,
             ev.End: self._end,
             ev.Ask: self._ask,
@@ -256,7 +257,7 @@ class Session:
         match event:
             case ev.Hello():
                 self._hello(number, event)
-            case ev.Left() if number in state.showing:
+            case Left() if number in state.showing:
                 state.showing.discard(number)
                 self._forget(number)
             case ev.Unview() if number in state.showing:
@@ -264,17 +265,17 @@ class Session:
                     state.stale_copies.unviewed(id, segment, number)
             case _ if number in state.showing:
                 pass  # what it said behind its goodbye
-            case ev.WorkerForked(worker, pid):
+            case WorkerForked(worker, pid):
                 state.pool.forked(worker, pid)
-            case ev.WorkerExited():
+            case WorkerExited():
                 self.tasks.worker_exited(event)
-            case ev.Measured():
+            case Measured():
                 self.memory_monitor.measured(event)
-            case ev.Copied():
+            case Copied():
                 self.spilling.copied(event)
-            case ev.Left() if number == STARTER and not self._prefixes:
+            case Left() if number == STARTER and not self._prefixes:
                 self._exit_at = state.now  # killed before its Hello: nobody will come
-            case ev.Tick() | ev.Left():
+            case Tick() | Left():
                 pass
             case _:
                 state.hang_up(number, f"{type(event).__name__} before Hello")
@@ -304,7 +305,7 @@ class Session:
             self.state.showing.add(client.number)
             self._depart(client)
 
-    def _left(self, client: ClientState, event: ev.Left) -> None:
+    def _left(self, client: ClientState, event: Left) -> None:
         self._depart(client)
 
     def _depart(self, client: ClientState) -> None:

@@ -13,6 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import FREED, READY, Entry
+from workbench.core.loop_events import Copied
 from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
@@ -94,7 +95,7 @@ class Spilling:
                 return
         self._state.send(client.number, do.Answer(event.request, text=text))
 
-    def copied(self, event: ev.Copied) -> None:
+    def copied(self, event: Copied) -> None:
         """A copy is made, or isn't."""
         move = self._state.moves[event.object]
         if event.error:

@@ -12,6 +12,7 @@ from itertools import islice
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Measured, Tick
 from workbench.core.snapshot import Change
 from workbench.core.snapshots import object_record, take_snapshot
 from workbench.core.state import ClientState, State
@@ -19,7 +20,7 @@ from workbench.core.state import ClientState, State
 MOST = 1_000
 """Objects in one change: a message that keeps nobody waiting for long. The rest comes next."""
 
-QUIET = (ev.Ask, ev.Explained, ev.Measured, ev.Tick, ev.Subscribe)
+QUIET = (ev.Ask, ev.Explained, Measured, Tick, ev.Subscribe)
 """After these alone the session is as it was."""
 
 

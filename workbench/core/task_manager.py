@@ -13,6 +13,7 @@ from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.dependencies import pin_arguments, unpin
 from workbench.core.entry import PENDING, Entry
 from workbench.core.jobs import Jobs
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import DONE, SENT, STOPPING, Task
 from workbench.core.spilling import Spilling
@@ -312,7 +313,7 @@ class TaskManager:
         if worker is not None:
             self._state.pool.unblock(worker)
 
-    def worker_exited(self, event: ev.WorkerExited) -> None:
+    def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
         worker, crash = self._state.pool.exited(event.worker, event.status)
         if worker is None:

@@ -13,8 +13,8 @@ import sys
 
 import msgspec
 
-from workbench.core.events import WorkerExited, WorkerForked
 from workbench.core.instructions import Fork, Kill
+from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox
 

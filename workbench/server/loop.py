@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.fallocate import punch
@@ -82,7 +83,7 @@ class Server:
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._mover, select.EPOLLIN)
         self._watch_nursery()
-        self._batch.append((0, ev.Tick()))
+        self._batch.append((0, Tick()))
         self._turn()
         poll = SpinThenPoll(self._epoll.poll)
         try:
@@ -92,7 +93,7 @@ class Server:
                 for fd, mask in poll(timeout):
                     self._ready(fd, mask)
                 if not self._batch:
-                    self._batch.append((0, ev.Tick()))
+                    self._batch.append((0, Tick()))
                 self._turn()
         finally:
             self._close()
@@ -155,7 +156,7 @@ class Server:
             case do.Measure():
                 pids = self._forkserver.pids.items()
                 sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
-                self._batch.append((0, ev.Measured(*self._gauge.read(), sizes)))
+                self._batch.append((0, Measured(*self._gauge.read(), sizes)))
             case do.Exit():
                 self._over = True
 
@@ -170,7 +171,7 @@ class Server:
             self._mover.copy(copy, self._segments[source].readonly, self._segments[target].writable)
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
-            self._batch.append((0, ev.Copied(copy.object, error=why)))
+            self._batch.append((0, Copied(copy.object, error=why)))
 
     # -- sockets --------------------------------------------------------------------------------
 
@@ -267,7 +268,7 @@ class Server:
         self._epoll.unregister(peer.sock)
         peer.sock.close()
         peer.inbox.close()
-        self._batch.append((peer.number, ev.Left()))
+        self._batch.append((peer.number, Left()))
 
     def _close(self) -> None:
         for peer in list(self._peers.values()):

@@ -12,8 +12,8 @@ import queue
 import threading
 from dataclasses import dataclass
 
-from workbench.core.events import Copied
 from workbench.core.instructions import Copy
+from workbench.core.loop_events import Copied
 from workbench.memory import spill
 
 WORTH_A_THREAD = 4 << 20

@@ -20,6 +20,7 @@ from tests.unit.core.conftest import FUNCTION, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
 from workbench.core.pool import LIGHT, SPARE_SECONDS
 from workbench.core.records import ONE
 from workbench.core.session import Session
@@ -80,7 +81,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.stage = Stage(CPUS, 1 << 20)
         self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM)
         self.stage.unborn.clear()
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.hands: dict[int, Hand] = {}
         self.unborn: list[int] = []
         self.tasks: dict[int, ev.Submit] = {}
@@ -201,22 +202,22 @@ class TaskMachine(RuleBasedStateMachine):
         if hand is None:
             if worker in self.unborn:
                 self.unborn.remove(worker)
-                self.stage.post(0, ev.WorkerExited(worker, -9))
+                self.stage.post(0, WorkerExited(worker, -9))
             return
         if hand.running is not None:
             self.deaths[hand.running.task] += 1
         for task in list(hand.sent)[1:]:
             self.runs[task] -= 1
         del self.stage.peers[hand.peer.number]
-        self.stage.post(0, ev.WorkerExited(worker, -9))
-        hand.peer.post(ev.Left())
+        self.stage.post(0, WorkerExited(worker, -9))
+        hand.peer.post(Left())
 
     def goes_home(self, client: int) -> None:
         worker, hand = next((w, h) for w, h in self.hands.items() if h.peer.number == client)
         assert not hand.sent, "sent home with work in hand"
         del self.hands[worker], self.stage.peers[client]
-        hand.peer.post(ev.Left())
-        self.stage.post(0, ev.WorkerExited(worker, 0))
+        hand.peer.post(Left())
+        self.stage.post(0, WorkerExited(worker, 0))
 
     # -- what happens -----------------------------------------------------------------------------
 
@@ -422,7 +423,7 @@ class TaskMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """Who runs for longer than it may is told; who doesn't hear it is ended."""
         self.turn(seconds)
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.turn()
         for hand in self.hands.values():
             run = hand.running
@@ -443,7 +444,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.measuring = False
         used = tuple(zip(self.hands, sizes, strict=False))
         before = set(self.hands)
-        self.stage.post(0, ev.Measured(left, 10**5, used))
+        self.stage.post(0, Measured(left, 10**5, used))
         self.turn()
         gone = before - self.hands.keys()
         if left >= HEADROOM or max(sizes[: len(before)], default=0) < 2000:
@@ -498,7 +499,7 @@ class TaskMachine(RuleBasedStateMachine):
                 self.driver.drop(id)
         self.turn()
         self.stage.turn(SPARE_SECONDS)
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.turn()
         for hand in list(self.hands.values()):
             self.listen(hand)
