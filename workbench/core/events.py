@@ -238,7 +238,7 @@ class Submit(Event, tag=15):
     retries: Natural = 0
     actor: int = 0
     method: str = ""
-    terms: TaskSpec | None = None
+    spec: TaskSpec | None = None
 
 
 class Done(Event, tag=16):

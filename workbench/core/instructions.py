@@ -65,7 +65,7 @@ class Run(Instruction, tag=5):
     origin: int
     method: str = ""
     last: bool = False
-    terms: TaskSpec | None = None
+    spec: TaskSpec | None = None
     made: int = 0
     taken: int = 0
 

@@ -43,8 +43,8 @@ class Jobs:
         """
         if not task.submit.returns:
             return True
-        if task.terms.group:
-            job = self._jobs.get(task.terms.group)
+        if task.spec.group:
+            job = self._jobs.get(task.spec.group)
             if job is None or job.tasks[0].owner != task.owner or len(job.tasks) >= job.size:
                 return False
             job.tasks.append(task)

@@ -76,7 +76,7 @@ class Task:
             None if parent is None else parent.job
         )  # that it is, or belongs to
         self.actor: Actor | None = None  # whose call it is, or whose creation
-        self.cpus = ONE if submit.terms is None else submit.terms.cpus
+        self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
         self.made = 0  # items, if it is a stream
@@ -103,9 +103,9 @@ class Task:
         return self.actor is not None and self.actor.creation_task is self
 
     @property
-    def terms(self) -> TaskSpec:
+    def spec(self) -> TaskSpec:
         """What it asks for."""
-        return self.submit.terms or USUAL
+        return self.submit.spec or USUAL
 
     @property
     def results(self) -> range:
@@ -255,8 +255,8 @@ class Actor:
                 yield worker, self.creation_task
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:
-            terms = self.ready[0].terms
-            if (terms.timeout or terms.job) and len(worker.sent) >= self.concurrency:
+            spec = self.ready[0].spec
+            if (spec.timeout or spec.job) and len(worker.sent) >= self.concurrency:
                 return  # what counts as running shall run
             yield worker, self.ready.popleft()
 
@@ -300,7 +300,7 @@ class TaskGroup:
         self.number = number
         self.id = task.submit.task
         self.tasks = [task]
-        self.size = max(task.terms.size, 1)
+        self.size = max(task.spec.size, 1)
         self.audience = {task.owner: task.submit.origin}
         self.log = Log()
         self.outcomes: Counter[str] = Counter()
@@ -311,7 +311,7 @@ class TaskGroup:
     @property
     def name(self) -> str:
         """What people call it."""
-        return self.tasks[0].terms.job
+        return self.tasks[0].spec.job
 
     @property
     def is_over(self) -> bool:
@@ -336,7 +336,7 @@ class TaskGroup:
             seconds=now - self.began if ran_until_now and self.began is not None else self.seconds,
             lines=self.log.lines,
             displays=self.log.displays,
-            binds=self.tasks[0].terms.binds,
+            binds=self.tasks[0].spec.binds,
             kept=not self.audience,
             ended=self.outcomes.total(),
             size=self.size,

@@ -347,8 +347,8 @@ class Scheduler:
         A task with a time limit must begin when it is sent, and so must a background cell, which a
         person watches; one that needs more or less than a processor has a worker to itself.
         """
-        terms = task.submit.terms
-        unusual = terms is not None and (terms.timeout or terms.ahead or terms.job)
+        spec = task.submit.spec
+        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job)
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
@@ -397,7 +397,7 @@ class Scheduler:
         assert self._several == several
         children = [id for siblings in self._children.values() for id in siblings]
         assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.limits.keys() <= {t for t in placed if t.worker and t.terms.timeout}
+        assert self.limits.keys() <= {t for t in placed if t.worker and t.spec.timeout}
 
     def _check_workers(self) -> None:
         for number, worker in self.workers.items():
@@ -430,7 +430,7 @@ class Scheduler:
         task.worker = worker
         worker.sent[task.submit.task] = task
         worker.load += task.seconds
-        terms = task.submit.terms
-        if terms is not None and terms.timeout:
-            self.limits[task] = now + terms.timeout
+        spec = task.submit.spec
+        if spec is not None and spec.timeout:
+            self.limits[task] = now + spec.timeout
         self._note(worker)

@@ -69,7 +69,7 @@ class TaskManager:
             task.to(DONE)
             self._set_results(task, why)
             return None
-        is_job = event.terms is not None and event.terms.job and not client.worker
+        is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
         self._scheduler.add(task)
@@ -108,7 +108,7 @@ class TaskManager:
                 do.Run(
                     submit.task, submit.function, submit.args, submit.deps,
                     tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    task.attempts >= submit.retries, submit.terms, task.made, task.taken,
+                    task.attempts >= submit.retries, submit.spec, task.made, task.taken,
                 ),
             )
         )  # fmt: skip
@@ -254,7 +254,7 @@ class TaskManager:
             worker = task.worker
             assert worker is not None
             if task.final_value is None:
-                limit = f"{task.terms.timeout:g} s"
+                limit = f"{task.spec.timeout:g} s"
                 text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
                 self._scheduler.limits[task] = now + PATIENCE

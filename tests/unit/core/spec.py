@@ -432,11 +432,11 @@ class Spec:
             self.objects[id] = Object(holds=Counter([client]))
             self.watchers.add((client, id))
         self.jobs[event.task] = job
-        terms = event.terms or ev.USUAL
-        if terms.job and not self.clients[client].worker and job.results:
-            first = terms.group or event.task
-            if not terms.group:
-                self.cells[first] = Cell(client, terms.size, {client: event.origin})
+        spec = event.spec or ev.USUAL
+        if spec.job and not self.clients[client].worker and job.results:
+            first = spec.group or event.task
+            if not spec.group:
+                self.cells[first] = Cell(client, spec.size, {client: event.origin})
             cell = self.cells.get(first)
             if cell is None or cell.owner != client or len(cell.tasks) >= cell.size:
                 why = why or "cancelled"

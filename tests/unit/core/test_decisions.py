@@ -471,7 +471,7 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
     s.session.memory_monitor.headroom = 1
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), (), terms=ev.TaskSpec(cpus=0))
+    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0))
     s.turn()
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))

@@ -447,7 +447,7 @@ class SessionMachine(RuleBasedStateMachine):
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                terms=ev.TaskSpec(job=job, size=size, group=group) if job else None,
+                spec=ev.TaskSpec(job=job, size=size, group=group) if job else None,
                 **options,
             )
             group = group or results.start if size > 1 else 0
@@ -461,11 +461,11 @@ class SessionMachine(RuleBasedStateMachine):
         pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n))
         self.turn(pace)
 
-    @precondition(lambda self: any(p.runs and p.runs[0].terms for p in self.running()))
+    @precondition(lambda self: any(p.runs and p.runs[0].spec for p in self.running()))
     @rule(n=PICK, o=PICK, pace=PACE)
     def shows(self, n: int, o: int, pace: str) -> None:
         """A background cell prints."""
-        peer = pick([p for p in self.running() if p.runs[0].terms], n)
+        peer = pick([p for p in self.running() if p.runs[0].spec], n)
         if self.spec.cell_of.get(peer.runs[0].task) in self.spec.cells:
             peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)

@@ -63,7 +63,7 @@ TERMS = st.sampled_from(
 def submitted(task: int) -> st.SearchStrategy[ev.Submit]:
     return st.builds(
         ev.Submit, st.just(task), ids, st.just(b""), some, some, small, st.just("f"), small, small,
-        terms=TERMS,
+        spec=TERMS,
     )  # fmt: skip
 
 
