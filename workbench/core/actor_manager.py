@@ -34,7 +34,8 @@ class ActorManager:
         if entry is None or submit.task in self._scheduler.actors:
             return state.hang_up(client.number, "an actor without an object, or made twice")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
-        actor = task.actor = self._scheduler.actors[submit.actor] = Actor(event, task)
+        actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
+        task.actor = self._scheduler.actors[actor.id] = actor
         why = pin_arguments(self._catalog, task)
         if event.name and self._catalog.named(event.name) is not None:
             why = ev.error_value("actor", f"There is another actor of the name of {actor.name}.")

@@ -35,24 +35,9 @@ class Entry(Link):
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (
-        "cost",
-        "escapes",
-        "holds",
-        "id",
-        "job",
-        "kind",
-        "load_seconds",
-        "made",
-        "names",
-        "parents",
-        "pinned",
-        "state",
-        "tasks",
-        "value",
-        "viewers",
-        "waiting_clients",
-        "waiting_tasks",
-    )
+        "cost", "escapes", "holds", "id", "job", "kind", "load_seconds", "made", "names", "parents",
+        "pinned", "state", "tasks", "value", "viewers", "waiting_clients", "waiting_tasks",
+    )  # fmt: skip
 
     def __init__(self, id: int, made: float) -> None:
         super().__init__()

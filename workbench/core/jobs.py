@@ -52,7 +52,9 @@ class Jobs:
             return True
         self._past.pop(task.submit.task, None)  # its maker may use an id again that nobody has
         self._count += 1
-        task.job = self._jobs[task.submit.task] = TaskGroup(self._count, task)
+        task.job = self._jobs[task.submit.task] = TaskGroup(
+            self._count, [task], max(task.spec.size, 1), {task.owner: task.submit.origin}
+        )
         return True
 
     def began(self, task: Task) -> None:

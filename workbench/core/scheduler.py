@@ -364,29 +364,21 @@ class Scheduler:
 
     def check(self) -> None:
         """Raise AssertionError unless each task is where its state says, and the sums are true."""
-        where = {
-            QUEUED: [*self.queue, *(t for a in self.actors.values() for t in a.ready)],
-            SENT: [t for w in self.workers.values() for t in w.sent.values()],
-            WAITING: [
-                t for a in self.actors.values() for calls in a.waiting.values() for t in calls
-            ],
-        }
-        where[STOPPING] = [t for t in where[SENT] if t.final_value is not None]
-        where[SENT] = [t for t in where[SENT] if t.final_value is None]
-        for task in self.tasks.values():
-            if task.actor is None and task.pending_dependencies:
-                where[WAITING].append(task)
-            elif task.is_creation and task.worker is None:
-                waits = bool(task.pending_dependencies)
-                where[WAITING if waits else QUEUED].append(task)
-        placed = [task for tasks in where.values() for task in tasks]
-        assert len(placed) == len(self.tasks), "a task is nowhere, or in two places"
-        assert {task.submit.task: task for task in placed} == self.tasks
-        assert all(task.state is state for state, tasks in where.items() for task in tasks)
-        sent_to = {id: worker for worker in self.workers.values() for id in worker.sent}
-        for task in placed:
-            assert task.pending_dependencies >= 0
-            assert task.worker is sent_to.get(task.submit.task)
+        queued = {*self.queue, *(t for actor in self.actors.values() for t in actor.ready)}
+        sent = {t: worker for worker in self.workers.values() for t in worker.sent.values()}
+        tasks = set(self.tasks.values())
+        assert queued <= tasks
+        assert sent.keys() <= tasks
+        for id, task in self.tasks.items():
+            assert task.submit.task == id
+            assert task.state not in (LOST, DONE)
+            assert task.worker is sent.get(task)
+            assert (task in sent) == (task.state in (SENT, STOPPING))
+            assert (task.final_value is not None) == (task.state is STOPPING)
+            calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
+            waits = task in calls or (task not in queued and task.pending_dependencies > 0)
+            assert waits == (task.state is WAITING)
+            assert (task in queued) == (task.state is QUEUED) or task.is_creation
         for id, actor in self.actors.items():
             assert actor.id == id
             actor.check()
@@ -397,7 +389,7 @@ class Scheduler:
         assert self._several == several
         children = [id for siblings in self._children.values() for id in siblings]
         assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.limits.keys() <= {t for t in placed if t.worker and t.spec.timeout}
+        assert self.limits.keys() <= {t for t in sent if t.spec.timeout}
 
     def _check_workers(self) -> None:
         for number, worker in self.workers.items():
