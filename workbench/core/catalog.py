@@ -60,6 +60,10 @@ class Catalog:
         """All of them, in the order of their making."""
         return self._entries.values()
 
+    def ids(self) -> list[int]:
+        """Those of all objects, the newest first."""
+        return list(reversed(self._entries))
+
     @property
     def names(self) -> dict[str, int]:
         """Name → object id. Read it; :meth:`bind` changes it."""

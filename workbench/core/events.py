@@ -284,14 +284,16 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; snapshot; overview: the same with few of its objects; describe: ``object`` at
-    a glance; why: what keeps ``object``, with what its holders find out; or spill: move ``object``
-    to disk, answered when it is there or can't be.
+    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
+    ``name``, with what its holders find out; or spill: move ``object`` to disk, answered when it is
+    there or can't be. What an answer may have doesn't depend on how many objects there are.
     """
 
     request: int
     what: str = "sync"
     object: int = 0
+    name: str = ""
 
 
 class Register(Event, tag=22):
@@ -429,12 +431,28 @@ class Interrupt(Event, tag=38):
     force: bool = False
 
 
+class Search(Event):
+    """Which objects come first: of those of which a name or the type matches ``pattern`` (as file
+    names do, ``*`` stands for anything), the first ``most`` by ``order``: size, age, name or type.
+    """
+
+    pattern: str = ""
+    order: Annotated[str, msgspec.Meta(pattern=r"^(size|age|name|type)\Z")] = "size"
+    most: Natural = 60
+
+
 class Subscribe(Event, tag=39):
     """Send Changed, once, when anything has changed since the last one of that number; the first
-    time at once, with everything. Without ``on``: no more."""
+    time at once, with everything. Without ``on``: no more.
+
+    ``once``: what is there now, in as many answers as it takes, each asked for by the same message,
+    and no changes. With ``search`` each has but those that come first of the objects it is about.
+    """
 
     request: int
     on: bool = True
+    once: bool = False
+    search: Search | None = None
 
 
 class End(Event, tag=40):

@@ -12,9 +12,6 @@ from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.units import round_up
 
-MOST_NAMES = 100
-"""Names that a Find which finds nothing is told."""
-
 
 class ObjectManager:
     """See the module. Methods named like an event handle it."""
@@ -167,8 +164,7 @@ class ObjectManager:
         """Which object has this name?"""
         entry = self._catalog.named(event.name)
         if entry is None:
-            names = tuple(sorted(self._catalog.names))[:MOST_NAMES]
-            self._state.send(client.number, do.Found(event.request, 0, names))
+            self._state.send(client.number, do.Found(event.request, 0))
         else:
             self._catalog.hold(entry, client.number)
             self._state.send(client.number, do.Found(event.request, entry.id))

@@ -22,7 +22,13 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
-from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
+from workbench.core.snapshots import (
+    describe,
+    holders_table,
+    names_with,
+    some_named,
+    take_snapshot,
+)
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
@@ -380,16 +386,17 @@ class Session:
 
     def _ask(self, client: ClientState, event: ev.Ask) -> None:
         if event.what == "why":
-            return self.referrers.ask(client, event)
+            object = self.state.catalog.names.get(event.name, 0) if event.name else event.object
+            return self.referrers.ask(client, ev.Ask(event.request, "why", object))
         if event.what == "spill":
             return self.spilling.spill(client, event)
         state = self.state
         answer = do.Answer(event.request)
-        if event.what == "snapshot":
-            answer = do.Answer(event.request, snapshot=take_snapshot(state))
-        elif event.what == "overview":
+        if event.what == "overview":
             answer = do.Answer(event.request, snapshot=take_snapshot(state, some_named(state)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(state, event.object))
+        elif event.what == "names":
+            answer = do.Answer(event.request, names=names_with(state, event.name))
         state.send(client.number, answer)
         return None

@@ -540,7 +540,7 @@ def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
     after.post(ev.Find(1, "kept"))
     after.post(ev.Find(2, "other"))
     s.turn(100)
-    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0, ("kept",))]
+    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
 
 
 def test_a_visitor_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
@@ -568,7 +568,7 @@ def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
     visitor = s.visitor()
-    visitor.post(ev.Ask(1, "snapshot"))
+    visitor.post(ev.Ask(1, "overview"))
     (sent,) = of(do.Send, s.turn())
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None

@@ -383,7 +383,7 @@ class SessionMachine(RuleBasedStateMachine):
             case "find":
                 peer.post(ev.Find(1, name))
             case "ask":
-                peer.post(ev.Ask(1, "snapshot"))
+                peer.post(ev.Ask(1, "overview"))
             case "escape":
                 peer.post(ev.Escape(id, f"at {name}"))
             case "pin" | "unpin":

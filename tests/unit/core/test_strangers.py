@@ -98,7 +98,7 @@ events = st.one_of(
     st.builds(ev.GaveBack, some, st.booleans()),
     st.builds(ev.Blocked),
     st.builds(ev.Unblocked),
-    st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot", "why"]), ids),
+    st.builds(ev.Ask, small, st.sampled_from(["sync", "overview", "why", "names"]), ids),
     st.builds(ev.Register, ids, st.sampled_from([b"", b"s"])),
     st.builds(ev.Escape, ids, st.sampled_from("ab")),
     st.builds(ev.Pin, ids, st.sampled_from(["", "a"]), st.booleans()),

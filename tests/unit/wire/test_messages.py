@@ -22,6 +22,8 @@ DECODERS = [(decode_from_client, FROM_CLIENT), (decode_from_server, FROM_SERVER)
 def values(kind: Any) -> st.SearchStrategy[Any]:
     """Values of an annotated type: so a new message is covered the day it is added."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated and arguments[0] is str:
+        return st.from_regex(arguments[1].pattern, fullmatch=True)
     if origin is typing.Annotated:
         low, high = 0.0, 2.0**40
         for part in arguments[1:]:
