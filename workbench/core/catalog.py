@@ -48,7 +48,7 @@ class Catalog:
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
-        self.touched: dict[int, bool] | None = None  # if anybody watches: what changed, see `touch`
+        self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -206,7 +206,7 @@ class Catalog:
         self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
-        """A ref to it is in bytes nobody can watch: it stays until it is freed."""
+        """A ref to it is in bytes that nobody can follow: it stays until it is freed."""
         known = site in entry.escapes or len(entry.escapes) == MOST_SITES
         if entry.state is not FREED and not known:
             entry.escapes += (site,)
@@ -256,7 +256,7 @@ class Catalog:
         self._of[client] = set()
 
     def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
-        """What an object's holds and watchers are if there is but this client."""
+        """An object's holds and waiting clients if there is but this one."""
         sole = self._alone.get(client)
         if sole is None:
             sole = self._alone[client] = {client: 1}, (client,)

@@ -51,7 +51,7 @@ class Server:
         Listening; closed by whoever made it.
     session : Session
         The core.
-    nursery : Nursery
+    forkserver : Forkserver
         Makes the workers.
     spill_dir : str
         Where objects go that move to disk.
@@ -64,7 +64,7 @@ class Server:
         self._session = session
         self._forkserver = forkserver
         self._epoll = select.epoll()
-        self._watched: socket.socket | None = None  # the nursery's
+        self._polled: socket.socket | None = None  # the forkserver's
         self._peers: dict[int, Peer] = {}  # by number
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
@@ -82,7 +82,7 @@ class Server:
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._mover, select.EPOLLIN)
-        self._watch_nursery()
+        self._poll_forkserver()
         self._batch.append((0, Tick()))
         self._turn()
         poll = SpinThenPoll(self._epoll.poll)
@@ -134,7 +134,7 @@ class Server:
         match instruction:
             case do.Fork() | do.Kill():
                 self._forkserver.send(instruction)
-                self._watch_nursery()
+                self._poll_forkserver()
             case do.Hangup(client, _):
                 peer = self._peers.get(client)
                 if peer is not None:
@@ -189,11 +189,11 @@ class Server:
             elif peer is not None:
                 self._send(peer)
 
-    def _watch_nursery(self) -> None:
+    def _poll_forkserver(self) -> None:
         """It may have died, and be a new one."""
         sock = self._forkserver.sock
-        if sock is not self._watched:
-            self._watched = sock
+        if sock is not self._polled:
+            self._polled = sock
             self._epoll.register(sock, select.EPOLLIN)
 
     def _accept(self) -> None:
