@@ -65,7 +65,7 @@ def _as_subclass(cls: type[Array], array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _reduce_masked(array: Any) -> Any:
-    if array.dtype.hasobject or array.__dict__.get("_optinfo"):
+    if array.dtype.hasobject:
         return NotImplemented
     mask = None if array.mask is np.ma.nomask else array.mask
     return _as_masked, (array.data, mask, array.fill_value)
