@@ -115,7 +115,7 @@ class Cost(Rich):
         return page(self._table(rows).html(), bullets(self.all_advice()))
 
 
-_HEAD = ("time", "share", "in band", "out of band", "path", "type")
+_HEAD = ("time", "share", "pickled", "copied directly", "path", "type")
 
 
 def explain(

@@ -391,7 +391,7 @@ def test_nothing_in_a_cost_keeps_the_object_alive() -> None:
 def test_it_can_be_read() -> None:
     value = {"a": np.zeros(10**6), "b": texts(10**5)}
     lines = str(cost_of(value)).splitlines()
-    assert lines[0].split() == ["time", "share", "in", "band", "out", "of", "band", "path", "type"]
+    assert lines[0].split() == ["time", "share", "pickled", "copied", "directly", "path", "type"]
     assert lines[1].split()[-3:] == ["obj", "dict", "(2)"]
     assert lines[2].split()[:3] == ["8", "s", "86%"]
     assert lines[2].index("8 s") + 3 == lines[0].index("time") + 4
