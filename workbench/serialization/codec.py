@@ -1,10 +1,10 @@
-"""Values ↔ a header and buffers: the formats, the fast paths, what a put costs.
+"""Serializes values to a header and buffers, and back: the formats and the fast paths.
 
-A header is opaque to everyone else. Its first byte says what follows:
+Only this module reads headers. The first byte says what follows:
 
 ====  ======================================================================================
 N     ``None``
-P     a pickle, all in band
+P     a pickle with all its buffers in it
 E     a pickled list of lengths: those of the buffers, then the pickle stream's
 F     a pickled ``(dtype, shape, order)``: the bytes are a plain array's
 e, f  as E and F, and the bytes themselves follow: an inline object
@@ -60,7 +60,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class Where(NamedTuple):
-    """What an object is called, and where it is being read, should that fail."""
+    """For the error if an object can't be read: its name, and on which side that happened."""
 
     name: str = "object"
     side: str = "in this process"
@@ -73,20 +73,22 @@ Load = Callable[[memoryview, Sequence[Any], Where], Any]
 
 @dataclass(slots=True)
 class Serialized:
-    """A value taken apart; the buffers still belong to the value.
+    """A pickled value; its buffers are still the value's own memory.
 
     Attributes
     ----------
     type : str
-        The value's, as a person calls it.
+        The value's class.
     array : bytes
         Of a plain array: dtype, shape and order, pickled. Else empty.
     buffers : list of array
-        What went out of band, of any strides.
+        Out-of-band buffers, of any strides.
     stream : list of bytes-like
         The pickle, in pieces; empty for a plain array.
     seconds : float
         How long it took.
+    inband, outband : int
+        Bytes of the pickle, and of the buffers.
     globals_read : list of GlobalsRead
         Of the functions in it that were pickled by value.
     chunks : list of bytearray
@@ -109,13 +111,13 @@ class Serialized:
         return sum(_aligned(b.nbytes) for b in self.buffers) + sum(map(len, self.stream))
 
     def header(self) -> bytes:
-        """What a reader of the extent needs besides the extent."""
+        """The header that goes with the extent."""
         if self.array:
             return b"F" + self.array
         return b"E" + pickle.dumps([*(b.nbytes for b in self.buffers), self.inband], 5)
 
     def inline(self) -> bytes:
-        """Everything in one header."""
+        """A header with the bytes in it, for an object without an extent."""
         if not self.buffers:
             return b"".join([b"P", *self.stream]) if self.stream else _NONE
         header = self.header()
@@ -144,10 +146,10 @@ class Serialized:
 
 
 class Scratch:
-    """Memory for streams on their way into the store, used again and again.
+    """Buffers for pickles on their way into the store, used again and again.
 
-    New memory has to be had from the machine page by page, which takes as long as copying into
-    it. Any thread may use it; each chunk is in one stream at a time.
+    The first touch of new memory takes as long as copying into it. Any thread may use it; each
+    chunk is in one stream at a time.
     """
 
     def __init__(self) -> None:
@@ -161,15 +163,15 @@ class Scratch:
             return bytearray(CHUNK)
 
     def give_back(self, chunks: list[bytearray]) -> None:
-        """Nobody reads these streams any more."""
+        """Take chunks back whose streams nobody reads any more."""
         self._spare += chunks
         del self._spare[MOST_SPARE:]
 
 
 class _Sink:
-    """Where the pickler writes: into chunks, and large pieces as they are. Ends what has no end.
+    """The file that the pickler writes to: small pieces into chunks, large ones kept as they are.
 
-    A Python method, so that Ctrl-C is heard whenever a frame is full, whatever is pickled.
+    `write` is a Python method, so that Ctrl-C is handled whenever a frame is full.
     """
 
     def __init__(self, limit: int, scratch: Scratch) -> None:
@@ -205,7 +207,7 @@ class _Sink:
             self._filled = 0
 
     def pieces(self) -> list[Any]:
-        """All that was written, in order."""
+        """The whole pickle, in order."""
         self._complete()
         return self._pieces
 
@@ -219,7 +221,7 @@ def serialize(
     trace: bool = False,
     scratch: Scratch | None = None,
 ) -> Serialized:
-    """Take a value apart without copying its buffers.
+    """Pickle a value without copying its buffers.
 
     Parameters
     ----------
@@ -231,11 +233,15 @@ def serialize(
         Asked when it fails: what to look through, and what each is called. Default: the value,
         by its type.
     limit : int
-        Bytes of pickle after which to give up.
+        Bytes of pickle from which it raises StoreFullError.
     trace : bool
         Use the pickler in Python, which shows the stack of objects when something breaks.
     scratch : Scratch, optional
         Where the stream lies until the caller gives its ``chunks`` back.
+
+    Returns
+    -------
+    Serialized
 
     Raises
     ------
@@ -285,7 +291,7 @@ def serialize(
 
 
 def inband_of(header: bytes) -> int:
-    """Bytes that have to be unpickled to build an object: all of an inline one's, at most."""
+    """Bytes of an object that have to be unpickled; of an inline one all, at most."""
     if header[:1] == b"F":
         return len(header)
     return int(pickle.loads(memoryview(header)[1:])[-1]) if header[:1] == b"E" else len(header)
@@ -315,7 +321,18 @@ def deserialize_inline(
 ) -> Any:
     """Build the value of an inline object.
 
-    Arrays in it show the header's own bytes, read-only; with ``copy`` they are private.
+    Parameters
+    ----------
+    header : bytes
+        What `Serialized.inline` gave.
+    copy : bool
+        Whether arrays in it are private and writable; else they are read-only views of the header.
+    where, load
+        As for `deserialize`.
+
+    Returns
+    -------
+    object
 
     Raises
     ------
@@ -345,16 +362,24 @@ def deserialize(
     align: int = BUFFER_ALIGN,
     load: Load = _load,
 ) -> Any:
-    """Build the value of an object in an extent. Its buffers are the extent's own bytes.
+    """Build the value of an object in an extent. Its arrays are views of the extent.
 
     Parameters
     ----------
-    header, extent
-        What `Serialized.header` gave, and the bytes laid out as `Serialized.layout` said.
+    header : bytes
+        What `Serialized.header` gave.
+    extent : array of uint8
+        The bytes, laid out as `Serialized.layout` said.
     where : Where
         For the error.
+    align : int
+        Of the buffers in the extent.
     load : callable(stream, buffers, where)
         Unpickles what of it is pickled.
+
+    Returns
+    -------
+    object
 
     Raises
     ------
@@ -381,10 +406,12 @@ def deserialize(
 
 
 def is_all_of(array: Array, header: bytes) -> bool:
-    """Whether an array that begins where an object does is what one gets from that object.
+    """Whether the array is a view of a whole stored object.
 
     Parameters
     ----------
+    array : array
+        One that begins where the object does.
     header : bytes
         The object's.
     """
@@ -396,7 +423,7 @@ def is_all_of(array: Array, header: bytes) -> bool:
 
 
 def describe(value: Any) -> str:
-    """One short line for people: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
+    """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)
     name = type_name(kind)
     if kind in _SIZED:
@@ -418,7 +445,7 @@ _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def type_name(cls: type) -> str:
-    """``DataFrame``, ``Model``: as a person calls it."""
+    """``DataFrame``, ``Model``."""
     return cls.__qualname__
 
 
