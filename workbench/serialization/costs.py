@@ -141,6 +141,11 @@ def explain(
     seconds : float
         What measuring the parts may take.
 
+    Returns
+    -------
+    Cost
+        Of the whole; its parts are its children.
+
     Raises
     ------
     SerializationError

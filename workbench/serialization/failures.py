@@ -1,4 +1,4 @@
-"""What is said when a value can't be taken apart, or not be built again: where, why, what to do."""
+"""The errors for values that can't be pickled or not be loaded: where, why, what to do."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def cannot_pickle(
         What the pickler raised.
     parts : mapping of name → value
         The value under the name that people know it by, or its parts under theirs.
+    reducers : mapping of type → reducer
+        Those of the pickler.
     """
     described = _described(error, parts, reducers)
     for note in getattr(error, "__notes__", ()):

@@ -110,6 +110,10 @@ def inspect(
         What the paths begin with; default the value's own name, or its type's.
     most : int
         Objects looked at; numbers and short texts are not counted.
+
+    Returns
+    -------
+    Inspection
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)

@@ -1,6 +1,6 @@
-"""Reducers for other libraries' types whose own pickles copy, or drag along what isn't theirs.
+"""Reducers for pandas, pyarrow, polars and torch, where their own would copy, or pickle too much.
 
-Nothing here imports a library before an object of it has been met.
+A library is imported only once an object of it has come.
 """
 
 from __future__ import annotations
@@ -185,10 +185,10 @@ def _tensor(
 
 
 def writable(array: Array) -> Array:
-    """The array with pages of its own wherever it is written to, for libraries that can't refuse.
+    """A writable array of the same values, for libraries that have no read-only flag.
 
-    A tensor has no read-only flag, and a write to the store's read-only pages would end the
-    process. In a segment no byte is copied until it is written (see `memory.segment.ReadOnly`).
+    A write to the store's read-only pages would end the process. In a segment a page is copied
+    only when it is written to (see `memory.segment.ReadOnly`).
     """
     if array.flags.writeable:
         return array
