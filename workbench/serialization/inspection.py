@@ -17,7 +17,7 @@ from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.tracing import BATCH, TooManyObjectsError, TracingPickler
+from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
@@ -94,6 +94,11 @@ class Inspection(Rich, _Answer):
 PATIENCE = 1.0
 """Seconds of trying batches that turned out to be large."""
 
+FLATTEN = (
+    "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
+    "indices instead of a chain of references."
+)
+
 
 def inspect(
     value: Any, reducers: Mapping[type, Reducer], name: str = "", *, most: int = MOST_OBJECTS
@@ -124,9 +129,8 @@ def inspect(
         ended_early = True
         if not inspector.failures:
             inspector.failures += _failure_anywhere(value, reducers, root, most)
-    except RecursionError as error:
-        depth = "It is nested too deeply, perhaps a long linked list. Store it as a flat list."
-        inspector.failures.append(Failure(root, type_of(value), said(error), depth))
+    except TooDeepError as error:
+        inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
     found.name, found.only_first = root, most if ended_early else 0
     return found
