@@ -295,7 +295,7 @@ class ActorExit(BaseException):
 
 
 class TaskCancelledError(WorkbenchError):
-    """The task was cancelled before it finished."""
+    """The task was stopped, or cancelled, before it was done."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):

@@ -42,7 +42,7 @@ class Job:
     audience : dict of int → int
         Who sees what it shows, with the number that says where there.
     outcomes : Counter of str
-        How many tasks ended how: done, failed or cancelled.
+        How many tasks ended how: done, failed or stopped.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Job:
 
     def _outcome(self) -> str:
         """Of several the worst."""
-        return next((o for o in ("failed", "cancelled") if self.outcomes[o]), "done")
+        return next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")
 
 
 class Jobs:
@@ -158,8 +158,8 @@ class Jobs:
             return
         if value.header.startswith(b"!cancelled"):
             value = task.final_value or value  # it stopped because it was told to: this is why
-        cancelled = value.header.startswith(b"!cancelled")
-        job.outcomes["cancelled" if cancelled else "failed" if value.failed else "done"] += 1
+        stopped = value.header.startswith(b"!cancelled")
+        job.outcomes["stopped" if stopped else "failed" if value.failed else "done"] += 1
         self._settle(job)
 
     def _settle(self, job: Job) -> None:

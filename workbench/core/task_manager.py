@@ -404,4 +404,4 @@ class TaskManager:
 
 def cancelled(task: Task) -> ev.Value:
     """What the results of a task are that somebody cancelled."""
-    return ev.error_value("cancelled", f"`{task.submit.name}` was cancelled.")
+    return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -126,7 +126,8 @@ def test_a_line_leaves_while_its_task_runs() -> None:
 
 def test_a_cell_runs_shows_its_value_and_hands_over_what_it_assigns() -> None:
     shown, (ran, x, missing) = hosted("""
-        cell = Cell("async def add(a):\\n    return a + 1\\nx = await add(y)\\nx", "<c>", 2, ("x", "z"))
+        text = "async def add(a):\\n    return a + 1\\nx = await add(y)\\nx"
+        cell = Cell(text, "<c>", 2, ("x", "z"))
         ran, x, missing = run(1, run_cell, cell, y=1)
         tell(ran.unset, x, missing.error)
     """)
