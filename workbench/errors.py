@@ -299,4 +299,4 @@ class TaskCancelledError(WorkbenchError):
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):
-    """The task ran for longer than its ``timeout``, and was stopped."""
+    """The task ran for longer than its ``timeout``, and was interrupted."""

@@ -324,7 +324,7 @@ class TaskManager:
             assert worker is not None
             if task.final_value is None:
                 limit = f"{task.terms.timeout:g} s"
-                text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
+                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
                 self.scheduler.limits[task] = now + PATIENCE
             else:

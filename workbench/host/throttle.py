@@ -8,6 +8,7 @@ once, figures that were cleared, and of a flood the middle.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -142,8 +143,7 @@ class Throttle:
         self._pending: list[Pending] = []
         self._updates: dict[str, Pending] = {}  # those that wait, by what they change
         self._waiting: Pending | None = None  # a clear that waits for something to come after it
-        self._sizes = dict.fromkeys(TEXT, 0)  # bytes of text that wait
-        self._other = 0  # bytes of all else that waits
+        self._sizes: Counter[str] = Counter()  # bytes that wait, by kind
         self._lost = dict.fromkeys((*TEXT, "display"), 0)  # and not told yet
         self._mid_line = dict.fromkeys(TEXT, False)  # where the text that was sent ends
         self._shown = 0
@@ -157,7 +157,7 @@ class Throttle:
     @property
     def pending_bytes(self) -> int:
         """How much waits."""
-        return self._size + self._other
+        return self._sizes.total()
 
     @property
     def is_full(self) -> bool:
@@ -184,10 +184,7 @@ class Throttle:
             if key in self._updates:
                 self._remove(self._updates[key])
             self._updates[key] = piece
-        if kind in TEXT:
-            self._sizes[kind] += len(data)
-        else:
-            self._other += len(data)
+        self._sizes[kind] += len(data)
         self._pending.append(piece)
 
     def skip(self, kind: str, size: int) -> None:
@@ -218,10 +215,7 @@ class Throttle:
         self._mid_line = dict.fromkeys(TEXT, False)
 
     def _remove(self, piece: Pending) -> None:
-        if piece.kind in TEXT:
-            self._sizes[piece.kind] -= len(piece.data)
-        else:
-            self._other -= len(piece.data)
+        self._sizes[piece.kind] -= len(piece.data)
         piece.data = b""
 
     # -- out --------------------------------------------------------------------------------------
@@ -261,7 +255,7 @@ class Throttle:
 
     @property
     def _size(self) -> int:
-        return sum(self._sizes.values())
+        return sum(map(self._sizes.__getitem__, TEXT))
 
     @property
     def _cost(self) -> float:
@@ -323,38 +317,41 @@ class Throttle:
         shown: list[Shown] = []
         size = 0
         for piece in filter(has_data, pieces):
-            shown += self._notes(piece.kind)
-            shown.append((piece.kind, piece.data))
-            if piece.kind in TEXT:
-                self._mid_line[piece.kind] = not piece.data.endswith(b"\n")
-                size += len(piece.data)
+            kind, data, note = piece.kind, piece.data, self._note(piece.kind)
+            if kind in TEXT:
+                self._mid_line[kind] = not data.endswith(b"\n")
+                size += len(data)
+                data = note + data
+            elif note:
+                shown.append(("stderr", note))
+            shown.append((kind, data))
         self._text.take(size)
         self._process.take(size)
         self._displays.take(sum(map(self._cost_of, pieces)))
         self._shown += size
         for kind in self._lost:
-            if not any(piece.kind == kind for piece in rest):  # else it is said before that
-                shown += self._notes(kind)
+            waits = any(piece.kind == kind for piece in rest)  # then it is said before that
+            if not waits and (note := self._note(kind)):
+                shown.append((kind if kind in TEXT else "stderr", note))
         self._pending = rest
         self._updates = {}
         self._waiting = self._waiting if self._waiting in rest else None
-        self._sizes = {
-            kind: sum(len(piece.data) for piece in rest if piece.kind == kind) for kind in TEXT
-        }
-        self._other = sum(len(piece.data) for piece in rest if piece.kind not in TEXT)
-        return joined(shown)
+        self._sizes.clear()
+        for piece in rest:
+            self._sizes[piece.kind] += len(piece.data)
+        return shown
 
-    def _notes(self, kind: str) -> list[Shown]:
-        """What is to be said before the next piece of a kind."""
+    def _note(self, kind: str) -> bytes:
+        """What is to be said, in text, before the next piece of a kind."""
         lost = self._lost.get(kind)
         if not lost:
-            return []
+            return b""
         self._lost[kind] = 0
         if kind == "display":
-            return [("stderr", f"[{lost} display{'s' * (lost > 1)} not shown]\n".encode())]
+            return f"[{lost} display{'s' * (lost > 1)} not shown]\n".encode()
         begin = "\n" if self._mid_line[kind] else ""
         self._mid_line[kind] = False
-        return [(kind, f"{begin}[{human_bytes(lost)} not shown]\n".encode())]
+        return f"{begin}[{human_bytes(lost)} not shown]\n".encode()
 
     # -- what is left out -------------------------------------------------------------------------
 
@@ -364,9 +361,9 @@ class Throttle:
         A stream that shows little isn't cut for one that shows much.
         """
         sizes = dict(self._sizes)
-        if sum(sizes.values()) > text:
+        if self._size > text:
             for kind, other in (TEXT, TEXT[::-1]):
-                self._cut(kind, max(text // 2, text - sizes[other]))
+                self._cut(kind, max(text // 2, text - sizes.get(other, 0)))
         excess = self._cost - displays
         for piece in self._pending:
             if excess > 0 and piece.kind == "display" and piece.data:
@@ -392,13 +389,3 @@ class Throttle:
 def has_data(piece: Pending) -> bool:
     """Whether it still waits."""
     return bool(piece.data)
-
-
-def joined(shown: list[Shown]) -> list[Shown]:
-    """With each stream's neighbouring pieces as one."""
-    result: list[Shown] = []
-    for kind, data in shown:
-        if result and kind in TEXT and result[-1][0] == kind:
-            data = result.pop()[1] + data
-        result.append((kind, data))
-    return result
