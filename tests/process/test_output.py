@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engines.base import Engine
@@ -426,7 +427,7 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
 
         thread = threading.Thread(target=in_thread, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join(TIMEOUT)
         return 0 if thread.is_alive() else len(places)
 
     assert wb.get(prints.remote()) > 10
@@ -448,7 +449,7 @@ def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: S
         def add_late(*args: Any, **options: Any) -> None:
             del output._add
             taken.set()
-            ends.wait(20)
+            ends.wait(TIMEOUT)
             add(*args, **options)
 
         def end() -> None:
@@ -457,7 +458,7 @@ def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: S
 
         output._add, output._flush_c = add_late, end
         os.write(1, b"from C\n")
-        assert taken.wait(20)
+        assert taken.wait(TIMEOUT)
 
     for _ in range(5):
         screen.clear()
@@ -485,7 +486,7 @@ def test_a_print_and_c_code_that_come_while_a_thread_is_at_it_keep_their_order(
                     looks.append(1)
                     if len(looks) == 2:  # behind the last one
                         empty.set()
-                        goes_on.wait(20)
+                        goes_on.wait(TIMEOUT)
                 return more
 
         queue = Queue(queue)
@@ -493,7 +494,7 @@ def test_a_print_and_c_code_that_come_while_a_thread_is_at_it_keep_their_order(
         sys.stdout.write("begins\n")
         output._pass_on(send=True)
         sys.stdout.write("no end yet, ")  # so that the thread is to look
-        assert empty.wait(20)
+        assert empty.wait(TIMEOUT)
         sys.stdout.write("printed, ")
         os.write(1, b"from C\n")
         goes_on.set()

@@ -34,7 +34,7 @@ from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import Account, Description, Snapshot
+from workbench.core.snapshot import Account, ObjectDescription, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
     ActorOptions,
@@ -275,7 +275,7 @@ class Client:
         """See `Engine.why`."""
         return self._requests.why(id)
 
-    def describe(self, ref: ObjectRef) -> Description | None:
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """See `Engine.describe`."""
         return self._requests.describe(ref.id)
 

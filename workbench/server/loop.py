@@ -242,7 +242,7 @@ class Server:
 
     def _close_refused(self, segment: int) -> None:
         """The core may have refused the segment, or its maker left in the same batch."""
-        if segment not in self._session.budget.arenas and segment in self._segments:
+        if segment not in self._session.state.budget.arenas and segment in self._segments:
             self._segments.pop(segment).close()
 
     def _send(self, peer: Peer) -> None:

@@ -70,6 +70,7 @@ def test_axes_in_any_order(copier: Copier, order: tuple[int, int, int]) -> None:
     assert (target == source).all()
 
 
+@pytest.mark.own_process
 def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
     """Whoever is interrupted gives the extent back; it may be somebody else's the moment after."""
     source = np.arange(3 * PARALLEL_BYTES).reshape(3, -1)  # the other thread's share is the larger
