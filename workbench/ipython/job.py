@@ -34,6 +34,7 @@ class Job(Rich):
     Parameters
     ----------
     engine : Engine
+        Runs it.
     name : str
         What people call it: ``cell 7``.
     size : int
@@ -45,20 +46,10 @@ class Job(Rich):
 
     Attributes
     ----------
-    replaced : dict of str → object
-        What the variables were that are bound to `outputs` meanwhile; they are again if it fails.
-    unset : set of str
-        Those of `outputs` that it, or one of its tasks, gave no value.
-    over : Event
-        Set when it has ended, and its last line is shown.
     state : str
         queued, running, done, failed or stopped.
-    worker : int
-        The last that was given one of its tasks; 0 if none was.
-    ended : int
-        How many of its tasks are over.
-    peak : int
-        The most memory a worker had while it ran it, in bytes; 0 where nobody can tell.
+    errors : list of BaseException
+        Of its tasks.
     """
 
     def __init__(self, engine: Engine, name: str, size: int, origin: int, actor: str = "") -> None:
@@ -66,21 +57,22 @@ class Job(Rich):
         self.size = size
         self.origin = origin
         self.actor = actor
-        self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
-        self.replaced: dict[str, Any] = {}
-        self.unset: set[str] = set()
+        self.id = 0  # its first task's, once that was submitted
         self.state = "queued"
-        self.worker = 0
-        self.ended = 0
-        self.peak = 0
+        self.worker = 0  # the last that was given one of its tasks
+        self.ended = 0  # so many of its tasks are over
+        self.peak = 0  # bytes of memory a worker had meanwhile; 0 where nobody can tell
         self.errors: list[BaseException] = []
         self.stopping = 0  # how often somebody asked for it
+        self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
+        self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.log = Log()
-        self.over = threading.Event()
+        self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
         self._engine = engine
-        self._id = 0
+        self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self._dones: list[ObjectRef] = []  # until it is over
+        self._numbers: dict[int, int] = {}  # task → its place among them
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
@@ -88,12 +80,6 @@ class Job(Rich):
         self._ending = False
         self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
         self._finished: Future[None] = Future()
-        self._numbers: dict[int, int] = {}  # task → its place among them
-
-    @property
-    def id(self) -> int:
-        """Its first task's; 0 if nothing was submitted yet."""
-        return self._id
 
     @property
     def outputs(self) -> Outputs:
@@ -120,7 +106,7 @@ class Job(Rich):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Whether it has ended, in whatever way."""
         return self.state not in ("queued", "running")
 
     @property
@@ -132,7 +118,7 @@ class Job(Rich):
 
     def holds(self, done: ObjectRef) -> None:
         """One more task of it was submitted: its first result tells its end."""
-        self._id = self._id or done.id
+        self.id = self.id or done.id
         self._numbers[done.id] = len(self._dones)
         self._dones.append(done)
 
