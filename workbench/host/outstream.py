@@ -237,9 +237,8 @@ class OutputQueue:
     def _fill(self, final: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles."""
         queue, texts = self._queue, list[str]()
-        sizes = [
-            capture.size() for capture in self._captures
-        ]  # first: what is in the queue is older
+        # First: what is in the queue is older.
+        sizes = [capture.size() for capture in self._captures]
         self._queued = 0
         while queue:
             task, kind, data, key = queue.popleft()

@@ -52,7 +52,7 @@ class JobLine:
                 self._router.display(self.job.origin, self._name, self._bundle(), True)
 
     def began(self) -> None:
-        """It runs now: that is said at once, where there is a line."""
+        """It runs now: that is said at once, where there is a line. The thread that reads."""
         with self._lock:
             if not (self._ended or self._router.is_terminal):
                 self._refresh()

@@ -120,41 +120,20 @@ class JobStatus(Rich):
     """One background cell at a moment. Prints as a line.
 
     ``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB · df``.
-
-    Attributes
-    ----------
-    name, state : str
-        See `Job`, as for most of the others.
-    seconds : float
-        How long it has run, or has waited if it hasn't begun.
-    size, ended, failed : int
-        Of so many tasks, so many are over; of those so many failed or were stopped.
-    worker : int
-        The worker's number; 0 if none has had it.
-    actor : str
-        The namespace that it runs in, if it isn't the pool.
-    is_stopping : bool
-        Whether somebody has asked for its end.
-    share : float, optional
-        How much of it is done, from 0 to 1, if that is known.
-    peak : int
-        The most memory a worker had, in bytes; 0 if nobody knows.
-    assigned : tuple of str
-        The names that have a value by it.
     """
 
     name: str
     state: str
-    seconds: float
-    size: int = 1
-    ended: int = 0
-    failed: int = 0
+    seconds: float  # for which it has run; or has waited, if it hasn't begun
+    size: int = 1  # tasks
+    ended: int = 0  # of them
+    failed: int = 0  # of those that ended
     worker: int = 0
-    actor: str = ""
+    actor: str = ""  # the namespace that it runs in, if it isn't the pool
     is_stopping: bool = False
-    share: float | None = None
-    peak: int = 0
-    assigned: tuple[str, ...] = ()
+    share: float | None = None  # how much of it is done, from 0 to 1, if that is known
+    peak: int = 0  # bytes of memory; 0 if nobody knows
+    assigned: tuple[str, ...] = ()  # names that have a value by it
 
     def __str__(self) -> str:
         several = f"{self.ended} of {self.size}" if self.size > 1 else ""
