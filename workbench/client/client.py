@@ -17,11 +17,10 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from workbench.client.call_site import call_site, name_of
+from workbench.call_site import call_site, name_of
 from workbench.client.completion_queue import Arrivals
 from workbench.client.connection import Connection
 from workbench.client.generators import GeneratorReaders
-from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Marshal
 from workbench.client.object_store import LocalStore
 from workbench.client.objects import Objects, chunks
@@ -32,11 +31,10 @@ from workbench.client.requests import GLANCE, Requests
 from workbench.client.send_queue import SendQueue
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
-from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import Account, Description, Snapshot
+from workbench.core.snapshot import Account, ObjectDescription, Snapshot
 from workbench.engines.base import (
     ACTOR_PREFIX,
     ActorOptions,
@@ -54,16 +52,14 @@ from workbench.errors import (
     SerializationError,
     SessionError,
 )
+from workbench.ki_protection import ki_protection
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
-from workbench.units import human_bytes
+from workbench.task_context import TaskContext
 from workbench.wire.buffers import Parcel
-
-MOST_SHOWN = 32 << 20
-"""Bytes a task may show at once: a frame has to take it."""
 
 
 class Client:
@@ -106,11 +102,10 @@ class Client:
         self.began: Callable[[int, int], None] | None = None
         self.joined = True
         self.origin: Callable[[], int] = int
-        self.work = TaskContext()  # in a worker: its tasks
+        self.work: TaskContext[do.Run] = TaskContext()  # in a worker: its tasks
         self.on_stop: Callable[[int], None] | None = None
         self.on_run: Callable[[do.Run], None] | None = None
         self.on_took: Callable[[int, int], None] | None = None
-        self.on_show: Callable[[int, str, bytes, str], None]  # in a worker: (task, kind, ...)
         self.on_refresh: Callable[[], None] | None = None
         self.on_recall: Callable[[int], None] | None = None
         self.on_forget: Callable[[int], None] | None = None
@@ -280,7 +275,7 @@ class Client:
         """See `Engine.why`."""
         return self._requests.why(id)
 
-    def describe(self, ref: ObjectRef) -> Description | None:
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """See `Engine.describe`."""
         return self._requests.describe(ref.id)
 
@@ -488,20 +483,6 @@ class Client:
         self.generators.took(stream, taken)
 
     # -- what tasks show -----------------------------------------------------------------------
-
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """In a worker: send what the running task shows to whoever submitted it.
-
-        What is shown while no task runs goes nowhere a person would look for it: it is dropped.
-        ``key``: of an update, the display that it changes.
-        """
-        run = self.work.current
-        if run is None:
-            return
-        if len(data) > MOST_SHOWN:
-            size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
-            kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
-        self.on_show(run.task, kind, data, key)
 
     def collect(self, job: int) -> Collected | None:
         """See `Engine.collect`."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.call_site import call_site
+from workbench.call_site import call_site
 from workbench.client.connection import Connection
-from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Encoded, Marshal, Parts
 from workbench.client.object_store import Claims, LocalStore
 from workbench.client.objects import Objects
 from workbench.client.reference_counter import ReferenceCounter
-from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.task_context import TaskContext
 
 
 class Puts:
@@ -40,7 +40,7 @@ class Puts:
         store: LocalStore,
         marshal: Marshal,
         next_id: Callable[[], int],
-        running: TaskContext,
+        running: TaskContext[do.Run],
     ) -> None:
         self._connection = connection
         self._references = handles

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.client.ki_protection import ki_protection
+from workbench.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
 

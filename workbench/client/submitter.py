@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from workbench.call_site import call_site
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
-from workbench.client.call_site import call_site
 from workbench.client.function_cache import Export
 from workbench.client.object_store import Claims
 from workbench.client.puts import Puts

@@ -10,15 +10,12 @@ import asyncio
 import contextlib
 import inspect
 import os
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.client.arguments import SLOTTED, fill_slots, slot_names
-from workbench.client.ki_protection import interrupt
 from workbench.client.object_store import Claims
 from workbench.client.referrers import main_variables
 from workbench.core import events as ev
@@ -30,6 +27,8 @@ from workbench.errors import (
     WorkbenchError,
     task_error,
 )
+from workbench.host.interrupts import Interrupts
+from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
 from workbench.host.tracebacks import describe_error
 from workbench.serialization import codec
@@ -58,15 +57,6 @@ _ARGUMENTS = codec.Where("arguments", "on the worker")
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 
 
-class Failed:
-    """One result that is an exception, beside others that are values."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
 class Executor:
     """Runs what the server sends to ``client``, and tells ``begins`` and ``ends`` of each task.
 
@@ -89,10 +79,7 @@ class Executor:
         self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
         self._waits = 0
         self._host: Host | None = None  # in an actor's worker
-        self._running: dict[int, int] = {}  # task → the thread it runs in
-        self._stopping: set[int] = set()  # tasks that somebody cancelled
-        self._signals = 0  # those we sent ourselves, and that haven't come
-        self._interruptible = 0  # the task whose own code the main thread is in
+        self.interrupts = Interrupts()
         self._outflows: dict[int, Outflow] = {}  # streams that are queued, or being made
         client.origin = self._origin
         client.roots = self._variables
@@ -217,24 +204,9 @@ class Executor:
                     self._outflows.pop(task, None)
                     self._client.connection.send(ev.Done(task, _cancelled(run), 0.0))
                     return
-        self._stopping.add(task)
+        self.interrupts.stop(task)
         if self._host is not None:
             self._host.cancel(task)
-        thread = self._running.get(task)
-        if thread is None:
-            return
-        if thread == threading.main_thread().ident:
-            self._signals += 1
-            signal.pthread_kill(thread, signal.SIGINT)  # ends a blocking system call too
-        else:
-            interrupt(thread)
-
-    def interrupted(self, signum: int, frame: object) -> None:
-        """SIGINT. Ours may come late, when another task runs: it isn't for that one."""
-        ours, self._signals = self._signals > 0, 0
-        here = self._running.get(self._interruptible) == threading.get_ident()  # not in a thread
-        if here and (not ours or self._interruptible in self._stopping):
-            raise KeyboardInterrupt
 
     # -- one task: the main thread, or one of an actor's ------------------------------------------
 
@@ -246,28 +218,26 @@ class Executor:
             started = time.perf_counter()
             self._begins(run.task)
             named: Types = ()
-            self._running[run.task] = threading.get_ident()
+            self.interrupts.begin(run.task)
             try:
                 if self._is_alone:
                     self._reloader.before_task()
                 named = self._named(run)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
-                self._interruptible = run.task
-                if run.task in self._stopping:
-                    raise KeyboardInterrupt
+                self.interrupts.enter(run.task)
                 result = function(*args, **kwargs)
                 if is_stream(run):
                     result = self._hand_out(run, result)
-                self._interruptible = 0
-                self._running.pop(run.task)  # from here on nobody interrupts it
+                self.interrupts.inside = 0
+                self.interrupts.end(run.task)
                 values, abouts = self._results(run, result, claims)
             except BaseException as error:
-                self._interruptible = 0
-                self._running.pop(run.task, None)
+                self.interrupts.inside = 0
+                self.interrupts.end(run.task)
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
-                again = isinstance(error, named) and run.task not in self._stopping
+                again = isinstance(error, named) and not self.interrupts.is_stopping(run.task)
             if self._is_alone:
                 self._reloader.after_task()
             # Here, where `result` still lives: refs inside it are dropped after this, not before.
@@ -281,7 +251,7 @@ class Executor:
             started = time.perf_counter()
             named: Types = ()
             try:
-                if run.task in self._stopping:
+                if self.interrupts.is_stopping(run.task):
                     raise asyncio.CancelledError
                 named = self._named(run)
                 function, args, kwargs = self._prepared(run)
@@ -294,14 +264,14 @@ class Executor:
             except BaseException as error:
                 self._client.puts.unclaim(claims)
                 values, abouts = self._failure(run, error), ()
-                again = isinstance(error, named) and run.task not in self._stopping
+                again = isinstance(error, named) and not self.interrupts.is_stopping(run.task)
             self._done(run, values, abouts, started, again)
 
     # -- streams ----------------------------------------------------------------------------------
 
     def _hand_out(self, run: do.Run, items: Any) -> int:
         """Give each item to the reader as it is made, when there is room; returns how many."""
-        in_main = self._interruptible == run.task
+        in_main = self.interrupts.inside == run.task
         outflow = self._outflows[run.task]
         iterator = iter(_iterable(run, items))
         with contextlib.closing(_Closable(iterator)):
@@ -311,14 +281,13 @@ class Executor:
                 if item is _END:
                     return outflow.made
                 if outflow.is_new():
-                    self._interruptible = 0  # what begins to leave leaves whole
+                    self.interrupts.inside = 0  # what begins to leave leaves whole
                     while not self._deliver(run, item, outflow):
-                        self._interruptible = run.task if in_main else 0
+                        self.interrupts.inside = run.task if in_main else 0
                         self._wait_for_room(outflow)
-                        self._interruptible = 0
-                    self._interruptible = run.task if in_main else 0
-                    if run.task in self._stopping:
-                        raise KeyboardInterrupt
+                        self.interrupts.inside = 0
+                    self.interrupts.inside = run.task if in_main else 0
+                    self.interrupts.check(run.task)
                 outflow.made += 1
 
     def _wait_for_room(self, outflow: Outflow) -> None:
@@ -368,7 +337,7 @@ class Executor:
         started: float,
         again: bool,
     ) -> None:
-        self._stopping.discard(run.task)
+        self.interrupts.forget(run.task)
         self._outflows.pop(run.task, None)
         seconds = time.perf_counter() - started
         self._ends(run.task)
@@ -385,7 +354,7 @@ class Executor:
     def _failure(self, run: do.Run, error: BaseException) -> tuple[ev.Value, ...]:
         if isinstance(error, ActorExit) and self._host is not None:
             self._leave(run)
-        if run.task in self._stopping and isinstance(error, _STOPPED):
+        if self.interrupts.is_stopping(run.task) and isinstance(error, _STOPPED):
             return _cancelled(run)
         described = describe_error(error, run.name)
         if run.method == CREATION:

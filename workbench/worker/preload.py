@@ -1,11 +1,11 @@
-"""What the nursery imports before it forks: all that a first task or cell is likely to need."""
+"""What the forkserver imports before it forks: all that a first task or cell is likely to need."""
 
 import cloudpickle
 import numpy
 
 import workbench.functions
 import workbench.host.cells
-import workbench.host.stdin_guard
+import workbench.host.setup
 import workbench.worker.executor
 
 __all__ = ["cloudpickle", "numpy", "workbench"]

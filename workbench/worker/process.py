@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import socket
@@ -36,20 +35,19 @@ def run_worker(
     forkserver: int,
     settings: Settings,
     begins: Callable[[int], None],
-    spools: tuple[FdCapture, FdCapture],
+    captures: tuple[FdCapture, FdCapture],
     mark: Callable[[int], None],
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
-    ``nursery`` is its parent's pid, known before the fork: it may be gone by now.
+    ``forkserver`` is its parent's pid, known before the fork: it may be gone by now.
     ``begins`` is told of each task: should this one kill the process, that is all that's left,
-    and what it wrote to descriptor 2 after the last ``mark``. ``spools`` are where 1 and 2 lead.
+    and what it wrote to descriptor 2 after the last ``mark``. ``captures`` are where 1 and 2 lead.
     """
     from workbench.client.client import Client
-    from workbench.host.capture import Capture
-    from workbench.host.outstream import OutStream
-    from workbench.host.stdin_guard import install
+    from workbench.host.setup import set_up
     from workbench.worker.executor import Executor
+    from workbench.worker.link import ClientLink
 
     die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -61,19 +59,9 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     context.set(client)
-    outlet = OutStream(client, spools, mark)
-    client.on_show = outlet.put
-    executor = Executor(client, begins, outlet.finish, settings.reload)
-    if isinstance(sys.__stdout__, io.TextIOWrapper):
-        sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
-    streams = (
-        Capture("stdout", 1, client.work, outlet), Capture("stderr", 2, client.work, outlet)
-    )  # fmt: skip
-    sys.stdout, sys.stderr = streams
-    install()
-    for forked in (outlet.abandon, *(stream.forked for stream in streams)):
-        os.register_at_fork(after_in_child=forked)
+    output = set_up(ClientLink(client), captures, mark)
+    executor = Executor(client, begins, output.finish, settings.reload)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
-    signal.signal(signal.SIGINT, executor.interrupted)
+    signal.signal(signal.SIGINT, executor.interrupts.handle)
     client.join()
     executor.serve()

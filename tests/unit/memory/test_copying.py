@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from workbench.client.ki_protection import ki_protection
+from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
