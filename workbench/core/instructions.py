@@ -64,7 +64,7 @@ class Run(Instruction, tag=5):
     origin: int
     method: str = ""
     last: bool = False
-    terms: TaskSpec | None = None
+    spec: TaskSpec | None = None
     made: int = 0
     taken: int = 0
 

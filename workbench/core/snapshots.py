@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, READY, Entry
 from workbench.core.events import Search
 from workbench.core.records import Actor, Task
 from workbench.core.snapshot import (
@@ -49,8 +49,9 @@ def size_of(entry: Entry) -> int:
 def some_named(state: State) -> list[Entry]:
     """What an overview lists: of what isn't an actor, the first that have a name."""
     catalog, actors = state.catalog, state.scheduler.actors
-    ids = (id for id in catalog.names.values() if id not in actors)
-    named = dict.fromkeys(islice(ids, MOST_NAMED))
+    named = dict.fromkeys(
+        islice((id for id in catalog.names.values() if id not in actors), MOST_NAMED)
+    )
     return [entry for entry in map(catalog.get, named) if entry is not None]
 
 
@@ -152,7 +153,7 @@ def _task(task: Task) -> TaskRecord:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.pid)
+    return TaskRecord(name, "running" if runs else "queued", worker.number)
 
 
 def _actor(state: State, actor: Actor) -> ActorRecord:
@@ -226,11 +227,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
         for parent in state.catalog.entries():
-            if (
-                parent.state is ObjectState.READY
-                and parent.value
-                and entry.id in parent.value.contains
-            ):
+            if parent.state is READY and parent.value and entry.id in parent.value.contains:
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
@@ -279,6 +276,6 @@ def _why(entry: Entry) -> str:
         reasons.append(f"made by background {entry.job}, which nobody has collected")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is ObjectState.FREED:
+    if entry.state is FREED:
         reasons.append("already freed")
     return ", ".join(reasons)

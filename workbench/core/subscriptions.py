@@ -13,6 +13,7 @@ from itertools import islice
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Measured, Tick
 from workbench.core.snapshot import Change, ObjectRecord
 from workbench.core.snapshots import first_of, object_record, take_snapshot
 from workbench.core.state import ClientState, State
@@ -23,7 +24,7 @@ MOST = 1_000
 SEARCHED = 20_000
 """Objects looked through at a time, for as long."""
 
-QUIET = (ev.Ask, ev.Explained, ev.Measured, ev.Tick, ev.Subscribe)
+QUIET = (ev.Ask, ev.Explained, Measured, Tick, ev.Subscribe)
 """After these alone the session is as it was."""
 
 
@@ -108,13 +109,14 @@ class Subscriptions:
             pending.pop(id, None)
         changed = list(islice(pending, MOST - len(told)))
         gone = [id for id in changed if id not in state.catalog]
+        objects = self._records((*told, *changed), in_use)
         for id in changed:
             del pending[id]
         rest = take_snapshot(state, entries=(), since=subscriber.told)
         left = len(subscriber.first) + len(pending)
         subscriber.waits, subscriber.changed = False, left > 0
         subscriber.told, subscriber.in_use = state.now, in_use
-        return Change(rest, self._records((*told, *changed), in_use), tuple(gone), left)
+        return Change(rest, objects, tuple(gone), left)
 
     def _look(self, key: tuple[int, int], search: ev.Search | None) -> None:
         """Tell the next part of all there is; of a search what comes first in it."""
@@ -128,14 +130,16 @@ class Subscriptions:
             part, others, size = first_of(filter(None, map(state.catalog.get, part)), search)
         if ids:
             self._looks[key] = ids
-        rest, objects = take_snapshot(state, entries=()), self._records(part, state.in_use())
+        rest = take_snapshot(state, entries=())
+        objects = self._records(part, state.in_use())
         change = Change(rest, objects, left=len(ids), others=others, others_size=size)
-        state.send(key[0], do.Changed(key[1], change))
+        self._state.send(key[0], do.Changed(key[1], change))
 
     def _records(self, ids: Iterable[int], in_use: set[int]) -> tuple[ObjectRecord, ...]:
         """Of those that are still there."""
-        entries = filter(None, map(self._state.catalog.get, ids))
-        return tuple(object_record(entry, self._state.now, in_use) for entry in entries)
+        state = self._state
+        entries = filter(None, map(state.catalog.get, ids))
+        return tuple(object_record(entry, state.now, in_use) for entry in entries)
 
 
 def _cut(ids: list[int], count: int) -> list[int]:

@@ -73,11 +73,9 @@ def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
     queued = driver.submit(function, (), (), name="queued")
     waiting = driver.submit(function, (running[0],), (), name="waits")
     s.turn()
-    pid = 1000 + worker.number
-    s.post(0, ev.WorkerForked(worker.worker, pid))
     for id, expected in (
-        (running[0], TaskRecord("runs", "running", pid)),
-        (running[1], TaskRecord("runs", "running", pid)),
+        (running[0], TaskRecord("runs", "running", worker.worker)),
+        (running[1], TaskRecord("runs", "running", worker.worker)),
         (queued[0], TaskRecord("queued", "queued")),
         (waiting[0], TaskRecord("waits", "waiting")),
     ):
