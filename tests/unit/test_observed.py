@@ -166,7 +166,7 @@ def test_no_answer_is_no_change() -> None:
     assert told(looks.next()) == ([2], ())
 
 
-@pytest.mark.parametrize("end", [Looks.wake_from_finalizer, Looks.close])
+@pytest.mark.parametrize("end", [Looks.interrupt, Looks.close])
 def test_who_waits_can_be_roused(end: Callable[[Looks], None]) -> None:
     looks, made = the_looks(a_snapshot())
     looks.next()
@@ -183,7 +183,7 @@ def test_who_waits_can_be_roused(end: Callable[[Looks], None]) -> None:
 @pytest.mark.usefixtures("quick")
 def test_whoever_was_roused_before_waits_not_at_all() -> None:
     looks, made = the_looks(a_snapshot())
-    looks.wake_from_finalizer()
+    looks.interrupt()
     assert looks.next() is None
     assert made == []
     assert looks.next() is not None

@@ -119,7 +119,7 @@ class Changes(Protocol):
         one change, so whoever asks sets the pace.
         """
 
-    def wake_from_finalizer(self) -> None:
+    def interrupt(self) -> None:
         """From any thread: have `next` return, now or when it is called, with None."""
 
     @property

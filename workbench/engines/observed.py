@@ -103,15 +103,15 @@ class Looks:
         self._before: Snapshot | None = None
         self._course = Course()
         self._due = 0.0
-        self._woken = threading.Event()
+        self._interrupted = threading.Event()
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
         """See `engines.base.Changes`."""
         wait = max(self._due - time.monotonic(), 0.0)
         in_time = timeout is None or wait <= timeout
-        if self._woken.wait(wait if timeout is None else min(wait, timeout)):
-            self._woken.clear()
+        if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
+            self._interrupted.clear()
             return None
         if not in_time or self.is_over:
             return None
@@ -126,9 +126,9 @@ class Looks:
         change, self._before = difference(self._before, now), now
         return change
 
-    def wake_from_finalizer(self) -> None:
+    def interrupt(self) -> None:
         """See `engines.base.Changes`."""
-        self._woken.set()
+        self._interrupted.set()
 
     @property
     def is_over(self) -> bool:
@@ -138,7 +138,7 @@ class Looks:
     def close(self) -> None:
         """See `engines.base.Changes`."""
         self._closed = True
-        self._woken.set()
+        self._interrupted.set()
 
 
 # -- the session -----------------------------------------------------------------------------------

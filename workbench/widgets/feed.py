@@ -176,7 +176,7 @@ class Feed:
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
-                self._changes.wake_from_finalizer()
+                self._changes.interrupt()
                 if time.monotonic() - heard > UNSEEN:
                     self._hurry.set()
         return before
@@ -184,7 +184,7 @@ class Feed:
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
         if self._thread is not None:
-            self._changes.wake_from_finalizer()
+            self._changes.interrupt()
 
     def close(self) -> None:
         """Nobody is fed any more."""
