@@ -15,6 +15,9 @@ from workbench.core import events as ev
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
+_KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
+"""Their answers are to know of all deaths before them."""
+
 
 class SendQueue:
     """See the module.
@@ -63,8 +66,8 @@ class SendQueue:
                 if self._streams.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
-                if type(message) is ev.Ask or type(message) is ev.Grow:
-                    on_finalized()  # the answer is to know of it
+                if type(message) in _KNOWING:
+                    on_finalized()
                 messages.append(message)
         on_finalized()  # together, after the rest: a drop may come late
         return messages

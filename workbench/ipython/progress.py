@@ -14,7 +14,7 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
-from workbench.serialization.estimate import Scale
+from workbench.serialization.estimate import Estimator
 from workbench.units import human_bytes, human_seconds, human_time
 
 AFTER = 1.0
@@ -22,6 +22,9 @@ AFTER = 1.0
 
 WORTH_WATCHING = 1_000_000
 """Bytes; storing less takes no second."""
+
+COUNTING = 0.05
+"""Seconds of counting how much is to be stored."""
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -92,9 +95,9 @@ def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[End]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
-    scale = Scale(engine.reducers())
-    sizes = {name: scale.weigh(value).bytes for name, value in values.items()}
-    if sum(sizes.values()) < WORTH_WATCHING:
+    estimator = Estimator(engine.reducers(), COUNTING)
+    sizes = {name: estimator.estimate(value) for name, value in values.items()}
+    if sum(s.bytes for s in sizes.values()) < WORTH_WATCHING:
         return nullcontext(_unwatched)
 
     def tell(seconds: float) -> str:
@@ -103,7 +106,8 @@ def watch_put(
         if copying is not None:
             done, whole = map(human_bytes, copying)
             return f"%put {name}: copied {done} of {whole}"
-        return f"%put {name}: about {human_bytes(size)}, pickling, {seconds:.0f} s"
+        about = "at least" if size.at_least else "about"
+        return f"%put {name}: {about} {human_bytes(size.bytes)}, pickling, {seconds:.0f} s"
 
     return progress(router, tell)
 
