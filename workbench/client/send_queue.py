@@ -19,6 +19,9 @@ from workbench.memory.views import Watch
 TEXT = 1 << 20
 """Bytes of text, about, that neighbouring pieces are joined up to."""
 
+_KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
+"""Their answers are to know of all deaths before them."""
+
 
 class SendQueue:
     """See the module.
@@ -68,8 +71,8 @@ class SendQueue:
                 if self._streams.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
-                if type(message) is ev.Ask or type(message) is ev.Grow:
-                    on_finalized()  # the answer is to know of it
+                if type(message) in _KNOWING:
+                    on_finalized()
                 shows = shows or type(message) is ev.Output
                 messages.append(message)
         on_finalized()  # together, after the rest: a drop may come late

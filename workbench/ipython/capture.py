@@ -252,12 +252,10 @@ class _Cargo:
 
     def records(self) -> Iterator[Carried]:
         """In words. For people who look: it asks the session what it has of the refs."""
-        there: dict[int, ObjectRecord] = {}
-        if any(item.size is None for item in self._items):
-            there = {record.id: record for record in self._engine.snapshot().objects}
         for name, owner, value, size in self._items:
             if size is None:
-                yield _referred(name, there.get(value.id))
+                described = self._engine.describe(value)
+                yield _referred(name, None if described is None else described.object)
                 continue
             if owner == _EACH:
                 kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
