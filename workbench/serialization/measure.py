@@ -49,11 +49,11 @@ class Figures(NamedTuple):
 
     def plus(self, other: Figures) -> Figures:
         """The sum of both."""
-        return Figures(*map(operator.add, self, other))
+        return Figures._make(map(operator.add, self, other))
 
     def minus(self, other: Figures) -> Figures:
         """What it is more than the other."""
-        return Figures(*map(operator.sub, self, other))
+        return Figures._make(map(operator.sub, self, other))
 
 
 Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
