@@ -164,7 +164,7 @@ function makeJobs(now) {
   return [
     job(5, "running", { share: 0.42, worker: 2, text: "epoch 42 of 100, loss 0.132" }),
     job(8, "queued", { started: null, text: "waits for a worker" }),
-    job(4, "done", { seconds: 12.4, text: "finished (3 lines of output)", kept: true }),
+    job(4, "done", { seconds: 12.4, text: "is done (3 lines of output)", kept: true }),
     job(3, "failed", { seconds: 0.8, text: "ValueError: could not convert string to float: 'n/a'" }),
   ];
 }

@@ -62,7 +62,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     tell : callable(seconds) → str
         The line now. Called in a thread that ends with the block; what it raises is dropped.
     """
-    line, over = _Line(router), threading.Event()
+    line, over = _ProgressLine(router), threading.Event()
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
     thread = threading.Thread(
         target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
@@ -82,7 +82,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
             end("")
 
 
-def _watch(line: _Line, tell: Callable[[float], str], over: threading.Event) -> None:
+def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
     began = time.monotonic()
     pause = AFTER
     while not over.wait(pause):
@@ -183,7 +183,7 @@ def _in_words(task: str) -> str:
     return task if task.startswith("cell ") else f"task {task}"
 
 
-class _Line:
+class _ProgressLine:
     """In a kernel, one display that is updated; in a terminal, one line that is written over."""
 
     def __init__(self, router: Router) -> None:
