@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.dependencies import pin_arguments, unpin
 from workbench.core.entry import PENDING, Entry
 from workbench.core.jobs import Jobs
 from workbench.core.loop_events import WorkerExited
@@ -60,7 +59,7 @@ class TaskManager:
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin(task)
-        why = pin_arguments(self._catalog, task) or why
+        why = self._catalog.need_arguments(task) or why
         for id in results:  # last: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
@@ -79,7 +78,7 @@ class TaskManager:
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
         """It is over, with this as each of its results."""
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         for id in task.results:
             self._objects.result(id, value)
 
@@ -142,7 +141,7 @@ class TaskManager:
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])
         return None
@@ -192,7 +191,7 @@ class TaskManager:
                 results = map(self._catalog.get, task.results)
                 if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
-                    unpin(self._catalog, task)
+                    self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
         """Nobody will ever run what is queued."""
