@@ -82,8 +82,8 @@ class Jobs:
             return
         if value.header.startswith(b"!cancelled"):
             value = task.final_value or value  # it stopped because it was told to: this is why
-        cancelled = value.header.startswith(b"!cancelled")
-        job.outcomes["cancelled" if cancelled else "failed" if value.failed else "done"] += 1
+        stopped = value.header.startswith(b"!cancelled")
+        job.outcomes["stopped" if stopped else "failed" if value.failed else "done"] += 1
         self._settle(job)
 
     def _settle(self, job: TaskGroup) -> None:

@@ -236,7 +236,7 @@ class TaskGroup:
     size: int  # how many there will be
     audience: dict[int, int]  # clients that see what it shows, each with its number for where
     log: Log = field(default_factory=Log)
-    outcomes: Counter[str] = field(default_factory=Counter)  # done, failed, cancelled: how many
+    outcomes: Counter[str] = field(default_factory=Counter)  # done, failed, stopped: how many
     began: float | None = None  # when the first of them was sent, or all that ran were
     seconds: float = 0.0
     worker: int = 0  # to which one of them was sent last
@@ -264,7 +264,7 @@ class TaskGroup:
     def record(self, now: float) -> JobRecord:
         """What a snapshot says of it."""
         runs = any(task.worker is not None for task in self.tasks)
-        ended = next((o for o in ("failed", "cancelled") if self.outcomes[o]), "done")  # the worst
+        ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         ran_until_now = self.began is not None and not self.is_over
         return JobRecord(
             id=self.id,

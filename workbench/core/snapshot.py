@@ -119,7 +119,7 @@ class ActorRecord(Record):
 
 
 class JobRecord(Record):
-    """One background cell. ``state``: queued, running, done, failed or cancelled.
+    """One background cell. ``state``: queued, running, done, failed or stopped.
 
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
     ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
@@ -159,12 +159,12 @@ class ClientRecord(Record):
 class TaskRecord(Record):
     """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
 
-    ``pid`` is the worker's that has it, 0 if none has.
+    ``worker`` is the number of the one that has it, 0 if none has.
     """
 
     name: str
     state: str
-    pid: int = 0
+    worker: int = 0
 
 
 class PinRecord(Record):

@@ -153,7 +153,7 @@ def _task(task: Task) -> TaskRecord:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.pid)
+    return TaskRecord(name, "running" if runs else "queued", worker.number)
 
 
 def _actor(state: State, actor: Actor) -> ActorRecord:

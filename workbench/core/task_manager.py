@@ -254,7 +254,7 @@ class TaskManager:
             assert worker is not None
             if task.final_value is None:
                 limit = f"{task.spec.timeout:g} s"
-                text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
+                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
                 self._scheduler.limits[task] = now + PATIENCE
             else:
@@ -364,4 +364,4 @@ def _owed(task: Task) -> int:
 
 def cancelled(task: Task) -> ev.Value:
     """What the results of a task are that somebody cancelled."""
-    return ev.error_value("cancelled", f"`{task.submit.name}` was cancelled.")
+    return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -50,9 +50,9 @@ def put_line(label: str, about: About) -> str:
     seconds = about.pickle_seconds + about.copy_seconds
     rate = f", {nbytes / seconds / 1e9:.2g} GB/s" if nbytes >= 1 << 20 and seconds else ""
     outband = (
-        f"{human_bytes(about.outband)} out of band in {count(about.buffers, 'buffer')}"
+        f"{human_bytes(about.outband)} copied directly in {count(about.buffers, 'buffer')}"
         if about.outband
-        else "nothing out of band"
+        else "all of it pickled"
     )
     return (
         f"{label}: {about.type}, {human_bytes(nbytes)} in {human_seconds(seconds)}{rate}; {outband}"

@@ -196,7 +196,7 @@ class Executor:
     # -- stopping ---------------------------------------------------------------------------------
 
     def stop(self, task: int) -> None:
-        """Somebody cancelled it. The reading thread."""
+        """Somebody stopped it. The reading thread."""
         for run in list(self._queue):
             if run.task == task:
                 with contextlib.suppress(ValueError):  # it begins just now
@@ -479,7 +479,7 @@ def _owed(run: do.Run) -> int:
 
 
 def _cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    return (ev.error_value("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
+    return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)
 
 
 def _together(results: list[Result]) -> Results:

@@ -11,7 +11,6 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core import snapshots
-from workbench.core.loop_events import WorkerForked
 from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
 from workbench.core.snapshots import MOST_NAMED, take_snapshot
 
@@ -74,11 +73,9 @@ def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
     queued = driver.submit(function, (), (), name="queued")
     waiting = driver.submit(function, (running[0],), (), name="waits")
     s.turn()
-    pid = 1000 + worker.number
-    s.post(0, WorkerForked(worker.worker, pid))
     for id, expected in (
-        (running[0], TaskRecord("runs", "running", pid)),
-        (running[1], TaskRecord("runs", "running", pid)),
+        (running[0], TaskRecord("runs", "running", worker.worker)),
+        (running[1], TaskRecord("runs", "running", worker.worker)),
         (queued[0], TaskRecord("queued", "queued")),
         (waiting[0], TaskRecord("waits", "waiting")),
     ):

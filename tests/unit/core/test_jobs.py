@@ -269,7 +269,7 @@ def test_how_it_ended(stage: Make) -> None:
     runner(s, stopped).finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
     states = {record.id: record.state for record in records(s)}
-    assert states == {good: "done", bad: "failed", stopped: "cancelled", never: "cancelled"}
+    assert states == {good: "done", bad: "failed", stopped: "stopped", never: "stopped"}
 
 
 def test_one_whose_time_was_up_failed(stage: Make) -> None:
@@ -404,7 +404,7 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     s.turn()
     done, cancelled = records(s)
     assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
-    assert (cancelled.state, cancelled.ended, cancelled.size) == ("cancelled", 2, 2)
+    assert (cancelled.state, cancelled.ended, cancelled.size) == ("stopped", 2, 2)
 
 
 def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
@@ -525,7 +525,7 @@ def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(stage: Ma
     s.crash(worker)
     s.turn()
     assert answered(driver) == [1, 2]
-    assert records(s)[0].state == "cancelled"
+    assert records(s)[0].state == "stopped"
 
 
 @pytest.mark.parametrize("what", ["of a worker", "of an actor", "without a result"])

@@ -493,7 +493,7 @@ class TaskMachine(RuleBasedStateMachine):
             if all(self.driver.holds[id] for id in group):
                 failed = any(self.answers[id].failed and id not in cancelled for id in group)
                 stopped = not cancelled.isdisjoint(group)
-                assert job.state == ("failed" if failed else "cancelled" if stopped else "done")
+                assert job.state == ("failed" if failed else "stopped" if stopped else "done")
         for id in list(+self.driver.holds):
             while self.driver.holds[id]:
                 self.driver.drop(id)

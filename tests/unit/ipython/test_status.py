@@ -26,7 +26,7 @@ JOBS = (
     job(2, "cell 5", "done", 3, kept=True, binds=("df", "model")),
     job(3, "cell 9", "failed", 1, 2, kept=True),
     job(4, "cell 2", "done", 5),
-    job(5, "cell 7", "cancelled"),
+    job(5, "cell 7", "stopped"),
     job(6, "cell 3", "queued"),
 )
 
@@ -83,7 +83,7 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
         (snapshot([], (), actors="ba"), f"{HEAD} It has actors a, b."),
         (
             snapshot(["model", "df"], JOBS),
-            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 finished (3 lines of "
+            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 is done (3 lines of "
             "output), cell 9 failed (1 line and 2 displays of output), cell 3 is queued; "
             "%workbench jobs shows more.",
         ),
