@@ -7,7 +7,7 @@ from enum import Enum
 from struct import Struct
 
 from workbench.core.events import About, Value
-from workbench.core.lru import Link
+from workbench.core.lru import LruNode
 from workbench.core.records import Task
 
 Counts = Mapping[int, int]
@@ -37,7 +37,7 @@ PENDING, READY, FREED = ObjectState
 """Names of their own: to look up a member costs more than to compare it."""
 
 
-class Entry(Link):
+class Entry(LruNode):
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (

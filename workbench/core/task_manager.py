@@ -11,7 +11,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.entry import PENDING, Entry
-from workbench.core.jobs import Jobs
+from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import DONE, SENT, STOPPING, Task
@@ -33,7 +33,7 @@ class TaskManager:
         state: State,
         objects: ObjectManager,
         spilling: Spilling,
-        jobs: Jobs,
+        jobs: JobManager,
         actors: ActorManager,
     ) -> None:
         self._state = state

@@ -578,7 +578,7 @@ def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
 def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     s = stage()
     first, second, visitor, _ = s.driver(linger=60.0), s.driver(), s.visitor(), s.worker()
-    visitor.post(ev.End("because"))
+    visitor.post(ev.EndSession("because"))
     visitor.post(Left())
     s.meet()  # comes too late to prolong it
     out = s.turn()
