@@ -101,16 +101,12 @@ class TaskManager:
             assert entry.value is not None
             self._state.share(number, entry.value)
             values.append(entry.value)
-        self._state.out.append(
-            do.Send(
-                number,
-                do.Run(
-                    submit.task, submit.function, submit.args, submit.deps,
-                    tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    task.attempts >= submit.retries, submit.spec, task.made, task.taken,
-                ),
-            )
+        run = do.Run(
+            submit.task, submit.function, submit.args, submit.deps, tuple(values), submit.returns,
+            submit.name, submit.origin, submit.method, task.attempts >= submit.retries,
+            submit.spec, task.made, task.taken,
         )  # fmt: skip
+        self._state.send(number, run)
         if task.job is not None:
             self._jobs.began(task)
 
