@@ -462,7 +462,7 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     creation_task = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
     driver.post(ev.Create(creation_task, name="side"))
     s.turn()
-    while s.unborn:
+    while s.starting:
         s.worker()
     s.all_read()
     worker = runner(s, actor)
