@@ -150,6 +150,7 @@ def _roles(visit: admin.Visit) -> set[str]:
     return {client.role for client in visit.summary().clients}
 
 
+@pytest.mark.fresh_session
 def test_a_session_that_hangs_keeps_no_other_waiting_and_can_be_stopped(
     session: Engine, script: Callable[..., Script], shell: Shell, processes: Processes
 ) -> None:

@@ -101,13 +101,14 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
             assert fact(ref, "task") == task
         assert NASTY not in ref._repr_mimebundle_()["text/html"]
     # The number that all else calls them by, and not their pid.
-    workers = {fact(ref, "task").removeprefix(f"train {NASTY} on worker ") for ref in running}
-    assert workers == {str(numbers[visitor.pid]) for visitor in visitors}
+    workers = [fact(ref, "task").removeprefix(f"train {NASTY} on worker ") for ref in running]
+    by_number = {str(numbers[visitor.pid]): visitor for visitor in visitors}  # in any order
+    assert by_number.keys() == set(workers)
     wb.cancel(queued)
     wb.wait([queued])
     assert state(queued) == "stopped"
     wb.cancel(waiting)
-    visitors[0].let_on(NASTY)
+    by_number[workers[0]].let_on(NASTY)
     wb.wait([running[0]])
     failed = wb.remote(lambda: {}["missing"]).remote()
     wb.wait([failed])

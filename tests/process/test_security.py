@@ -127,6 +127,7 @@ def test_another_user_neither_sees_nor_joins_nor_stops_a_session(
 
 
 @as_root
+@pytest.mark.fresh_session
 def test_the_uid_check_holds_where_the_directory_does_not(
     session: Engine, runtime: str, script: Callable[..., Script]
 ) -> None:

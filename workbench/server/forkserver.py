@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
 class Forkserver:
-    """The process that forks workers. The loop polls ``sock``, which each start makes anew."""
+    """The process that forks workers. ``sock`` is for the loop to poll; each start makes one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
