@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -234,5 +233,5 @@ class ActorMachine(RuleBasedStateMachine):
         assert not len(session.state.catalog)
 
 
-TestActors = pytest.mark.timeout(600)(ActorMachine.TestCase)
+TestActors = ActorMachine.TestCase
 TestActors.settings = settings(max_examples=settings().max_examples)

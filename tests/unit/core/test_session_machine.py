@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -574,5 +573,5 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 # Finding the shortest story that goes wrong takes its time.
-TestSession = pytest.mark.timeout(600)(SessionMachine.TestCase)
+TestSession = SessionMachine.TestCase
 TestSession.settings = settings(max_examples=2 * settings().max_examples)

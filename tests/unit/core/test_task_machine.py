@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -508,5 +507,5 @@ class TaskMachine(RuleBasedStateMachine):
         assert not len(self.session.state.catalog)
 
 
-TestTasks = pytest.mark.timeout(600)(TaskMachine.TestCase)
+TestTasks = TaskMachine.TestCase
 TestTasks.settings = settings(max_examples=settings().max_examples)
