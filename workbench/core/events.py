@@ -25,8 +25,8 @@ class Hello(Event, tag=1):
     """First message of every client. ``prefix`` is the high half of every id it will make.
 
     ``worker`` is the number the pool gave a worker process, 0 in a driver. ``linger`` is how
-    many seconds the session shall outlive its last driver, at least. A ``visitor`` is a driver
-    that only looks: for how long the session lives, it doesn't count.
+    many seconds the session shall outlive its last driver, at least. ``admin``: a shell command
+    that asks, or ends the session. It makes no objects, and keeps no session up.
     """
 
     pid: int
@@ -34,7 +34,7 @@ class Hello(Event, tag=1):
     worker: Natural = 0
     linger: Seconds = 0.0
     label: str = ""
-    visitor: bool = False
+    admin: bool = False
 
 
 class Bye(Event, tag=2):

@@ -294,7 +294,7 @@ class Session:
             if state.scheduler.arrived(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
             state.pool.startup_failures = 0
-        elif not hello.visitor:
+        elif not hello.admin:
             self._exit_at = None
             state.linger = max(state.linger, hello.linger)
         self._prefixes.add(hello.prefix)
@@ -318,7 +318,7 @@ class Session:
         """It is nobody's counterpart any more; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]
-        if client.hello.visitor:
+        if client.hello.admin:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)

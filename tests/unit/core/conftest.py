@@ -57,16 +57,16 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
-    def meet(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
+    def meet(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
         """Somebody who is about to say Hello."""
         self._numbers += 1
         number = self._numbers
         peer = self.peers[number] = Peer(number, worker, self.post)
-        peer.post(ev.Hello(1000 + number, number, worker, linger, visitor=visitor))
+        peer.post(ev.Hello(1000 + number, number, worker, linger, admin=admin))
         return peer
 
-    def connect(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
-        peer = self.meet(worker, linger, visitor)
+    def connect(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
+        peer = self.meet(worker, linger, admin)
         self.turn()
         peer.inbox.popleft()
         return peer
@@ -74,8 +74,8 @@ class Stage:
     def driver(self, linger: float = 0.0) -> Peer:
         return self.connect(linger=linger)
 
-    def visitor(self) -> Peer:
-        return self.connect(visitor=True)
+    def admin(self) -> Peer:
+        return self.connect(admin=True)
 
     def worker(self) -> Peer:
         """The next of the workers the session had forked."""

@@ -190,7 +190,7 @@ class Spec:
                         self.owe(client, ("Registered", serializer, payload))
                     self.hands[event.worker].client = client
                     self.startup_failures = 0
-                elif not event.visitor:
+                elif not event.admin:
                     self.exit_at = None
                     self.linger = max(self.linger, event.linger)
             case ev.Keep(linger):
@@ -500,8 +500,8 @@ class Spec:
         self.abandon(list(self.jobs))
         if not hello.worker:
             self.gone[client] = hello.prefix
-        drivers = [h for h in self.clients.values() if not h.worker and not h.visitor]
-        if not hello.worker and not hello.visitor and not drivers:
+        drivers = [h for h in self.clients.values() if not h.worker and not h.admin]
+        if not hello.worker and not hello.admin and not drivers:
             self.exit_at = self.now + (0.0 if client in self.graceful else self.linger)
 
     # -- background cells -------------------------------------------------------------------------

@@ -287,9 +287,9 @@ class SessionMachine(RuleBasedStateMachine):
     def starting(self) -> list[int]:
         return sorted(self.processes - set(self.workers.values()))
 
-    def driver_joins(self, linger: float, visitor: bool = False) -> None:
+    def driver_joins(self, linger: float, admin: bool = False) -> None:
         number = len(self.workers) + 1
-        self.connect(ev.Hello(1000 + number, number, linger=linger, visitor=visitor))
+        self.connect(ev.Hello(1000 + number, number, linger=linger, admin=admin))
 
     def worker_joins(self, worker: int) -> None:
         self.post(0, WorkerForked(worker, 2000 + worker))
@@ -308,14 +308,14 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         n=PICK,
         linger=st.sampled_from([5.0, 0.0]),
-        visitor=st.sampled_from([False, False, True]),
+        admin=st.sampled_from([False, False, True]),
         pace=PACE,
     )
-    def joins(self, n: int, linger: float, visitor: bool, pace: str) -> None:
+    def joins(self, n: int, linger: float, admin: bool, pace: str) -> None:
         if self.starting():
             self.worker_joins(pick(self.starting(), n))
         else:
-            self.driver_joins(linger, visitor)
+            self.driver_joins(linger, admin)
         self.turn(pace)
 
     @rule(n=PICK, what=st.sampled_from(["wait", "leave", "die"]), how=st.booleans(), pace=PACE)

@@ -74,7 +74,7 @@ events = st.one_of(
         prefix=st.sampled_from(CLIENTS),
         worker=small,
         linger=st.sampled_from([0.0, 9.0]),
-        visitor=st.booleans(),
+        admin=st.booleans(),
     ),
     st.builds(ev.Bye),
     st.builds(Left),
