@@ -16,7 +16,7 @@ from workbench.errors import cell_label
 MOST_FRAMES = 200
 """Frames looked through for the notebook's cell."""
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(__file__) + os.sep
 _ELSEWHERE = tuple(
     {
         os.path.realpath(path) + os.sep

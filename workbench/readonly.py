@@ -27,9 +27,7 @@ KINDS = (ValueError, TypeError, BufferError)
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
 _OTHERS = re.compile(
-    re.escape(os.path.dirname(os.path.abspath(__file__)) + os.sep)
-    + "|.*"
-    + re.escape(os.sep + "IPython" + os.sep)
+    re.escape(os.path.dirname(__file__) + os.sep) + "|.*" + re.escape(os.sep + "IPython" + os.sep)
 )
 """Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
 

@@ -16,7 +16,7 @@ MOST_FRAMES = 60
 MOST_TEXT = 8000
 """Characters kept of a message: errors travel inline."""
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 Frames = list[tuple[str, int, str, str]]
 
