@@ -113,7 +113,7 @@ class AdminConnection:
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
-        self._say(ev.End(reason))
+        self._say(ev.EndSession(reason))
 
     def _ask(
         self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE

@@ -407,7 +407,7 @@ class Subscribe(Event, tag=39):
     search: Search | None = None
 
 
-class End(Event, tag=40):
+class EndSession(Event, tag=40):
     """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
 
     reason: str
@@ -417,6 +417,6 @@ Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | End
+    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
 )  # fmt: skip
 """What a client may send."""

@@ -199,7 +199,7 @@ def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
     for _ in range(MOST + 2):
         driver.submit(f, (), ())
         s.turn()
-        if not s.unborn:
+        if not s.starting:
             break
         worker = s.worker()
         worker.read()
@@ -214,9 +214,9 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.starting.pop(), 1))
         s.turn()
-    assert not s.unborn
+    assert not s.starting
     later = driver.submit(f, (), ())[0]
     s.turn()
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
@@ -225,16 +225,16 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
 def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
     s = stage(workers=1)
     for _ in range(MOST_STARTUP_FAILURES * KILLS):
-        s.post(0, WorkerExited(s.unborn.pop(), -9))
+        s.post(0, WorkerExited(s.starting.pop(), -9))
         s.turn()
-    assert not s.unborn
+    assert not s.starting
 
 
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     s = stage(workers=2)
     driver, worker = s.driver(), s.worker()
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.starting.pop(), 1))
         s.turn()
     task = driver.submit(s.function(driver), (), ())[0]
     s.turn()
@@ -578,7 +578,7 @@ def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
 def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     s = stage()
     first, second, admin, _ = s.driver(linger=60.0), s.driver(), s.admin(), s.worker()
-    admin.post(ev.End("because"))
+    admin.post(ev.EndSession("because"))
     admin.post(Left())
     s.meet()  # comes too late to prolong it
     out = s.turn()

@@ -103,7 +103,7 @@ events = st.one_of(
     st.builds(ev.Escape, ids, st.sampled_from("ab")),
     st.builds(ev.Pin, ids, st.sampled_from(["", "a"]), st.booleans()),
     st.builds(ev.Explained, small, st.just(())),
-    st.builds(ev.End, st.just("because")),
+    st.builds(ev.EndSession, st.just("because")),
     ids.flatmap(yielded),
     st.builds(ev.Took, ids, small),
     st.builds(ev.Keep, st.sampled_from([0.0, 9.0])),
