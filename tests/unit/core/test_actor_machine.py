@@ -60,7 +60,7 @@ class ActorMachine(RuleBasedStateMachine):
         for instruction in out:
             match instruction:
                 case do.Fork(worker):
-                    self.stage.unborn.remove(worker)
+                    self.stage.starting.remove(worker)
                     self.workers[worker] = self.stage.connect(worker)
                 case do.Kill(worker) if worker in self.workers:
                     self.ends(worker)
