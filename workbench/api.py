@@ -256,11 +256,9 @@ def why(what: ObjectRef | str) -> Why:
     """
     from workbench.report import text
 
-    call = what if isinstance(what, str) else what.hex()
-    target = engine()
-    id = target.id_of(what) if isinstance(what, str) else what.id
-    account = target.why(id) if id else None
+    account = engine().why(what if isinstance(what, str) else what.id)
     if account is None:
+        call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
     return text.why(account, what if isinstance(what, str) else "")
 
@@ -296,7 +294,7 @@ def spill(what: ObjectRef | str) -> None:
         raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
-def objects(pattern: str = "", *, sort: str = "size") -> Objects:
+def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> Objects:
     """What the store has, as a table: name, type, size, where, pins, age.
 
     Parameters
@@ -305,10 +303,27 @@ def objects(pattern: str = "", *, sort: str = "size") -> Objects:
         Only objects of which a name or the type matches, like ``train*``.
     sort : str
         ``size`` or ``age``, the greatest first; ``name`` or ``type``.
+    limit : int, optional
+        How many to list; the rest are counted. Default: all, however many there are.
+
+    Returns
+    -------
+    Objects
+        Printed, it is a table; iterated, it gives the records of the objects it lists.
+
+    Raises
+    ------
+    ValueError
+        If there is no such order.
     """
     from workbench.report import text
 
-    return text.objects(snapshot(), pattern, sort, engine().held())
+    target = engine()
+    if limit is None or sort not in text.ORDERS:
+        return text.objects(target.snapshot().objects, pattern, sort, target.held())
+    found = target.search(pattern, sort, limit)
+    more = found.others, found.others_size
+    return text.objects(found.objects, "", sort, target.held(), limit, *more)
 
 
 def _ref_of(what: ObjectRef | str) -> ObjectRef:

@@ -25,6 +25,9 @@ from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
 
+pytestmark = pytest.mark.fresh_session
+
+
 LARGE = 1 << 17  # float64s, so that they lie in a segment
 
 

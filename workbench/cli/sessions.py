@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -83,7 +84,7 @@ def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
         with admin.Visit(name) as visit:
-            snapshot = visit.snapshot()
+            snapshot = visit.summary()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
@@ -93,13 +94,13 @@ def _look(name: str) -> Seen | None:
     return Seen(name, pids, memory, max(map(machine.age, pids), default=0.0), snapshot)
 
 
-# -- objects and why ------------------------------------------------------------------------------
+# -- objects and why -----------------------------------------------------------------------------
 
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
     with admin.Visit(session) as visit:
-        found = text.objects(visit.snapshot(), pattern, sort)
+        found = text.objects(visit.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [json.of_object(r) for r in found]})
     elif len(found):
@@ -112,13 +113,12 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
     with admin.Visit(session) as visit:
-        records = visit.snapshot().objects
-        record = next((r for r in records if name in r.names), None)
-        by_name = record is not None
-        record = record or next((r for r in records if facts.id_of(r.id) == name), None)
-        account = None if record is None else visit.why(record.id)
+        account = visit.why(name)
+        by_name = account is not None
+        if account is None and re.fullmatch("[0-9a-f]{16}", name):
+            account = visit.why(int(name, 16))
+        names = sorted(visit.names()) if account is None else []
     if account is None:
-        names = sorted(name for record in records for name in record.names)
         raise ObjectLostError(
             f"Session {session!r} has no object {name!r}. Names it has: "
             f"{listed(names, MOST_NAMES) or 'none'}; `workbench objects {session}` shows all there "

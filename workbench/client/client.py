@@ -34,7 +34,14 @@ from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import ACTOR_PREFIX, Account, ObjectDescription, Snapshot
+from workbench.core.snapshot import (
+    A_RESULT,
+    ACTOR_PREFIX,
+    Account,
+    Change,
+    ObjectDescription,
+    Snapshot,
+)
 from workbench.engines.base import (
     ActorOptions,
     Collected,
@@ -113,7 +120,6 @@ class Client:
         self.roots: Callable[[], Mapping[str, Any]] = main_variables
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
-        self._numbers = itertools.count(1)
         self.connection = Connection(
             sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
         )
@@ -271,9 +277,9 @@ class Client:
         self.check_refs([ref])
         return self._requests.spill(ref.id)
 
-    def why(self, id: int) -> Account | None:
+    def why(self, what: int | str) -> Account | None:
         """See `Engine.why`."""
-        return self._requests.why(id)
+        return self._requests.why(what)
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """See `Engine.describe`."""
@@ -321,12 +327,13 @@ class Client:
         id = self.objects.shown(array, self.work.current)
         if not id:
             return None if id is None else Shown(0, (), "")
-        record = next((r for r in self.snapshot().objects if r.id == id), None)
-        if record is None:
+        described = self._requests.describe(id)
+        if described is None:
             return Shown(id, (), "")
+        record = described.object
         if record.about is not None and record.about.type == ARGUMENTS:
             return Shown(0, (), "")
-        return Shown(id, record.names, record.about.type if record.about else "a task's result")
+        return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """See `Engine.stored_as`."""
@@ -388,14 +395,9 @@ class Client:
         ref: ObjectRef | None = self._requests.ask(lambda request: ev.Find(request, name))
         return ref
 
-    def id_of(self, name: str) -> int:
-        """See `Engine.id_of`."""
-        objects = self.snapshot().objects
-        return next((record.id for record in objects if name in record.names), 0)
-
-    def names(self) -> list[str]:
+    def names(self, beginning: str = "") -> list[str]:
         """See `Engine.names`."""
-        names = (name for record in self.snapshot().objects for name in record.names)
+        names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
     def name(self, ref: ObjectRef, name: str) -> None:
@@ -521,10 +523,18 @@ class Client:
         """See `Engine.snapshot`."""
         return self._gauge.measured(self._requests.snapshot())
 
+    def summary(self) -> Snapshot:
+        """See `Engine.summary`."""
+        return self._requests.summary()
+
+    def search(self, pattern: str, order: str, most: int) -> Change:
+        """See `Engine.search`."""
+        return self._requests.search(ev.Search(pattern, order, most))
+
     def changes(self) -> Subscription:
         """See `Engine.changes`."""
         self._check_open()
-        number = next(self._numbers)
+        number = self._requests.number()
         made = Subscription(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
         self._changes[number] = made
         if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
@@ -618,6 +628,8 @@ class Client:
     def _changed(self, message: do.Changed) -> None:
         if message.request in self._changes:
             self._changes[message.request].came(message.change)
+        else:
+            self._requests.answer(message.request, message.change)
 
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)
