@@ -52,7 +52,10 @@ class SessionMagics(NotebookMagics):
         "--session", type=unquoted, help="name; notebooks that give the same one share a session"
     )
     @argument(
-        "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
+        "--keep",
+        "--linger",
+        dest="linger",
+        help="how long it stays after the last notebook left, like 8h",
     )
     @line_magic
     def workbench(self, line: str) -> Job | JobTable | Dashboard | None:

@@ -37,7 +37,7 @@ class StoringMagics(NotebookMagics):
     @argument(
         "--name", "-n", type=unquoted, help="name in the store; needed if it isn't a plain variable"
     )
-    @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
+    @argument("--pin", action="store_true", help="keep it in memory until you unpin it")
     @argument(
         "--replace",
         action="store_true",
