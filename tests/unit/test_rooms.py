@@ -17,8 +17,8 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
-    "report.cards", "report.format", "call_site", "ki_protection", "task_context", "fallocate",
+    "errors", "units", "markup", "config", "options", "ref", "ref_generator", "context",
+    "spin_poll", "call_site", "ki_protection", "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -89,27 +89,30 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     # top-level modules
     "api": (
-        NEUTRAL
-        | {"core.snapshot", "engines", "actors", "options", "readonly", "report"}
-        | {"serialization"},
+        NEUTRAL | {"actors", "core.snapshot", "engines", "lifecycle", "report"} | {"serializers"},
         set(),
     ),
+    "lifecycle": (
+        {"config", "context", "engines.base", "engines.local", "errors", "readonly"},
+        set(),
+    ),
+    "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
     "functions": ({"actors", "api", "context", "engines.base", "options"}, set()),
     "gathering": (
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"api", "engines.base", "options", "report.cards", "ref"}, set()),
-    "options": ({"engines.base"}, set()),
-    "ref_generator": ({"engines.base", "ref"}, set()),
+    "actors": ({"engines.base", "options", "ref"}, set()),
+    "options": (set(), set()),
+    "ref_generator": ({"ref"}, set()),
     "markup": (set(), set()),
     "readonly": ({"context", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
-    "ref": ({"context", "errors", "engines.base", "report.cards"}, set()),
-    "context": ({"engines.base"}, set()),
+    "ref": (set(), set()),
+    "context": ({"engines.base", "errors", "ref"}, set()),
     "spin_poll": (set(), set()),
     "ki_protection": (set(), set()),
     "task_context": (set(), set()),
@@ -117,8 +120,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "fallocate": ({"units"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "core.snapshot", "functions", "gathering", "ref", "ref_generator"}
-        | {"ipython.extension", "plots", "widgets"},
+        {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}
+        | {"ref_generator", "serializers", "ipython.extension", "plots", "widgets"},
         set(),
     ),
 }

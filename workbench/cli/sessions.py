@@ -83,8 +83,8 @@ def ps(as_json: bool) -> int:
 def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
-        with admin.Visit(name) as visit:
-            snapshot = visit.summary()
+        with admin.AdminConnection(name) as connection:
+            snapshot = connection.summary()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
@@ -99,8 +99,8 @@ def _look(name: str) -> Seen | None:
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
-    with admin.Visit(session) as visit:
-        found = text.objects(visit.objects(), pattern, sort)
+    with admin.AdminConnection(session) as connection:
+        found = text.objects(connection.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [json.of_object(r) for r in found]})
     elif len(found):
@@ -112,12 +112,12 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
 
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
-    with admin.Visit(session) as visit:
-        account = visit.why(name)
+    with admin.AdminConnection(session) as connection:
+        account = connection.why(name)
         by_name = account is not None
         if account is None and re.fullmatch("[0-9a-f]{16}", name):
-            account = visit.why(int(name, 16))
-        names = sorted(visit.names()) if account is None else []
+            account = connection.why(int(name, 16))
+        names = sorted(connection.names()) if account is None else []
     if account is None:
         raise ObjectLostError(
             f"Session {session!r} has no object {name!r}. Names it has: "

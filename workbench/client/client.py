@@ -17,8 +17,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from workbench import context
 from workbench.call_site import call_site, name_of
-from workbench.client.completion_queue import Arrivals
+from workbench.client.completion_queue import CompletionQueue
 from workbench.client.connection import Connection
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
@@ -43,13 +44,13 @@ from workbench.core.snapshot import (
     Snapshot,
 )
 from workbench.engines.base import (
-    ActorOptions,
-    Collected,
+    Abilities,
+    Call,
+    CollectedJob,
     Exported,
     OutputSink,
     Shown,
     Submitted,
-    TaskOptions,
     Waitable,
 )
 from workbench.errors import (
@@ -60,6 +61,7 @@ from workbench.errors import (
 )
 from workbench.ki_protection import ki_protection
 from workbench.memory.views import Views
+from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization.arrays import Reducer
@@ -88,6 +90,8 @@ class Client:
     huge : bool
         Whether to ask for huge pages.
     """
+
+    can = Abilities()
 
     def __init__(
         self,
@@ -255,9 +259,9 @@ class Client:
         self._wait(done, timeout)
         return _first(refs, is_ready, num_returns)
 
-    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
+    def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         """See `Engine.arrivals`."""
-        found = Arrivals(self.objects, self._wait, self.check_refs, self.connection.flush)
+        found = CompletionQueue(self.objects, self._wait, self.check_refs, self.connection.flush)
         found.add(refs)
         return found
 
@@ -383,10 +387,15 @@ class Client:
         """See `Engine.reducers`."""
         return self.marshal.reducers([])
 
-    def escaped(self, ref: ObjectRef) -> None:
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         """See `Engine.escaped`."""
         if self.connection.ended is None:
             self.connection.post(ev.Escape(ref.id, call_site(self.work.name)))
+        return context.restore, (ref.id, self.session)
+
+    def mimebundle(self, thing: object) -> dict[str, str]:
+        """See `Engine.mimebundle`."""
+        return context.mimebundle(thing)
 
     # -- names --------------------------------------------------------------------------------
 
@@ -413,45 +422,25 @@ class Client:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def submit(
-        self,
-        function: Exported,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
-        return self._submitter.submit(function, args, kwargs, options)
+        return self._submitter.submit(function, call)
 
-    def call(
-        self,
-        actor: ObjectRef,
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.call`."""
         self.check_refs([actor])
-        return self._submitter.call(actor, method, args, kwargs, options)
+        return self._submitter.call(actor, method, call)
 
     def refresh(self) -> None:
         """See `Engine.refresh`."""
         self.connection.post(ev.Refresh())
 
-    def create(
-        self,
-        blueprint: Exported,
-        description: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: ActorOptions,
-    ) -> ObjectRef:
+    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         """See `Engine.create`."""
         self._check_open()
-        return self._submitter.create(blueprint, description, args, kwargs, options)
+        return self._submitter.create(blueprint, description, call)
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """See `Engine.find_actor`."""
@@ -486,11 +475,11 @@ class Client:
 
     # -- what tasks show -----------------------------------------------------------------------
 
-    def collect(self, job: int) -> Collected | None:
+    def collect(self, job: int) -> CollectedJob | None:
         """See `Engine.collect`."""
         origin = self.origin()
         ask = self._requests.ask
-        found: Collected | None = ask(lambda request: ev.Collect(request, job, origin))
+        found: CollectedJob | None = ask(lambda request: ev.Collect(request, job, origin))
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
@@ -618,7 +607,7 @@ class Client:
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:
             results = [self._references.grant(id) if id else None for id in message.results]
-        found = None if message.job is None else Collected(message.job, results)
+        found = None if message.job is None else CollectedJob(message.job, results)
         self._requests.answer(message.request, found)
 
     def _began(self, message: do.Began) -> None:

@@ -56,9 +56,7 @@ class LocalEngine(Client):
         return f"Session({self.session!r}, {state})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench.report import cards
-
-        return cards.of_session(self).bundle()
+        return self.mimebundle(self)
 
     def keep(self, linger: float) -> None:
         """See `Engine.keep`."""
