@@ -358,7 +358,7 @@ export function makeCost(row) {
     advice,
   });
   const column = leaf("['name']", "object column", 0.93, [
-    "column name is object dtype: 93 % of the time. As a string dtype it would travel out of band.",
+    "column name is object dtype: 93 % of the time. As a string dtype it would be copied directly.",
   ]);
   const frame = { ...leaf(".frame", "DataFrame", 0.97), children: [column, leaf("['age']", "int64", 0.03)] };
   return {

@@ -92,6 +92,7 @@ export class Costs {
     if (everything || keys.has("speed")) {
       const known = store.world.speed;
       setText(this.speed, known ? `this machine copies at ${rate(known)}` : `copy speed ${rate(null)}`);
+      for (const table of [this.objects, this.types]) table.forget(); // their cells compare with it
     }
     if (everything || keys.has("objects") || keys.has("speed")) this.fill();
     if (everything || keys.has("selected")) this.objects.select(store.selected);

@@ -280,7 +280,7 @@ export class StoreMap {
       row.title,
       typed(row),
       bytes(row.size) + (born ? `, ${born === "now" ? "just now" : `${born} old`}` : ""),
-      [store.world.words.movable[row.movable], pinWords(row)].filter(Boolean).join(": "),
+      [store.world.words.movable[row.movable], pinWords(row)].filter(Boolean).join(" · "),
     ];
   }
 

@@ -112,7 +112,7 @@ export class Pins {
     }
     if (everything || keys.has("objects") || keys.has("marks")) {
       // A mark that came or ended changes the row's chips, though the row is the same.
-      for (const id of objects) this.table.forget(id);
+      this.table.forget(objects);
       this.table.update([...world.objects.values(), ...[...store.vanished.values()].map(({ row }) => row)]);
       this.count();
     }

@@ -178,10 +178,12 @@ export class Table {
     }
   }
 
-  /** What is known of that row's cells isn't true any more. */
-  forget(id) {
-    const node = this.nodes.get(id);
-    if (node) node.drawn = null;
+  /** What is known of these rows' cells, or of all, isn't true any more. */
+  forget(ids = this.nodes.keys()) {
+    for (const id of ids) {
+      const node = this.nodes.get(id);
+      if (node) node.drawn = null;
+    }
   }
 
   /** Time went on: what shows it is filled anew. */
