@@ -21,7 +21,7 @@ WHOLE = {
     "ipython": ["kernel"],
     "memory": ["process/test_memory.py", "contract"],
     "plots": ["process/test_plots.py"],
-    "report": ["process/test_why.py", "kernel/test_displays.py"],
+    "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
     "serialization": ["process/test_serialization.py", "process/test_identity.py"],
     "server": ["process/test_sessions.py", "process/test_faults.py"],
     "widgets": ["kernel/test_views.py", "process/test_views.py"],

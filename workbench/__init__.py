@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
     from workbench.lifecycle import init, is_initialized, shutdown
+    from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
     from workbench.ref_generator import ObjectRefGenerator
     from workbench.serializers import (
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         inspect_serializability,
         register_serializer,
     )
-    from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.widgets.views import dashboard
 
 _HOMES = {
@@ -57,7 +57,7 @@ _HOMES = {
     "serializers": (
         "deregister_serializer explain_cost inspect_serializability register_serializer"
     ),
-    "widgets.plots": "plot_costs plot_occupancy plot_pins plot_timeline",
+    "plots.axes": "plot_costs plot_occupancy plot_pins plot_timeline",
     "widgets.views": "dashboard",
 }
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}

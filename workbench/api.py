@@ -25,8 +25,7 @@ from workbench.serializers import (
 )
 
 if TYPE_CHECKING:
-    from workbench.listing import Objects
-    from workbench.reasons import Why
+    from workbench.report.text import Objects, Why
 
 __all__ = [
     "deregister_serializer",
@@ -175,13 +174,13 @@ def why(what: ObjectRef | str) -> Why:
     ObjectLostError
         If the session has no such object.
     """
-    from workbench.reasons import explain
+    from workbench.report import text
 
     account = engine().why(what if isinstance(what, str) else what.id)
     if account is None:
         call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
-    return explain(account, what if isinstance(what, str) else "")
+    return text.why(account, what if isinstance(what, str) else "")
 
 
 def pin(what: ObjectRef | str) -> None:
@@ -234,11 +233,14 @@ def spill(what: ObjectRef | str) -> None:
     ObjectLostError
         If there is no object of that name.
     """
-    ref = _ref_of(what)
-    obstacle = engine().spill(ref)
+    ref, target = _ref_of(what), engine()
+    obstacle = target.spill(ref)
     if obstacle:
-        name = repr(what) if isinstance(what, str) else ref.hex()
-        raise SpillError(f"{name} can't be moved to disk: {obstacle}.")
+        from workbench.report.facts import title_of
+
+        found = target.describe(ref)
+        name = title_of(found.object, target.held()) if found else ref.hex()
+        raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
 def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> Objects:
@@ -263,12 +265,14 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
     ValueError
         If there is no such order.
     """
-    from workbench.listing import ORDERS, listing
+    from workbench.report import text
 
-    if limit is None or sort not in ORDERS:
-        return listing(snapshot().objects, pattern, sort)
-    found = engine().search(pattern, sort, limit)
-    return listing(found.objects, "", sort, limit, found.others, found.others_size)
+    target = engine()
+    if limit is None or sort not in text.ORDERS:
+        return text.objects(target.snapshot().objects, pattern, sort, target.held())
+    found = target.search(pattern, sort, limit)
+    more = found.others, found.others_size
+    return text.objects(found.objects, "", sort, target.held(), limit, *more)
 
 
 def _ref_of(what: ObjectRef | str) -> ObjectRef:
@@ -423,13 +427,15 @@ def exit_actor() -> None:
 
 def _render(thing: Any) -> dict[str, str]:
     """How a ref, an actor's handle or a session is shown: imported when the first one is."""
-    from workbench import portraits
+    from workbench.report import cards
 
     if isinstance(thing, ObjectRef):
-        return portraits.of_ref(thing).bundle()
+        return cards.of_ref(engine_of(thing), thing).bundle()
     if isinstance(thing, ActorHandle):
-        return portraits.of_actor(thing).bundle()
-    return portraits.of_session(thing).bundle()
+        ref, description = thing._ref, thing._description
+        card = cards.of_actor(engine_of(ref), ref, description.cls, description.methods)
+        return card.bundle()
+    return cards.of_session(thing).bundle()
 
 
 context.render_with(_render)

@@ -115,6 +115,7 @@ class MemoryGauge:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
+        self.container = False  # whether what was read last is of a cgroup
         self._groups = [
             (limit, directory / used, directory / "memory.stat", inactive)
             for directory in _cgroups(root, "memory")
@@ -134,7 +135,9 @@ class MemoryGauge:
             current = _number(used)
             if current is not None:
                 left.append((max(limit - current + _field(_text(stat), inactive), 0), limit))
-        return min(left, default=(UNLIMITED, UNLIMITED))
+        least = min(left, default=(UNLIMITED, UNLIMITED))
+        self.container = bool(total) and least is not left[0]
+        return least
 
     def private(self, pid: int) -> int:
         """Bytes of memory that a process has to itself; 0 if it is gone."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import html
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, NamedTuple
+from unicodedata import east_asian_width
 
 
 class Html(str):
@@ -41,9 +42,6 @@ _TRACK = "rgba(128,128,128,.2)"
 """Behind a strip's pieces."""
 
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
-_WRAPPED: dict[str, Any] = {"max_lines": 3, "placeholder": " …", "break_on_hyphens": False}
-"""How a cell of text is wrapped."""
-
 _NARROWEST = 6
 """Letters that a flexible column keeps."""
 
@@ -222,6 +220,14 @@ class Key(NamedTuple):
         return Html(f"<div>{''.join(entries)}</div>")
 
 
+Paint = Callable[[str, str], str]
+
+
+def width_of(text: str) -> int:
+    """Columns of a terminal that a text takes: ideographs take two each."""
+    return len(text) + (not text.isascii() and sum(east_asian_width(c) in "WF" for c in text))
+
+
 class Table(NamedTuple):
     """Texts in rows, for a terminal or a page.
 
@@ -248,27 +254,45 @@ class Table(NamedTuple):
     marks: tuple[str, ...] = ()
     flexible: tuple[str, ...] = ()
 
-    def text(self, room: int | None = None) -> str:
-        """Columns of a fixed pitch, in so many letters as far as the flexible ones allow it."""
+    def text(
+        self, room: int | None = None, most: int | None = 3, paint: Paint | None = None
+    ) -> str:
+        """Columns of a fixed pitch.
+
+        Parameters
+        ----------
+        room : int, optional
+            So many letters a line, as far as the flexible columns allow it.
+        most : int or None
+            Lines of a cell that is wrapped for that; None: all it takes.
+        paint : callable, optional
+            Gives colour: called with a column's head and a cell as wide as the column.
+        """
         lines = [self.head, *self.rows]
         cells = [[c.text() if isinstance(c, Strip) else c for c in line] for line in lines]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
         if room is not None:
             widths = self._within(widths, room)
-        rows = [line for cells_of_row in cells for line in self._lines(cells_of_row, widths)]
+        rows = [line for row in cells for line in self._lines(row, widths, most, paint)]
         return "\n".join([*rows, *([self.note] if self.note else [])])
 
-    def _lines(self, cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    def _lines(
+        self, cells: Sequence[str], widths: Sequence[int], most: int | None, paint: Paint | None
+    ) -> Iterator[str]:
         """One row: several lines if a cell had to be wrapped."""
         wrapped = [
-            [cell] if len(cell) <= width else wrap(cell, width, **_WRAPPED)
+            [cell]
+            if width_of(cell) <= width
+            else wrap(cell, width, max_lines=most, placeholder=" …", break_on_hyphens=False)
             for cell, width in zip(cells, widths, strict=True)
         ]
         for line in zip_longest(*wrapped, fillvalue=""):
-            yield "  ".join(
-                cell.rjust(width) if title in self.right else cell.ljust(width)
-                for cell, width, title in zip(line, widths, self.head, strict=True)
-            ).rstrip()
+            shown = []
+            for cell, width, title in zip(line, widths, self.head, strict=True):
+                space = " " * (width - width_of(cell))
+                padded = space + cell if title in self.right else cell + space
+                shown.append(paint(title, padded) if paint else padded)
+            yield "  ".join(shown).rstrip()
 
     def _within(self, widths: list[int], room: int) -> list[int]:
         """The widest flexible column gives first."""

@@ -18,10 +18,10 @@ const world = makeWorld({
 if (wanted.get("engine") === "ray") {
   world.engine = "ray";
   world.speed = null;
-  Object.assign(world.totals, { capacity: null, live: null, warm: null, available: null, workers: null, spilled: null });
-  const unknown = { born: null, pickle: null, load: null, pins: null, strength: null, owner: null, detail: null };
+  for (const bar of world.bars) Object.assign(bar, { whole: false, figure: "not known here", parts: bar.parts.map(([part]) => [part, null]) });
+  const unknown = { born: null, pickle: null, load: null, pins: null, movable: null, owner: null, detail: "" };
   for (const row of Object.values(world.objects)) Object.assign(row, unknown, { seg: "" });
-  Object.assign(world, { segments: null, jobs: null, bins: null, rest: null, timeline: null });
+  Object.assign(world, { segments: null, jobs: null, bins: {}, rest: [], timeline: [] });
 }
 const model = new FakeModel(world, wanted.get("parts")?.split(",") ?? undefined);
 const place = document.createElement("div");

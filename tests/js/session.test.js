@@ -15,8 +15,8 @@ function opened(t, model = new FakeModel(makeWorld())) {
 test("the trait is the first world; differences follow", (t) => {
   const { model, session } = opened(t);
   assert.equal(session.store.world.objects.size, 40);
-  model.diff({ totals: { count: 7 } });
-  assert.equal(session.store.world.totals.count, 7);
+  model.diff({ count: 7 });
+  assert.equal(session.store.world.count, 7);
   assert.deepEqual(model.sent, []);
 });
 
@@ -30,7 +30,7 @@ test("a gap is asked for once, and everything comes", (t) => {
   model.tell({ ...late, seq: model.world.seq + 1 });
   model.tell({ ...late, seq: model.world.seq + 2 });
   assert.deepEqual(model.sent, [{ do: "resync" }]);
-  model.tell({ kind: "world", ...model.world, seq: 50 });
+  model.tell({ ...model.world, seq: 50 });
   assert.equal(session.store.world.seq, 50);
   assert.equal(session.store.world.objects.size, 39);
 });
@@ -89,15 +89,15 @@ test("a comm that closes makes everything unusable; a word from the kernel makes
   model.emit("comm_live_update");
   assert.equal(session.store.usable, false);
   assert.deepEqual(heard, ["sent", "failed"]);
-  model.tell({ kind: "world", ...model.world });
+  model.tell(model.world);
   assert.equal(session.store.usable, true);
 });
 
 test("after its end a session hears nothing and nothing runs", (t) => {
   const { model, session } = opened(t);
   session.close();
-  model.diff({ totals: { count: 7 } });
-  assert.notEqual(session.store.world.totals.count, 7);
+  model.diff({ count: 7 });
+  assert.notEqual(session.store.world.count, 7);
   assert.deepEqual([...model.listeners.values()].map((set) => set.size), [0, 0, 0, 0]);
 });
 

@@ -5,14 +5,15 @@ import { beforeEach, test } from "node:test";
 import { applied, MARK_MS, Store, worldOf } from "../../workbench/widgets/static/store.js";
 
 const pin = (reason, text = reason) => ({ reason, text, here: true });
-const row = (id, more = {}) => ({ id, size: 1, pins: [pin("name")], ...more });
+const row = (id, more = {}) => ({ id, title: more.held || id, size: 1, pins: [pin("name")], ...more });
 const world = () => ({
   seq: 4,
   now: 100,
   session: "s",
   ended: null,
+  span: 120,
   objects: { a: row("a"), b: row("b") },
-  totals: { live: 2 },
+  count: 2,
   timeline: [
     [50, 1, 0, 1, 0, 0],
     [90, 2, 0, 2, 0, 0],
@@ -37,15 +38,15 @@ test("a difference changes, adds and takes away, and leaves the former world alo
     now: 101,
     objects: { b: row("b", { size: 9 }), c: row("c") },
     gone: ["a"],
-    totals: { live: 10 },
+    count: 10,
   });
   assert.deepEqual([...after.objects.keys()], ["b", "c"]);
   assert.equal(after.objects.get("b").size, 9);
-  assert.equal(after.totals.live, 10);
+  assert.equal(after.count, 10);
   assert.equal(after.seq, 5);
   assert.equal(after.session, "s");
   assert.deepEqual([...before.objects.keys()], ["a", "b"]);
-  assert.equal(before.totals.live, 2);
+  assert.equal(before.count, 2);
 });
 
 test("the timeline keeps two minutes, and what was so when they began", () => {
@@ -54,9 +55,9 @@ test("the timeline keeps two minutes, and what was so when they began", () => {
 });
 
 test("who listens is told what changed", () => {
-  assert.ok(store.apply({ seq: 5, now: 101, objects: { c: row("c") }, gone: ["a"], totals: {} }));
+  assert.ok(store.apply({ seq: 5, now: 101, objects: { c: row("c") }, gone: ["a"], count: 2 }));
   assert.deepEqual([...told[0].objects].sort(), ["a", "c"]);
-  assert.deepEqual([...told[0].keys].sort(), ["objects", "totals"]);
+  assert.deepEqual([...told[0].keys].sort(), ["count", "objects"]);
   assert.equal(told[0].everything, false);
 });
 
@@ -95,6 +96,7 @@ test("what has gone is called as it was, though its variable went just before it
   store.apply({ seq: 6, now: 101, objects: { a: row("a", { held: "" }) } });
   store.apply({ seq: 7, now: 101, gone: ["a"] });
   assert.equal(store.vanished.get("a").row.held, "x");
+  assert.equal(store.vanished.get("a").row.title, "x");
   store.apply({ seq: 8, now: 101, objects: { b: row("b", { held: "y" }) } });
   store.apply({ seq: 9, now: 101, objects: { b: row("b", { held: "" }) } });
   time += MARK_MS; // long ago: y may be another object by now

@@ -6,6 +6,7 @@ import { COLOR_BY, Coloring, SIGNALS, isDark } from "../../workbench/widgets/sta
 import { byType, copySpeed } from "../../workbench/widgets/static/costs.js";
 import { chips } from "../../workbench/widgets/static/pins.js";
 import { happened } from "../../workbench/widgets/static/timeline.js";
+import { WORDS } from "./world.js";
 
 const row = (kind, size, more = {}) => ({ id: kind, kind, size, owner: "this notebook", ...more });
 
@@ -21,7 +22,7 @@ function contrast(one, other) {
 
 test("every colour stands out from its ground: 3:1, and 4.5:1 where it is text", () => {
   for (const [dark, ground] of [[false, "#ffffff"], [true, "#212121"]]) {
-    for (const by of COLOR_BY) {
+    for (const by of Object.keys(COLOR_BY)) {
       for (const color of new Coloring(by).palette(dark)) {
         assert.ok(contrast(color, ground) >= 3, `${by}: ${color} on ${ground}`);
       }
@@ -50,12 +51,14 @@ test("with more types than hues the least are others, and the legend says so", (
   assert.deepEqual(coloring.legend(false).map(({ label }) => label).slice(-2), ["t5", "others"]);
 });
 
-test("age and strength have their own scales", () => {
-  const ages = new Coloring("age");
+test("age and what can move have their own scales", () => {
+  const ages = new Coloring("age", WORDS);
   assert.deepEqual([1, 30, 300, 3000, 30_000].map((old) => ages.of({ born: 50_000 - old }, 50_000)), [0, 1, 2, 3, 4]);
   assert.equal(ages.of({ born: null }, 50_000), -1);
-  const strengths = new Coloring("strength");
-  assert.deepEqual(["resident", "alive", "freed"].map((strength) => strengths.of({ strength })), [0, 1, 2]);
+  assert.deepEqual(ages.legend(false).map(({ label }) => label), WORDS.ages.map(([, label]) => label));
+  const movable = new Coloring("movable", WORDS);
+  assert.deepEqual(["no", "yes", "freed", null].map((each) => movable.of({ movable: each })), [0, 1, 2, -1]);
+  assert.equal(movable.legend(false)[0].label, "can't move to disk");
 });
 
 test("a ground is dark or not, in whatever way the browser says it", () => {
@@ -66,22 +69,24 @@ test("a ground is dark or not, in whatever way the browser says it", () => {
 
 test("pins with one reason share a chip that counts them and tells all", () => {
   const pins = [
-    { reason: "ref", text: "parts[2]", here: false },
-    { reason: "ref", text: "y", here: true },
-    { reason: "name", text: "x", here: false },
-    { reason: "later", text: "?", here: false },
+    { reason: "ref", text: "parts[2]", here: false, n: 1 },
+    { reason: "ref", text: "y", here: true, n: 1 },
+    { reason: "name", text: "x", here: false, n: 1 },
+    { reason: "later", text: "?", here: false, n: 1 },
+    { reason: "task", text: "needed by 1 200 tasks", here: false, n: 1200 },
   ];
-  assert.deepEqual(chips(pins), [
+  assert.deepEqual(chips(pins, WORDS.reasons), [
     { reason: "ref", words: "2 refs", text: "parts[2]\ny", here: true },
     { reason: "name", words: "named", text: "x", here: false },
     { reason: "later", words: "later", text: "?", here: false },
+    { reason: "task", words: "1 200 tasks", text: "needed by 1 200 tasks", here: false },
   ]);
 });
 
 test("the speed of a copy is told where there is enough to tell", () => {
-  assert.equal(copySpeed({ inband: 0, outband: 4e6, copy: 0.001 }), 4e9);
-  assert.equal(copySpeed({ inband: 100, outband: 0, copy: 1e-6 }), null);
-  assert.equal(copySpeed({ inband: null, outband: null, copy: null }), null);
+  assert.equal(copySpeed({ inband: 0, outband: 4e6, copy: 0.001 }, 100_000), 4e9);
+  assert.equal(copySpeed({ inband: 100, outband: 0, copy: 1e-6 }, 100_000), null);
+  assert.equal(copySpeed({ inband: null, outband: null, copy: null }, 100_000), null);
 });
 
 test("types add up what is known; what isn't stays unknown", () => {

@@ -1,5 +1,6 @@
 // A made-up session for tests and the dev page: the same for the same seed, of any size, and alive if
-// wanted. Speaks the kernel's side of the contract; knows nothing of the views.
+// wanted. Speaks the kernel's side of the contract, report/page.py, to which
+// tests/unit/report/test_page.py holds it; knows nothing of the views.
 
 const MB = 1_000_000;
 const KINDS = [
@@ -15,16 +16,54 @@ const KINDS = [
 ];
 const OWNERS = ["this notebook", "worker 1", "worker 2", "worker 3"];
 const PINS = [
-  (i) => ({ reason: "name", text: `it has the name features_${i}`, here: true }),
-  () => ({ reason: "view", text: "arrays in this notebook show it: x, Out[3]", here: true }),
-  () => ({ reason: "view", text: "arrays in worker 2 show it", here: false }),
-  () => ({ reason: "ref", text: "an ObjectRef in this notebook: parts[2]", here: true }),
-  () => ({ reason: "task", text: "task train needs it in worker 1", here: false }),
-  () => ({ reason: "contained", text: "it is inside another object: batches", here: false }),
-  () => ({ reason: "escaped", text: "a ref to it was pickled at cell 4, line 2", here: true }),
-  () => ({ reason: "job", text: "it was made by background cell 5, which nobody has collected", here: true }),
-  () => ({ reason: "user", text: "it was pinned at cell 7, line 1", here: true }),
+  (i) => ({ reason: "name", text: `named features_${i}`, here: false, n: 1 }),
+  () => ({ reason: "view", text: "arrays in this notebook: x, Out[3]", here: true, n: 1 }),
+  () => ({ reason: "view", text: "arrays in worker 2", here: false, n: 1 }),
+  () => ({ reason: "ref", text: "ref in this notebook: parts[2]", here: true, n: 1 }),
+  () => ({ reason: "task", text: "needed by 1 task", here: false, n: 1 }),
+  () => ({ reason: "contained", text: "inside 2 objects", here: false, n: 2 }),
+  () => ({ reason: "escaped", text: "ref pickled at cell 4, line 2", here: false, n: 1 }),
+  () => ({ reason: "job", text: "result of cell 5, not fetched", here: false, n: 1 }),
+  () => ({ reason: "user", text: "pinned at cell 7, line 1", here: false, n: 1 }),
 ];
+
+/** The kernel's words, as it sends them: the Python test holds these to them. */
+export const WORDS = {
+  reasons: {
+    name: ["named", "named"],
+    user: ["pinned", "pinned"],
+    job: ["result not fetched", "results not fetched"],
+    ref: ["ref", "refs"],
+    task: ["task", "tasks"],
+    contained: ["inside another", "inside others"],
+    escaped: ["pickled ref", "pickled refs"],
+    view: ["arrays", "arrays"],
+  },
+  where: { inline: "too small for shared memory", memory: "in shared memory", disk: "on disk", pending: "pending" },
+  movable: { no: "can't move to disk", yes: "can move to disk", freed: "freed, still shown" },
+  ages: [[10, "under 10 s"], [60, "under 1 min"], [600, "under 10 min"], [3600, "under 1 h"], [null, "older"]],
+  parts: {
+    live: ["live", "Bytes of objects in shared memory"],
+    reusable: ["reusable", "Freed and kept: written again faster than untouched memory"],
+    available: ["available", "Not touched yet"],
+    spilled: ["on disk", "Spilled: read from a file, beside the capacity"],
+    store: ["store", "Live and reusable memory of the store"],
+    workers: ["workers", "Workers' own memory"],
+    kernels: ["notebooks", "Own memory of notebooks and scripts"],
+    others: ["others", "All else that runs here"],
+    free: ["available", "For anyone"],
+  },
+  none: {
+    objects: "No objects. %put makes one.",
+    segments: "Nothing in shared memory yet.",
+    costs: "Nothing has been serialized yet.",
+    jobs: "No background cells. %%remote starts one.",
+    workers: "No workers yet.",
+    timeline: "Nothing has happened yet.",
+  },
+  repeats: "serialized {} ×: put it once",
+  least: 1_048_576,
+};
 
 /** @param {number} seed @returns {() => number} numbers in [0, 1), always the same ones (mulberry32) */
 export function dice(seed) {
@@ -63,24 +102,17 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
   const warm = memory.reduce((sum, segment) => sum + segment.granted - segment.live, 0);
   const capacity = Math.ceil((live + warm) / 0.7 / MB) * MB;
   return {
+    kind: "world",
     seq: 1,
     now,
     session: "first-steps",
     engine,
+    scope: "",
     here: "first-steps.ipynb",
     ended: null,
-    totals: {
-      capacity,
-      live,
-      warm,
-      spilled: segments[4].live,
-      inline: 84_000,
-      count: listed + others,
-      available: capacity - live - warm,
-      workers: 412 * MB,
-      kernels: 690 * MB,
-      machine: { total: capacity + 4000 * MB, available: 2900 * MB, what: "container" },
-    },
+    span: 120,
+    count: listed + others,
+    bars: [storeBar(capacity, live, warm, segments[4].live), machineBar(capacity, live + warm)],
     segments: segments.filter(({ end }) => end > 0),
     bins,
     objects,
@@ -91,16 +123,32 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
         ]
       : [],
     workers: [
-      { number: 1, pid: 4101, state: "busy", tasks: ["train"], actor: "", bytes: 141 * MB },
-      { number: 2, pid: 4102, state: "busy", tasks: ["cell 5"], actor: "", bytes: 98 * MB },
-      { number: 3, pid: 4103, state: "blocked", tasks: ["merge"], actor: "", bytes: 87 * MB },
-      { number: 4, pid: 4107, state: "idle", tasks: [], actor: "Counter", bytes: 86 * MB },
-      { number: 5, pid: 4108, state: "idle", tasks: [], actor: "", bytes: null },
+      { number: 1, pid: 4101, state: "busy", does: "train", bytes: 141 * MB },
+      { number: 2, pid: 4102, state: "busy", does: "cell 5", bytes: 98 * MB },
+      { number: 3, pid: 4103, state: "blocked", does: "merge (waits, its slot is lent)", bytes: 87 * MB },
+      { number: 4, pid: 4107, state: "idle", does: "Counter: idle", bytes: 86 * MB },
+      { number: 5, pid: 4108, state: "idle", does: "idle", bytes: null },
     ],
     jobs: makeJobs(now),
     timeline: makeTimeline(roll, live, segments[4].live, now),
     speed: 5.8e9,
+    words: WORDS,
   };
+}
+
+function storeBar(capacity, live, reusable, spilled) {
+  const available = capacity - live - reusable;
+  const figure = `${Math.round(live / MB)} MB of ${Math.round(capacity / MB)} MB`;
+  const parts = [["live", live], ["reusable", reusable], ["available", available], ["spilled", spilled]];
+  return { label: "Store", figure, note: "84 kB of objects too small for shared memory", whole: true, parts };
+}
+
+function machineBar(capacity, store) {
+  const total = capacity + 4000 * MB;
+  const others = total - store - (412 + 690 + 2900) * MB;
+  const figure = `${Math.round(total / MB) - 2900} MB of ${Math.round(total / MB)} MB in use`;
+  const parts = [["store", store], ["workers", 412 * MB], ["kernels", 690 * MB], ["others", others], ["free", 2900 * MB]];
+  return { label: "This container", figure, note: "", whole: true, parts };
 }
 
 function makeRow(i, roll, segments, now, listed) {
@@ -114,13 +162,16 @@ function makeRow(i, roll, segments, now, listed) {
   segment.live += size;
   const pins = [PINS[i % 3 === 0 ? 0 : 3](i)];
   for (const pin of PINS.slice(1)) if (roll() < 0.13) pins.push(pin(i));
-  const resident = pins.some(({ reason }) => ["view", "user", "task"].includes(reason));
+  const stays = pins.filter(({ reason }) => ["view", "user"].includes(reason));
+  const name = i % 3 === 0 ? `features_${i}` : "";
+  const held = i % 2 ? `parts[${i}]` : i % 3 === 0 ? "x, Out[3]" : "";
   const outband = kind === "ndarray" || kind === "Tensor" ? size : Math.floor(size * roll());
   const copy = size / (2.4e9 + roll() * 3.2e9);
   return {
     id: `o${i.toString(16).padStart(6, "0")}`,
-    name: i % 3 === 0 ? `features_${i}` : "",
-    held: i % 2 ? `parts[${i}]` : i % 3 === 0 ? "x, Out[3]" : "",
+    title: name || held || "from cell 3, line 2",
+    name,
+    held,
     kind,
     detail,
     size,
@@ -131,7 +182,8 @@ function makeRow(i, roll, segments, now, listed) {
     len: size,
     born: now - Math.floor(roll() ** 4 * 9000),
     owner: segment.disk ? "this notebook" : segment.owner,
-    strength: resident ? "resident" : roll() < 0.04 ? "freed" : "alive",
+    movable: stays.length ? "no" : roll() < 0.04 ? "freed" : "yes",
+    stays: stays.map(({ reason }) => WORDS.reasons[reason][0]).join(", "),
     pins,
     breaks: i % 5 === 0 ? "2 notebooks and a task still use it: reading it will fail there" : "",
     pickle: (size - outband) / 4e8 + roll() * 2e-4,
@@ -148,24 +200,20 @@ function makeRow(i, roll, segments, now, listed) {
 function makeJobs(now) {
   const job = (number, state, more) => ({
     id: `j${number}`,
-    number,
     name: `cell ${number}`,
     state,
-    started: now - 75,
+    where: "worker 2",
+    text: "",
+    started: null,
     seconds: null,
     share: null,
-    size: 0,
-    ended: null,
-    worker: null,
-    text: "",
-    kept: false,
     ...more,
   });
   return [
-    job(5, "running", { share: 0.42, worker: 2, text: "epoch 42 of 100, loss 0.132" }),
-    job(8, "queued", { started: null, text: "waits for a worker" }),
-    job(4, "done", { seconds: 12.4, text: "is done (3 lines of output)", kept: true }),
-    job(3, "failed", { seconds: 0.8, text: "ValueError: could not convert string to float: 'n/a'" }),
+    job(5, "running", { started: Math.round(now) - 75, share: 0.42, text: "42 of 100 · 12 lines" }),
+    job(8, "queued", { where: "" }),
+    job(4, "done", { seconds: 12.4, text: "3 lines · not fetched" }),
+    job(3, "failed", { seconds: 0.8, text: "1 line" }),
   ];
 }
 
@@ -178,7 +226,8 @@ function makeTimeline(roll, live, spilled, now) {
     counts[0] += Math.floor(roll() * 4);
     counts[1] += Math.floor(roll() * 2.2);
     counts[2] += roll() < 0.08 ? 1 : 0;
-    samples.push([t, live * share, spilled * Math.min(1, counts[2] / 3), ...counts]);
+    const levels = [live * share, spilled * Math.min(1, counts[2] / 3)].map(Math.round);
+    samples.push([t, ...levels, ...counts]);
   }
   samples.push([now, live, spilled, ...counts]);
   return samples;
@@ -232,7 +281,7 @@ export class FakeModel {
 
   send(message) {
     this.sent.push(message);
-    if (message.do === "resync") this.tell({ kind: "world", ...this.world });
+    if (message.do === "resync") this.tell(this.world);
     if (message.number === undefined || this.busy) return;
     const answer = (ok, text, more = {}) =>
       this.tell({ kind: "answer", number: message.number, ok, text, ...more });
@@ -244,8 +293,8 @@ export class FakeModel {
     } else if (message.do === "pin" || message.do === "unpin") {
       const pins = row.pins.filter(({ reason }) => reason !== "user");
       if (message.do === "pin") pins.push(PINS.at(-1)());
-      const strength = pins.some(({ reason }) => ["view", "user"].includes(reason)) ? "resident" : "alive";
-      this.diff({ objects: { [row.id]: { ...row, pins, strength } } });
+      const movable = pins.some(({ reason }) => ["view", "user"].includes(reason)) ? "no" : "yes";
+      this.diff({ objects: { [row.id]: { ...row, pins, movable } } });
       answer(true, message.do === "pin" ? "pinned: it won't move" : "unpinned");
     } else if (message.do === "why") {
       answer(true, "it is here because …", { html: "<p>It is here because it has a <b>name</b>.</p>" });
@@ -282,11 +331,12 @@ export class FakeModel {
       frees += 1;
     } else {
       const pins = pick.pins.length > 1 ? pick.pins.slice(0, 1) : [...pick.pins, PINS[2]()];
-      more.objects = { [pick.id]: { ...pick, pins, strength: pins.length > 1 ? "resident" : "alive" } };
+      more.objects = { [pick.id]: { ...pick, pins, movable: pins.length > 1 ? "no" : "yes" } };
     }
     more.segments = segments;
     more.timeline = [[now, live, spilled, puts, frees, spills]];
-    more.totals = { ...world.totals, live, available: world.totals.capacity - world.totals.warm - live };
+    const [[, was], [, reusable], [, available]] = world.bars[0].parts;
+    more.bars = [storeBar(was + reusable + available, live, reusable, spilled), world.bars[1]];
     more.jobs = world.jobs.map((job) =>
       job.share == null ? job : { ...job, share: Math.min(1, job.share + 0.003) },
     );
@@ -298,8 +348,10 @@ export class FakeModel {
 export function makeCost(row) {
   const leaf = (name, type, share, advice = []) => ({
     name,
+    path: name,
     type,
     bytes: Math.round(row.size * share),
+    inband: 0,
     seconds: row.pickle * share,
     share,
     children: [],

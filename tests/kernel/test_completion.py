@@ -55,6 +55,7 @@ def test_options_and_names_of_each_magic(desk: Kernel) -> None:
 def test_actions_and_jobs(desk: Kernel) -> None:
     begun = [f"%workbench {action}" for action in ("start", "status", "stop")]
     assert offered(desk, "%workbench st") == begun
+    assert offered(desk, "%workbench da") == ["%workbench dashboard"]
     job = desk.value("wb.api.snapshot().jobs[-1].name").strip("'")
     assert f"%workbench jobs {job}" in offered(desk, "%workbench jobs ")
     assert f"%workbench job {job}" in offered(desk, "%workbench job ")

@@ -193,7 +193,7 @@ SHOWN = {
     "shared": r"48 tasks read 10\.9 MB each: 523 MB were shared, not copied",
     "error": r"In\[\d+\], line 6, in <module>\n +furthest = distances\([\s\S]*"
     r"In\[\d+\], line 3, in distances\n +return np.linalg[\s\S]*ValueError: operands",
-    "status": r"0 tasks running[\s\S]*  digits +10\.9 MB +dict",
+    "status": r"0 tasks running[\s\S]*  digits +dict.* 10\.9 MB",
     "stop": r"The session is over",
 }
 """What the reader of the first notebook sees under each cell that the text speaks of."""

@@ -71,16 +71,16 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     running, finished = (f"cell {cell.number}" for cell in cells)
     assert re.fullmatch(
         r"Workbench joined session analysis-\w+: 2 workers, store of [\d.]+ [MG]B\. "
-        r"It has df, model, the_counter; actor counter\. "
-        rf"Background: {running} is running, {finished} is running; %workbench jobs shows more\.\n",
+        r"It has df, model, the_counter, actor counter\. "
+        rf"Background: {running} running, {finished} running; %workbench jobs shows more\.\n",
         line,
     ), line
     fast.open()
-    done = re.compile(rf"{finished} +done, not collected .* 2 lines +y$", re.MULTILINE)
+    done = re.compile(rf"{finished} +done, not fetched .* 2 lines +y$", re.MULTILINE)
     assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
     ends(kernel)
     line = kernel.ok("%load_ext workbench").text()
-    assert f"Background: {running} is running, {finished} is done (2 lines of output);" in line
+    assert f"Background: {running} running, {finished} done (2 lines of output);" in line
 
     shown = kernel.ok(f"%workbench jobs {finished}")
     kernel.until(lambda: shown.text().endswith("after\n"))
@@ -98,7 +98,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     assert kernel.value("x") == "42"
 
     again = kernel.ok(f"%workbench jobs {running}").text()
-    assert "somebody's already" in again
+    assert "already delivered" in again
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
@@ -148,7 +148,7 @@ def test_two_notebooks_on_one_session(
 
     gate = gates()
     cell = first.ok(
-        "%%remote\nimport workbench as wb\nprint('before')\nwb.put([7], name='result')\n"
+        "%%remote\nimport workbench as wb\nwb.put([7], name='result')\nprint('before')\n"
         f"{gate.wait}\nprint('after')\nnumber = 6"
     )
     first.until(cell.text)
@@ -160,32 +160,32 @@ def test_two_notebooks_on_one_session(
     first.until(lambda: cell.text() == "before\nafter\n")  # it isn't taken away from the first
     second.ok("%get number")
     assert second.value("number") == "6"
-    assert "2 notebooks or scripts" in first.ok("%workbench").text()
+    assert "one.ipynb and two.ipynb; kept" in first.ok("%workbench").text()
     second.ok("%free result")
 
 
 def test_how_long_it_is_kept(notebook: Callable[[str], Kernel]) -> None:
     kernel = notebook("kept.ipynb")
     kernel.ok("%load_ext workbench")
-    assert "; it outlives the last by 2 min\n" in kernel.ok("%workbench").text()
+    assert "; kept for 2 min after the last notebook leaves\n" in kernel.ok("%workbench").text()
     line = kernel.ok("%workbench start --keep 8h").text()  # as it runs already
     assert re.fullmatch(
-        r"Session kept-\w+, 1 notebook or script; it outlives the last by 8 h\n", line
+        r"Session kept-\w+: kept\.ipynb; kept for 8 h after the last notebook leaves\.\n", line
     )
     restart(kernel)
     kernel.ok("%load_ext workbench")
-    assert "; it outlives the last by 8 h\n" in kernel.ok("%workbench").text()
+    assert "; kept for 8 h after the last notebook leaves\n" in kernel.ok("%workbench").text()
     assert "ConfigError" in kernel.run("%workbench start --keep soon").failure
     kernel.ok("%workbench stop\n%workbench start --linger 0 --session other")
-    assert "; it ends with the last\n" in kernel.ok("%workbench").text()
+    assert "; ends when the last notebook leaves\n" in kernel.ok("%workbench").text()
 
 
 def test_jobs_that_are_not_there(session: Kernel) -> None:
-    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
+    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "no background cell 'cell 5'" in session.run("%workbench jobs cell 5").failure
     assert "nothing more" in session.run("%workbench stop now").failure
     session.ok("%%remote --wait\na = 1")
     assert " done " in session.ok("%workbench jobs").results()[0]
     session.ok("%workbench stop")
-    assert session.ok("%workbench jobs").results() == ["There are no background cells."]
+    assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "MagicError" in session.run("%workbench jobs 1").failure

@@ -120,7 +120,7 @@ def test_a_request_is_noted_and_answered(session: Kernel, view: View) -> None:
     session.until(lambda: {"noted", "answer"} <= {m["kind"] for m in session.custom})
     (answer,) = (m for m in session.custom if m["kind"] == "answer")
     assert (answer["number"], answer["ok"]) == (7, True)
-    assert "the name `data`" in answer["text"]
+    assert "named `data`" in answer["text"]
     view.says(do="nonsense")
     view.says(do="resync")
     session.until(lambda: "world" in {m["kind"] for m in session.custom})

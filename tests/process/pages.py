@@ -8,8 +8,8 @@ from typing import Any
 
 import workbench as wb
 from tests.patience import TIMEOUT
+from workbench.report.page import key_of
 from workbench.widgets.feed import Feed
-from workbench.widgets.rows import key_of
 
 Row = dict[str, Any]
 

@@ -26,12 +26,13 @@ from workbench import context
 from workbench.engines import dask, observed, others
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
+from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.report.page import key_of
 from workbench.widgets import views
 from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
-from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
-from workbench.widgets.rows import key_of
-from workbench.widgets.stills import PARTS, Still
 
 distributed = pytest.importorskip("distributed")
 
@@ -57,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     with distributed.Client(cluster) as client:  # threads that stay, and fonts
         client.submit(len, client.scatter(np.ones(SIZE))).result()
-        Still(PARTS, wb.snapshot(client)).png()
+        picture(Still(PARTS, wb.snapshot(client)))
     yield cluster
     cluster.close()
 
@@ -111,18 +112,18 @@ def test_what_dask_tells_and_what_it_does_not(client: Any) -> None:
     assert abs(world["now"] - computed["born"]) < 60
     for each in (scattered, computed):
         assert each["where"] == "memory"
-        assert each["strength"] == "alive"
+        assert each["movable"] == "yes"
         assert [(pin["reason"], pin["here"]) for pin in each["pins"]] == [("ref", True)]
         unknown = ("owner", "pickle", "copy", "load", "inband", "outband", "buffers", "repeats")
         assert [each[fact] for fact in unknown] == [None] * len(unknown)
     assert scattered["kind"] is scattered["born"] is None
-    totals = world["totals"]
-    assert totals["capacity"] == 4_000_000_000
-    assert totals["live"] >= SIZE * 8
-    assert 0 < totals["available"] < totals["capacity"] - totals["live"]
-    assert totals["workers"] > 10 << 20
-    for fact in ("warm", "inline", "kernels", "machine"):
-        assert totals[fact] is None
+    store, machine = (dict(bar["parts"]) for bar in world["bars"])
+    assert "of 4 GB" in world["bars"][0]["figure"]
+    assert store["live"] >= SIZE * 8
+    assert 0 < store["available"] < 4_000_000_000 - store["live"]
+    assert store["reusable"] is None
+    assert machine.keys() == {"workers"}
+    assert machine["workers"] > 10 << 20
     assert world["segments"] is world["jobs"] is world["speed"] is None
     (worker,) = world["workers"]
     assert (worker["number"], worker["state"]) == (0, "idle")
@@ -155,7 +156,7 @@ def test_what_is_waited_for_and_what_waits(client: Any, page: Page) -> None:
         return data
 
     result = client.submit(reads, data, on, pure=False)
-    page.until(lambda: page.world["workers"][0]["tasks"] == ["reads"])
+    page.until(lambda: page.world["workers"][0]["does"] == "reads")
     page.until(lambda: reasons(row(page, data)) == ["ref", "task"])
     assert page.world["workers"][0]["state"] == "busy"
     pending = row(page, result)
@@ -253,8 +254,8 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
     still = Still(PARTS, found)
     text = still.text()
     for said in (
-        f"free, warm {UNKNOWN}",
-        f"Memory of the machine: {UNKNOWN}",
+        f"reusable {UNKNOWN}",
+        f"Memory: {UNKNOWN}",
         f"The last two minutes are {UNKNOWN}.",
         f"Where objects lie is {UNKNOWN}.",
         f"What serialization costs is {UNKNOWN}.",
@@ -267,7 +268,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
     assert not re.search(r"\b0 (B|s)\b", text.replace("on disk 0 B", ""))
     assert "%" not in re.sub(r"\d %", "", text)  # no magic that isn't there
     assert text.endswith(f"Dask at {found.session}, {still.caption().rpartition(', ')[2]}")
-    assert still.png()
+    assert picture(still)
     assert wb.Snapshot.from_json(found.to_json()) == found
 
     from matplotlib.figure import Figure
@@ -276,7 +277,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
         (plot_occupancy, f"Where objects lie is {UNKNOWN}."),
         (plot_pins, f"type {UNKNOWN}" if found.objects[0].type is None else "ndarray"),
         (plot_costs, f"What serialization costs is {UNKNOWN}."),
-        (plot_timeline, f"The timeline is {UNKNOWN}."),
+        (plot_timeline, f"The last two minutes are {UNKNOWN}."),
     ):
         ax = plot(found, Figure((8, 6)).add_subplot())
         assert any(says in text.get_text() for text in ax.texts)

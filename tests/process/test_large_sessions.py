@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from workbench.listing import MOST_ROWS
 
 import workbench as wb
 from tests.process.processes import Processes
 from workbench.cli import admin
 from workbench.engines.base import Engine
-from workbench.listing import MOST_ROWS
 from workbench.wire import framing
 
 MANY = 20_000

@@ -40,20 +40,21 @@ def test_the_still_form_of_a_session_outlives_it(script: Callable[..., Script]) 
     driver = script("""
         import json
         import numpy as np
-        from workbench.widgets.stills import PARTS, Still
+        from workbench.plots.pictures import picture
+        from workbench.report.html import PARTS, Still
 
         engine = wb.init(workers=1, memory="64MB")
         ref = wb.put(np.zeros(1_000_000))
         wb.pin(ref)
         kept = wb.snapshot().to_json()
-        still = Still(PARTS, wb.snapshot(), {ref.id: ("weights",)})
-        now, picture = still.text(), still.png()
+        still = Still(PARTS, wb.snapshot(), {ref.id: (("weights", "ref"),)})
+        now, drawn = still.text(), picture(still)
         wb.shutdown()
         later = Still(PARTS, wb.Snapshot.from_json(kept))
-        say(json.dumps([now, later.text(), len(picture)]))
+        say(json.dumps([now, later.text(), len(drawn)]))
         """)
     now, later, picture = json.loads(driver.line())
     assert "weights" in now
-    assert "resident" in later
+    assert "pinned" in later
     assert picture > 5_000
     assert driver.wait() == 0

@@ -21,10 +21,11 @@ from workbench.engines import observed, others
 from workbench.engines import ray as ours
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.report.page import key_of
 from workbench.widgets.actions import ACTIONS, perform
 from workbench.widgets.feed import Feed, feed_of
-from workbench.widgets.rows import key_of
-from workbench.widgets.stills import PARTS, Still
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
@@ -49,7 +50,7 @@ def ray(request: pytest.FixtureRequest) -> Iterator[Any]:
         log_to_driver=False,
     )
     ray.with_dashboard = request.param == "dashboard"
-    Still(PARTS, wb.snapshot(ray)).png()  # fonts and threads that stay
+    picture(Still(PARTS, wb.snapshot(ray)))  # fonts and threads that stay
     ray.get(ray.remote(lambda: 1).remote())
     yield ray
     ray.shutdown()
@@ -99,18 +100,18 @@ def test_what_ray_tells_and_what_it_does_not(ray: Any, page: Page) -> None:
     assert world["scope"] == ("" if ray.with_dashboard else ours.OWN)
     assert found["size"] > SIZE * 8
     assert reasons(found) == {"ref"}
-    assert found["strength"] == ("alive" if ray.with_dashboard else None)
+    assert found["movable"] == ("yes" if ray.with_dashboard else None)
     assert found["site"].startswith("test_ray_views.py, line") == ray.with_dashboard
     unknown = (
         "kind", "born", "owner", "pickle", "copy", "load", "inband", "outband", "buffers",
         "repeats",
     )  # fmt: skip
     assert [found[fact] for fact in unknown] == [None] * len(unknown)
-    page.until(lambda: page.world["totals"]["live"] > SIZE * 8)
-    totals = page.world["totals"]
-    assert totals["capacity"] == STORE == totals["live"] + totals["available"]
-    for fact in ("warm", "spilled", "inline", "workers", "kernels", "machine"):
-        assert totals[fact] is None
+    page.until(lambda: (dict(page.world["bars"][0]["parts"])["live"] or 0) > SIZE * 8)
+    store, machine = (dict(bar["parts"]) for bar in page.world["bars"])
+    assert store["live"] + store["available"] == STORE
+    assert store["reusable"] is store["spilled"] is None
+    assert machine == {}
     assert world["segments"] is world["jobs"] is world["speed"] is None
     assert bool(world["workers"]) == ray.with_dashboard
 
@@ -122,7 +123,7 @@ def test_what_comes_changes_and_goes_is_told(ray: Any, page: Page) -> None:
     if ray.with_dashboard:
         held["array"] = ray.get(held["ref"])
         page.until(lambda: "'view'" in str(page.world["objects"][key]["pins"]))
-        assert page.world["objects"][key]["strength"] == "resident"
+        assert page.world["objects"][key]["movable"] == "no"
     held.clear()
     gc.collect()
     page.until(lambda: key not in page.world["objects"])
@@ -170,12 +171,12 @@ def test_tasks_and_actors(ray: Any, page: Page) -> None:
     assert (row(page, result)["state"], row(page, result)["size"]) == ("pending", None)
     if ray.with_dashboard:
         page.until(lambda: "arrays in worker" in str(row(page, ref)["pins"]))
-        page.until(lambda: any("reads" in w["tasks"] for w in page.world["workers"]))
-        page.until(lambda: any(w["actor"] == "Gate" for w in page.world["workers"]))
-        assert page.world["totals"]["running"] >= 1
+        page.until(lambda: any("reads" in w["does"] for w in page.world["workers"]))
+        page.until(lambda: any("Gate" in w["does"] for w in page.world["workers"]))
+        assert (page._feed.snapshot().running or 0) >= 1
     else:
         page.until(lambda: "task" in reasons(row(page, ref)))
-        assert page.world["totals"]["running"] is None
+        assert page._feed.snapshot().running is None
     ray.get(gate.let_on.remote())
     page.until(lambda: row(page, result)["state"] == "ready")
     page.until(lambda: reasons(row(page, ref)) == {"ref"})
@@ -197,9 +198,9 @@ def test_the_still_says_what_is_not_known(ray: Any) -> None:
     found = wb.snapshot(ray)
     still = Still(PARTS, found)
     for said in (
-        f"free, warm {UNKNOWN}",
+        f"reusable {UNKNOWN}",
         f"on disk {UNKNOWN}",
-        f"Memory of the machine: {UNKNOWN}",
+        f"Memory: {UNKNOWN}",
         f"The last two minutes are {UNKNOWN}.",
         f"Where objects lie is {UNKNOWN}.",
         f"What serialization costs is {UNKNOWN}.",
@@ -210,7 +211,7 @@ def test_the_still_says_what_is_not_known(ray: Any) -> None:
     assert (ours.OWN in still.caption()) != ray.with_dashboard
     assert " 0 B" not in still.text()
     assert ref.hex()[:20] in still.text()
-    assert still.png()
+    assert picture(still)
     assert wb.Snapshot.from_json(found.to_json()) == found
 
 

@@ -18,12 +18,12 @@ from tests.process.pages import Page, Row
 from tests.process.scripts import Script
 from workbench import context
 from workbench.engines.base import Engine
+from workbench.report.page import key_of
+from workbench.report.processes import owners_of
 from workbench.widgets import feed as feeds
 from workbench.widgets import mirror
 from workbench.widgets.actions import perform
 from workbench.widgets.feed import Feed
-from workbench.widgets.rows import key_of
-from workbench.widgets.words import owners
 
 pytestmark = pytest.mark.fresh_session
 
@@ -60,17 +60,17 @@ def test_the_world_has_what_is_there_already(session: Engine) -> None:
     world = context.companion(Feed).world()
     (row,) = world["objects"].values()
     assert row["id"] == key_of(ref.id)
-    facts = ("name", "kind", "detail", "where", "state", "owner", "strength", "buffers")
+    facts = ("title", "kind", "detail", "where", "owner", "movable", "buffers")
     assert [row[fact] for fact in facts] == [
-        "data", "ndarray", f"float64 ({LARGE},)", "memory", "ready", "this notebook", "alive", 1
+        "data", "ndarray", f"float64 ({LARGE},)", "memory", "this process", "yes", 1
     ]  # fmt: skip
     (segment,) = world["segments"]
     assert segment["id"] == row["seg"]
     assert segment["live"] == row["len"] == row["size"] >= LARGE * 8
-    totals = world["totals"]
-    assert totals["live"] + totals["warm"] + totals["available"] == totals["capacity"]
-    assert totals["kernels"] > 10 << 20
-    assert totals["machine"]["total"] > totals["machine"]["available"] > 0
+    store, machine = (dict(bar["parts"]) for bar in world["bars"])
+    assert store["live"] + store["reusable"] + store["available"] == session.snapshot().capacity
+    assert machine["kernels"] > 10 << 20
+    assert machine["free"] > 0
     context.companion(Feed).close()
 
 
@@ -79,7 +79,7 @@ def test_what_comes_changes_and_goes_is_told(session: Engine, page: Page) -> Non
     key = key_of(held["ref"].id)
     page.until(lambda: key in page.world["objects"])
     wb.pin(held["ref"])
-    page.until(lambda: page.world["objects"][key]["strength"] == "resident")
+    page.until(lambda: page.world["objects"][key]["movable"] == "no")
     held["array"] = wb.get(held["ref"])
     page.until(lambda: "'view'" in str(page.world["objects"][key]["pins"]))
     wb.unpin(held["ref"])
@@ -113,8 +113,8 @@ def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
     page._feed.nudge()
     page.until(lambda: page.row(ref).get("held") == "mine, shown")
     texts = {pin["reason"]: pin["text"] for pin in page.row(ref)["pins"]}
-    assert texts["ref"] == "mine in this notebook"
-    assert texts["view"] == "shown in this notebook showing it"
+    assert texts["ref"] == "ref in this process: mine"
+    assert texts["view"] == "arrays in this process: shown"
     assert page.row(ref)["breaks"].startswith("It is still used by mine:")
     roots.clear()
 
@@ -128,14 +128,16 @@ def test_a_task_and_the_worker_that_runs_it(session: Engine, page: Page, gate: G
 
     result = reads.remote(ref)
     visitor = gate.next()
-    page.until(lambda: page.row(ref).get("strength") == "resident")
+    page.until(lambda: page.row(ref).get("movable") == "no")
     page.until(lambda: "reads" in str(page.world["workers"]))
-    assert {"reason": "task", "text": "1 task to read it", "here": False} in page.row(ref)["pins"]
+    assert {"reason": "task", "text": "needed by 1 task", "here": False, "n": 1} in page.row(ref)[
+        "pins"
+    ]
     assert "1 task" in page.row(ref)["breaks"]
     visitor.let_on("done")
     assert wb.get(result) == "done"
-    page.until(lambda: page.row(ref)["strength"] == "alive")
-    page.until(lambda: all(not w["tasks"] for w in page.world["workers"]))
+    page.until(lambda: page.row(ref)["movable"] == "yes")
+    page.until(lambda: all(w["does"] == "idle" for w in page.world["workers"]))
 
 
 def test_nothing_is_told_while_nothing_changes(session: Engine, page: Page) -> None:
@@ -237,7 +239,7 @@ def test_two_processes_see_the_same(runtime: str, script: Callable[..., Script])
     assert other.line() == "put"
     page.until(lambda: page.rows(name="theirs"))
     (row,) = page.rows(name="theirs")
-    assert row["owner"] != "this notebook"
+    assert row["owner"] != "this process"
     assert "other process" in row["breaks"]
     other.signal(9)
     page.until(lambda: page.rows(name="theirs")[0]["owner"] == "a process that left")
@@ -272,7 +274,7 @@ def test_free(session: Engine, page: Page) -> None:
     assert do(session, "free", ref)["ok"]
     with pytest.raises(wb.errors.ObjectFreedError):
         wb.get(ref)
-    page.until(lambda: page.row(ref).get("state") == "freed")
+    page.until(lambda: page.row(ref).get("movable") == "freed")
 
 
 def test_pin_and_unpin(session: Engine, page: Page) -> None:
@@ -301,19 +303,19 @@ def test_spill(runtime: str) -> None:
     assert answer["ok"], answer["text"]
     page.until(lambda: page.row(ref)["where"] == "disk")
     assert page.row(ref)["owner"] == "disk"
-    assert page.world["totals"]["spilled"] == page.row(ref)["len"]
+    assert dict(page.world["bars"][0]["parts"])["spilled"] == page.row(ref)["len"]
     assert page.world["timeline"][-1][5] == 1
     wb.pin(ref)  # which brings it back
     page.until(lambda: page.row(ref)["where"] == "memory")
     assert page.row(ref)["owner"] == "the server"
-    assert "the server" in owners(wb.snapshot()).values()
+    assert "the server" in owners_of(wb.snapshot()).values()
     feed.close()
 
 
 def test_why(session: Engine) -> None:
     ref = wb.put([1], name="<b>")
     answer = do(session, "why", key_of(ref.id))
-    assert "the name `<b>`" in answer["text"]
+    assert "named `<b>`" in answer["text"]
     assert f"%free {'<b>'}" in answer["text"]
     assert "&lt;b&gt;" in answer["html"]
     assert "<b>" not in answer["html"].replace("<b></b>", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -43,18 +42,18 @@ def test_every_reason_has_its_words_and_its_way_out(session: Engine, gate: Gate)
     assert why.what == "ndarray int64 (131072,) 'data', 1.05 MB"
     by_text = {reason.text: reason.action for reason in why.reasons}
     here = "in test_every_reason_has_its_words_and_its_way_out(), which runs"
-    pid = next(w.pid for w in session.snapshot().workers if w.state == "busy")
+    worker = next(w.number for w in session.snapshot().workers if w.state == "busy")
     for text, action in {
-        "it has the name `data`": "`%free data`",
-        "it is inside another object: box": "that one has to go first",
-        f"an ObjectRef in this process: ref {here}": "it ends with that function",
-        f"arrays that show it in this process: parts[1] {here}": "it ends with that function",
-        f"`train` needs it in a worker (pid {pid})": "wait for it, or `cancel` it",
-        f"arrays that show it in a worker (pid {pid}): data in train(), which runs": "there, or "
-        "`free(ref)`, whoever holds it",
+        "named `data`": "`%free data`",
+        "inside box": "that one has to go first",
+        f"ref in this process: ref {here}": "it ends with that function",
+        f"arrays in this process: parts[1] {here}": "it ends with that function",
+        f"needed by `train` in worker {worker}": "wait for it, or `cancel` it",
+        f"arrays in worker {worker}: data in train(), which runs": "there, or `free(ref)` deletes "
+        "it for everybody",
     }.items():
         assert by_text[text] == action
-    (pinned,) = [text for text in by_text if text.startswith("it was pinned at test_why.py:")]
+    (pinned,) = [text for text in by_text if text.startswith("pinned at test_why.py:")]
     assert by_text[pinned] == "`%unpin ref`, `unpin(ref)`"
     (escaped,) = [text for text in by_text if "pickled at test_why.py:" in text]
     assert "`free(ref)`" in by_text[escaped]
@@ -117,7 +116,7 @@ def test_another_process_says_which_variable_it_is(
     )
     assert other.line() == "has it"
     (reason,) = [r for r in wb.why("shared").reasons if "arrays" in r.text]
-    assert reason.text.endswith(f"(pid {other.pid}): `frames['of'][0]`")
+    assert reason.text == "arrays in -c: `frames['of'][0]`"
     assert "`free('shared')`" in reason.action
     other.tell("go")
 
@@ -127,12 +126,12 @@ def test_an_actor_says_what_it_keeps(session: Engine) -> None:
     class Keeper:
         def keep(self, refs: Any) -> int:
             self.refs = refs
-            return os.getpid()
+            return len(refs)
 
     keeper = Keeper.remote()
     ref = wb.put([1])
-    pid = wb.get(keeper.keep.remote({"first": ref}))
-    assert f"an ObjectRef in a worker (pid {pid}): `Keeper.refs['first']`" in told(ref)
+    wb.get(keeper.keep.remote({"first": ref}))
+    assert "ref in Keeper: `Keeper.refs['first']`" in told(ref)
 
 
 def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
@@ -141,10 +140,11 @@ def test_a_listing_shows_sizes_pins_and_ages(session: Engine) -> None:
     listed = wb.objects()
     assert [record.size > 1000 for record in listed] == [True, False]
     head, first, second = str(listed).splitlines()
-    assert head.split() == ["name", "type", "size", "where", "pins", "age"]
+    assert head.split() == ["name", "type", "size", "where", "why", "it", "is", "here", "age"]
     assert first.split("  ")[0] == "train_x"
-    assert "1.05 MB  memory  name, ref" in first
-    assert second.startswith(small.hex())
+    assert "1.05 MB  in shared memory " in first
+    assert " named, ref " in first
+    assert second.startswith("small in test_a_listing")  # as the live views call it
     assert [record.names for record in wb.objects("train*")] == [("train_x",)]
     assert [record.id for record in wb.objects("dict*", sort="age")] == [small.id]
     assert "<td" in listed._repr_html_()

@@ -94,7 +94,9 @@ LEFT = [
 def test_the_gauge_shows_whatever_has_least_left(
     tmp_path: Path, files: dict[str, str], left: tuple[int, int]
 ) -> None:
-    assert machine.MemoryGauge(kernel_files(tmp_path, files)).read() == left
+    gauge = machine.MemoryGauge(kernel_files(tmp_path, files))
+    assert gauge.read() == left
+    assert gauge.container == any("cgroup" in name for name in files if left[1] <= 4 * GIB)
 
 
 def test_what_a_process_has_to_itself_grows_with_what_it_takes() -> None:

@@ -18,11 +18,11 @@ TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
     "errors", "units", "markup", "config", "options", "ref", "ref_generator", "context",
-    "spin_poll", "call_site", "ki_protection", "task_context", "fallocate",
+    "spin_poll", "call_site", "ki_protection", "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
-PURE = {"errors", "units"}
+PURE = {"errors", "units", "report.format"}
 """The neutral ones without a clock, a file or a thread."""
 
 LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
@@ -35,7 +35,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
     "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
         {"numpy"},
     ),
     "server": (
@@ -63,27 +64,30 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"host.cells", "host.environment", "listing", "readonly", "reasons"}
+        | {"host.cells", "host.environment", "readonly", "report"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
+    "report": (
+        PURE | {"core.events", "core.snapshot", "markup", "serialization.codec"},
+        {"msgspec", "numpy"},
+    ),
+    "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
         NEUTRAL
-        | {"api", "engines.base", "core.snapshot", "listing", "reasons", "serialization.costs"},
-        {"anywidget", "traitlets", "IPython", "matplotlib", "numpy", "PIL"},
+        | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
+        | {"serialization.costs"},
+        {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "cli": (
         NEUTRAL
-        | {"api", "core.snapshot", "engines", "functions", "listing", "machine", "memory.segment"}
-        | {"wire", "server.settings", "core.events", "core.instructions"}
-        | {"reasons"},
-        {"numpy", "rich", "msgspec"},
+        | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
+        | {"wire", "server.settings", "core.events", "core.instructions", "report"},
+        {"numpy", "msgspec"},
     ),
     # top-level modules
     "api": (
-        NEUTRAL
-        | {"actors", "core.snapshot", "engines", "lifecycle", "listing", "portraits", "reasons"}
-        | {"serializers"},
+        NEUTRAL | {"actors", "core.snapshot", "engines", "lifecycle", "report"} | {"serializers"},
         set(),
     ),
     "lifecycle": (
@@ -99,16 +103,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "actors": ({"engines.base", "options", "ref"}, set()),
     "options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
-    "listing": ({"core.snapshot", "markup", "units"}, set()),
-    "reasons": ({"core.snapshot", "markup", "units"}, set()),
     "markup": (set(), set()),
-    "previews": ({"markup"}, {"numpy"}),
-    "portraits": (
-        PURE
-        | {"actors", "core.snapshot", "engines.base", "listing", "markup", "previews", "reasons"}
-        | {"ref", "serialization.codec"},
-        set(),
-    ),
     "readonly": ({"context", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
     "units": (set(), set()),
@@ -124,7 +119,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}
-        | {"ref_generator", "serializers", "ipython.extension", "widgets"},
+        | {"ref_generator", "serializers", "ipython.extension", "plots", "widgets"},
         set(),
     ),
 }
@@ -276,11 +271,11 @@ def test_segments_need_no_numpy() -> None:
         ("workbench.server.__main__", {"numpy", "cloudpickle", "pickle", "IPython", "asyncio"}),
         ("workbench.worker.preload", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.api", {"IPython", "matplotlib", "ipywidgets"}),
-        ("workbench.widgets.stills", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
-        ("workbench.widgets.plots", {"IPython", "matplotlib", "ipywidgets"}),
+        ("workbench.report.html", {"IPython", "matplotlib", "ipywidgets", "numpy"}),
+        ("workbench.plots.axes", {"IPython", "matplotlib", "ipywidgets"}),
         ("workbench.gathering", {"IPython", "tqdm", "ipywidgets", "asyncio"}),
-        ("workbench.cli", {"numpy", "IPython", "argparse", "rich"}),
-        ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets", "rich"}),
+        ("workbench.cli", {"numpy", "IPython", "argparse"}),
+        ("workbench.cli.sessions", {"IPython", "matplotlib", "ipywidgets"}),
     ],
 )
 def test_importing_stays_light(module: str, absent: set[str]) -> None:

@@ -58,7 +58,7 @@ def _run(given: Namespace) -> int:
 def _parser() -> ArgumentParser:
     from argparse import ArgumentParser
 
-    from workbench.listing import ORDERS
+    from workbench.report.text import ORDERS
 
     parser = ArgumentParser(
         prog="workbench", description="Sessions of Workbench on this machine, those of this user."

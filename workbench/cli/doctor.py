@@ -21,8 +21,10 @@ from workbench.cli import admin, show
 from workbench.config import Config
 from workbench.engines.local import runtime_directory
 from workbench.errors import SessionError, WorkbenchError
+from workbench.markup import Table
 from workbench.memory import segment
-from workbench.units import PAGE, human_bytes, human_seconds
+from workbench.report.format import human_bytes, human_seconds
+from workbench.units import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
 
@@ -59,8 +61,8 @@ def run(as_json: bool) -> int:
         ]
         show.document({"healthy": not problems, "checks": checks})
     else:
-        head = ("check", "state", "found", "what to do")
-        show.table(head, ((f.check, f.state, f.found, f.advice) for f in findings))
+        rows = tuple((f.check, f.state, f.found, f.advice) for f in findings)
+        show.table(Table(("check", "state", "found", "what to do"), rows))
         many = f"{problems} problems" if problems > 1 else "One problem"
         print(f"{many}: see above." if problems else "Workbench works here.")
     return int(bool(problems))

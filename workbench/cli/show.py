@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-WIDE = 10_000
-"""Columns off a terminal: nothing is wrapped or cut that somebody may search for."""
+from workbench.markup import Table
 
-STYLES = {"ok": "green", "note": "yellow", "problem": "bold red", "not answering": "bold red"}
-"""Colours of the words in a column ``state``."""
+COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
+"""Of the words in a column ``state``, as terminals number them."""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Print a table; columns in ``right`` are aligned there. Off a terminal without any frame."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def table(shown: Table) -> None:
+    """Print a table; in a terminal within its width. Elsewhere nothing is wrapped or cut that
+    somebody may search for."""
+    if not sys.stdout.isatty():
+        print(shown.text())
+        return
+    flexible = tuple(title for title in shown.head if title not in shown.right)
+    room = shutil.get_terminal_size().columns
+    print(shown._replace(flexible=flexible).text(room, None, _painted))
 
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else WIDE)
-    shown = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
-    for title in head:
-        side = "right" if title in right else "left"
-        shown.add_column(title, justify=side, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        # Text: what a person has called something is no markup.
-        cells = (
-            Text(cell, STYLES.get(cell, "") if title == "state" else "")
-            for title, cell in zip(head, row, strict=True)
-        )
-        shown.add_row(*cells)
-    with console.capture() as capture:
-        console.print(shown)
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+def _painted(title: str, cell: str) -> str:
+    color = COLORS.get(cell.strip()) if title == "state" else None
+    return cell if color is None else f"\x1b[{color}m{cell}\x1b[0m"
 
 
 def document(data: Any) -> None:

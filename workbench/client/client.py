@@ -35,9 +35,15 @@ from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import A_RESULT, Account, Change, ObjectDescription, Snapshot
-from workbench.engines.base import (
+from workbench.core.snapshot import (
+    A_RESULT,
     ACTOR_PREFIX,
+    Account,
+    Change,
+    ObjectDescription,
+    Snapshot,
+)
+from workbench.engines.base import (
     Abilities,
     Call,
     CollectedJob,
@@ -134,6 +140,7 @@ class Client:
             self._ids.__next__,
             threads,
             huge,
+            self.held,
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self._store, self._known_capacity, self.check_ref, side, debug)

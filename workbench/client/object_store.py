@@ -24,8 +24,10 @@ from workbench.memory import segment as seg
 from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill
 from workbench.memory.views import Views
+from workbench.report.facts import Held, full_text
+from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.units import human_bytes, round_up
+from workbench.units import round_up
 from workbench.wire.buffers import Parcel
 
 GROW = 32 << 20
@@ -58,6 +60,8 @@ class LocalStore:
         Threads for large copies.
     huge : bool
         Whether to ask for huge pages.
+    held : callable() → Held
+        The variables of this process that have objects: what an error calls those.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class LocalStore:
         next_id: Callable[[], int],
         threads: int,
         huge: bool = False,
+        held: Callable[[], Held] = dict,
     ) -> None:
         self._post = post
+        self._held = held
         self._ask = ask
         self._next_id = next_id
         self._lock = threading.Lock()
@@ -210,17 +216,13 @@ class LocalStore:
             cooled = self._cool(max(short, length))
         if cooled:
             return
-        reason = "the memory is in pieces."
+        snapshot, reason = None, "The memory is in pieces."
         if short > 0:
             answer = self._ask(partial(ev.Grow, nbytes=short))
             if not answer.text:
                 return
-            reason = answer.text
-        raise StoreFullError(
-            f"No room for {human_bytes(length)}: {reason}\nLet go of what you don't need (`del`, "
-            "`free(ref)`; `%why` says what keeps it), or start a larger store (`%workbench start "
-            "--memory …`)."
-        )
+            snapshot, reason = answer.snapshot, answer.text
+        raise StoreFullError(full_text(length, snapshot, reason, self._held()))
 
     def _cool(self, nbytes: int) -> int:
         """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
@@ -237,12 +239,12 @@ class LocalStore:
             return ""
         mapped = machine.huge_pages_mapped()
         if mapped:
-            return f"Huge pages: granted, {human_bytes(mapped)} here"
+            return f"granted, {human_bytes(mapped)} here"
         offer = machine.huge_pages()
         if offer in ("advise", "always", "within_size", "force"):
-            return "Huge pages: the kernel gives them; nothing large has been put here yet"
+            return "the kernel gives them; nothing large has been put here yet"
         return (
-            f"Huge pages: asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
+            f"asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
             f"{offer or 'nothing'!r}, and root can set it to 'advise'"
         )
 

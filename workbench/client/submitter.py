@@ -12,7 +12,8 @@ from workbench.client.object_store import Claims
 from workbench.client.puts import Puts
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
-from workbench.engines.base import ACTOR_PREFIX, Call, Exported, Submitted
+from workbench.core.snapshot import ACTOR_PREFIX
+from workbench.engines.base import Call, Exported, Submitted
 from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from workbench.core.snapshot import Sample
+from workbench.core.snapshot import HISTORY_SECONDS, Sample
 
 STEP = 0.5
 """Seconds between two samples, at least."""
-
-SPAN = 120.0
-"""Seconds that are remembered."""
 
 Levels = tuple[int, int, int, int, int]
 """A sample without its age."""
@@ -27,7 +24,7 @@ class History:
         """Something is about to happen: since ``then`` these were the levels."""
         self.due = now + STEP
         self._samples.append((then, levels))
-        while len(self._samples) > 1 and self._samples[1][0] < now - SPAN:
+        while len(self._samples) > 1 and self._samples[1][0] < now - HISTORY_SECONDS:
             self._samples.popleft()
 
     def samples(self, now: float, levels: Levels, since: float = 0.0) -> tuple[Sample, ...]:

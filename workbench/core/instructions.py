@@ -102,7 +102,8 @@ class Trim(Instruction, tag=9):
 
 
 class Granted(Instruction, tag=10):
-    """The answer to Grow. With a ``text`` it means no: the table of what holds the room.
+    """The answer to Grow. With a ``text`` it means no: why nothing can move to disk. ``snapshot``
+    then has the largest objects.
 
     What the asker has got back meanwhile (Release) isn't granted, so it may be 0 and mean yes.
     """
@@ -110,6 +111,7 @@ class Granted(Instruction, tag=10):
     request: int
     granted: int
     text: str = ""
+    snapshot: Snapshot | None = None
 
 
 class Answer(Instruction, tag=11):

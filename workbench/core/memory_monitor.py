@@ -9,7 +9,7 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import Measured
 from workbench.core.records import Worker
 from workbench.core.state import State
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 SPEED = 2 << 30
 """Bytes a second at which memory is expected to be taken, at worst; as DESIGN.md measured it."""

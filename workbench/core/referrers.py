@@ -11,7 +11,13 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import Entry
 from workbench.core.snapshot import Account, PinRecord
-from workbench.core.snapshots import clients_of, object_record, pins_of
+from workbench.core.snapshots import (
+    actor_record,
+    clients_of,
+    object_record,
+    pins_of,
+    worker_record,
+)
 from workbench.core.state import ClientState, State
 
 PATIENCE = 3.0
@@ -89,7 +95,14 @@ class Referrers:
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
         pins = [_found(pin, inquiry) for pin in pins_of(self._state, entry)]
         record = object_record(entry, self._state.now, self._state.in_use())
-        return Account(record, tuple(pins), clients_of(self._state))
+        scheduler = self._state.scheduler
+        return Account(
+            record,
+            tuple(pins),
+            clients_of(self._state),
+            tuple(map(worker_record, scheduler.workers.values())),
+            tuple(actor_record(self._state, actor) for actor in scheduler.actors.values()),
+        )
 
 
 def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:

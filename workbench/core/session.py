@@ -24,7 +24,7 @@ from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
 from workbench.core.snapshots import (
     describe,
-    holders_table,
+    largest,
     names_with,
     some_named,
     take_snapshot,
@@ -252,8 +252,8 @@ class Session:
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
             else:
-                table = holders_table(state.catalog, state.budget)
-                state.send(client, do.Granted(request, 0, f"{table}\n{self.spilling.explain()}"))
+                found = take_snapshot(state, largest(state))
+                state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
 
     # -- clients ------------------------------------------------------------------------------
 

@@ -14,6 +14,13 @@ A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
 
 
+ACTOR_PREFIX = "actor:"
+"""Before an actor's name, among the names of objects."""
+
+HISTORY_SECONDS = 120.0
+"""Of a session's past that are kept, sent and drawn."""
+
+
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of the snapshot's parts."""
 
@@ -191,18 +198,22 @@ class Account(Record):
     object: ObjectRecord
     pins: tuple[PinRecord, ...]
     clients: tuple[ClientRecord, ...]
+    workers: tuple[WorkerRecord, ...] = ()
+    actors: tuple[ActorRecord, ...] = ()
 
 
 class ObjectDescription(Record):
     """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
 
-    ``clients`` are those that hold or show it.
+    ``clients``, ``workers`` and ``actors`` are those that hold, show or make it.
     """
 
     object: ObjectRecord
     clients: tuple[ClientRecord, ...] = ()
     task: TaskRecord | None = None
     actor: ActorRecord | None = None
+    workers: tuple[WorkerRecord, ...] = ()
+    actors: tuple[ActorRecord, ...] = ()
 
 
 class Sample(Record):
@@ -220,12 +231,14 @@ class Sample(Record):
 class MemoryRecord(Record):
     """Memory of the machine or, if that has less, of the container. Bytes.
 
-    ``processes``: what each process of the session has to itself, by pid.
+    ``processes``: what each process of the session has to itself, by pid; ``container``: it is the
+    container that has less.
     """
 
     total: int
     available: int
     processes: tuple[tuple[int, int], ...] = ()
+    container: bool = False
 
 
 class Snapshot(Record):

@@ -1,4 +1,4 @@
-"""What a session says of itself: the snapshot, and the table in a StoreFullError. Reads only."""
+"""What a session says of itself: records of it, of one object, of what keeps that. Reads only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from collections.abc import Callable, Container, Iterable
 from itertools import islice
 from typing import Any
 
-from workbench.core.budget import Budget
-from workbench.core.catalog import Catalog
-from workbench.core.entry import FREED, READY, Entry
+from workbench.core.entry import READY, Entry
 from workbench.core.events import Search
-from workbench.core.records import Actor, Task
+from workbench.core.records import Actor, Task, Worker
 from workbench.core.snapshot import (
     A_RESULT,
     ActorRecord,
@@ -28,10 +26,9 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.core.state import ClientState, State
-from workbench.units import human_bytes
 
 LARGEST = 5
-"""Rows in the table of what holds the room."""
+"""Objects that are told of when there is no room."""
 
 MOST_NAMED = 20
 """Objects that an overview lists."""
@@ -85,6 +82,12 @@ _ORDERS: dict[str, Callable[[Entry], Any]] = {
 }
 
 
+def largest(state: State) -> list[Entry]:
+    """What takes most of the memory, for the person whose put found no room."""
+    there = (entry for entry in state.catalog.entries() if entry.value and not entry.value.digest)
+    return heapq.nlargest(LARGEST, there, key=size_of)
+
+
 def take_snapshot(
     state: State, entries: Iterable[Entry] | None = None, since: float = 0.0
 ) -> Snapshot:
@@ -92,7 +95,7 @@ def take_snapshot(
     scheduler, catalog = state.scheduler, state.catalog
     in_use = state.in_use()
     entries = catalog.entries() if entries is None else entries
-    actors = tuple(_actor(state, actor) for actor in scheduler.actors.values())
+    actors = tuple(actor_record(state, actor) for actor in scheduler.actors.values())
     return Snapshot(
         session=state.name,
         capacity=state.budget.capacity,
@@ -105,18 +108,7 @@ def take_snapshot(
         objects=tuple(object_record(e, state.now, in_use) for e in entries),
         count=len(catalog),
         names=len(catalog.names) - sum(len(actor.names) for actor in actors),
-        workers=tuple(
-            WorkerRecord(
-                w.number,
-                w.pid,
-                "starting" if w.client is None
-                else "blocked" if w.blocked
-                else "busy" if w.sent else "idle",
-                tuple(t.submit.name for t in w.sent.values()),
-                0 if w.actor is None else w.actor.id,
-            )
-            for w in scheduler.workers.values()
-        ),
+        workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(state),
         actors=actors,
         jobs=job_records(state),
@@ -135,15 +127,29 @@ def describe(state: State, id: int) -> ObjectDescription | None:
     if entry is None:
         return None
     maker, actor = state.scheduler.maker(id), state.scheduler.actors.get(id)
+    there = {*entry.holds, *entry.viewers} & state.clients.keys()
+    makes = None if maker is None else maker.worker
+    workers = [w for w in state.scheduler.workers.values() if w.client in there or w is makes]
     return ObjectDescription(
         object_record(entry, state.now, state.in_use()),
-        tuple(
-            client_record(state.clients[number])
-            for number in dict.fromkeys((*entry.holds, *entry.viewers))
-            if number in state.clients
-        ),
+        tuple(client_record(state.clients[number]) for number in sorted(there)),
         None if maker is None else _task(maker),
-        None if actor is None else _actor(state, actor),
+        None if actor is None else actor_record(state, actor),
+        tuple(map(worker_record, workers)),
+        tuple(actor_record(state, w.actor) for w in workers if w.actor is not None),
+    )
+
+
+def worker_record(worker: Worker) -> WorkerRecord:
+    """What a snapshot says of a worker."""
+    state = (
+        "starting" if worker.client is None
+        else "blocked" if worker.blocked
+        else "busy" if worker.sent else "idle"
+    )  # fmt: skip
+    tasks = tuple(task.submit.name for task in worker.sent.values())
+    return WorkerRecord(
+        worker.number, worker.pid, state, tasks, 0 if worker.actor is None else worker.actor.id
     )
 
 
@@ -156,7 +162,8 @@ def _task(task: Task) -> TaskRecord:
     return TaskRecord(name, "running" if runs else "queued", worker.number)
 
 
-def _actor(state: State, actor: Actor) -> ActorRecord:
+def actor_record(state: State, actor: Actor) -> ActorRecord:
+    """What a snapshot says of an actor."""
     entry = state.catalog.get(actor.id)
     worker = actor.worker
     return ActorRecord(
@@ -242,40 +249,3 @@ def clients_of(state: State) -> tuple[ClientRecord, ...]:
 def client_record(client: ClientState) -> ClientRecord:
     """What is told of one."""
     return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
-
-
-def holders_table(catalog: Catalog, budget: Budget) -> str:
-    """The largest objects and what keeps each, for the person whose put found no room."""
-    there = (e for e in catalog.entries() if e.value and not e.value.digest)
-    entries = heapq.nlargest(LARGEST, there, key=size_of)
-    disk = f", {human_bytes(budget.spilled)} more on disk" if budget.spilled else ""
-    rows = [
-        f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use{disk}. The "
-        "largest:"
-    ]
-    rows += [
-        f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"
-        for e in entries
-    ]
-    return "\n".join(rows)
-
-
-def _why(entry: Entry) -> str:
-    reasons = [f"named {name!r}" for name in entry.names]
-    if entry.holds:
-        reasons.append(f"refs in {len(entry.holds)} process(es)")
-    if entry.tasks:
-        reasons.append(f"needed by {entry.tasks} task(s)")
-    if entry.parents:
-        reasons.append(f"inside {entry.parents} object(s)")
-    if entry.escapes:
-        reasons.append(f"a ref pickled at {entry.escapes[0]}")
-    if entry.pinned:
-        reasons.append(f"pinned at {entry.pinned}")
-    if entry.job:
-        reasons.append(f"made by background {entry.job}, which nobody has collected")
-    if entry.viewers:
-        reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is FREED:
-        reasons.append("already freed")
-    return ", ".join(reasons)

@@ -17,7 +17,8 @@ from workbench.core.loop_events import Copied
 from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
-from workbench.units import human_bytes, round_up
+from workbench.report.format import human_bytes
+from workbench.units import round_up
 
 HIGH, LOW = 0.9, 0.8
 """Shares of the capacity: more than the first in use, and objects move to disk until the second."""
@@ -246,10 +247,7 @@ class Spilling:
         if value is None:
             return "it isn't there yet: a task will make it"
         if not value.segment:
-            return (
-                f"it has only {human_bytes(len(value.header))}, and lies in the server's own "
-                "memory, not in a segment"
-            )
+            return f"its {human_bytes(len(value.header))} are too small for shared memory"
         if not self.enabled:
             return "this session was started without a `spill_dir`"
         if entry.pinned:

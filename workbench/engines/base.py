@@ -37,8 +37,6 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 ``worker`` the one it runs on, 0 if that isn't known any more.
 """
 
-ACTOR_PREFIX = "actor:"
-"""Before an actor's name, among the names of objects."""
 
 WHERE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""

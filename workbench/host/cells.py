@@ -20,7 +20,7 @@ from workbench.host.environment import Environment, move, within
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.machine import peak_memory, reset_peak_memory
-from workbench.units import human_seconds
+from workbench.report.format import human_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.throttle import TEXT, Shown, Throttle, process_room
 from workbench.ki_protection import ki_protection
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 PAUSE = 0.05
 """Seconds from one sending to the next. What comes after a pause is sent at once."""

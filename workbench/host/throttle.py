@@ -11,7 +11,7 @@ import json
 from itertools import groupby
 
 from workbench.host.texts import line_end, line_start, overwritten
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 TEXT = ("stdout", "stderr")
 """Kinds of output that are prints."""

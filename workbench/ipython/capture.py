@@ -19,9 +19,9 @@ from workbench.ipython.cells import CellNames
 from workbench.ipython.notebook import Notebook, missing
 from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
+from workbench.report.format import count, human_bytes
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
-from workbench.units import count, human_bytes
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""

@@ -21,6 +21,7 @@ from IPython.core.completer import (
 from IPython.core.magic import Magics
 
 from workbench import api
+from workbench.ipython.magics.sessions import ACTIONS
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 
@@ -29,9 +30,6 @@ PATIENCE = 0.5
 
 MOST = 500
 """Names offered."""
-
-ACTIONS = ("status", "start", "stop", "jobs", "job")
-"""What `%workbench` knows."""
 
 _LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
 """A magic, also behind ``ref =``, and what stands behind it."""

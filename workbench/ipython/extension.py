@@ -18,7 +18,7 @@ from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import explain
 from workbench.ipython.notebook import Notebook
-from workbench.ipython.status import started_line
+from workbench.report.text import started_line
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """What a cell ends with that was interrupted; the latter if it was awaiting something."""

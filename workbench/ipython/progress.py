@@ -14,8 +14,8 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
+from workbench.report.format import human_bytes, human_seconds, human_time
 from workbench.serialization.estimate import Estimator
-from workbench.units import human_bytes, human_seconds, human_time
 
 AFTER = 1.0
 """Seconds until the line appears: whoever waits less has no use for it."""

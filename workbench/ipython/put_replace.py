@@ -10,7 +10,7 @@ from workbench.engines.base import Engine
 from workbench.ipython.notebook import Notebook
 from workbench.readonly import arrays_in
 from workbench.ref import ObjectRef
-from workbench.units import human_bytes
+from workbench.report.format import human_bytes
 
 MOST_VARIABLES = 500
 """Looked through for who else has the memory."""

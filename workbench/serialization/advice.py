@@ -9,10 +9,10 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.alternatives import ADVISERS, Idea
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.measure import Figures, Measure
-from workbench.units import human_bytes, human_count, human_seconds
 
 WORTH = 2
 """How many times cheaper it must be, in seconds or in bytes."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.report.format import human_count
 from workbench.serialization.codec import describe
-from workbench.units import human_count
 
 MANY = 1000
 """Objects from which their form matters."""

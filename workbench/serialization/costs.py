@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from workbench.markup import Rich, Table, bullets, code, page
+from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.codec import describe
@@ -31,7 +32,6 @@ from workbench.serialization.measure import (
 )  # fmt: skip
 from workbench.serialization.paths import joined
 from workbench.serialization.tracing import with_room
-from workbench.units import human_bytes, human_count, human_seconds
 
 MOST_OBJECTS = 500_000
 """Objects that are looked at, numbers and short texts not counted: some ten seconds."""

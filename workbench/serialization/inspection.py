@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
+from workbench.report.format import human_count
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
-from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.units import human_bytes
 
 MOST = 64 << 10
 """Bytes of pickle that are read: about a millisecond's worth."""

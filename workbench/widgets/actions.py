@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench import api, reasons
+from msgspec import to_builtins
+
+from workbench import api
 from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
+from workbench.report import text
+from workbench.report.page import Answer, Tree
 from workbench.serialization.costs import Cost
-from workbench.widgets.rows import Row
+
+Request = dict[str, Any]
 
 MOST_ID = 1 << 63
 """Another could not be sent, nor anything behind it."""
@@ -25,7 +30,7 @@ STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
 
-def perform(observed: Observed, request: Row) -> Row:
+def perform(observed: Observed, request: Request) -> dict[str, Any]:
     """Do what a page asks for; the answer, without its number. Never raises.
 
     Parameters
@@ -33,79 +38,87 @@ def perform(observed: Observed, request: Row) -> Row:
     observed : Observed
     request : dict
         ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
+
+    Returns
+    -------
+    dict
+        An `Answer` as a page is sent it.
     """
     try:
         action, id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
         engine = acting_on(observed, NEEDS[request["do"]])
-        return {"ok": True, **action(engine, id, request)}
+        answer = action(engine, id, request)
     except WorkbenchError as error:
-        return {"ok": False, "text": str(error)}
+        answer = Answer(str(error), ok=False)
     except Exception as error:  # of the object's class, or of a page that isn't ours
-        return {"ok": False, "text": f"{type(error).__name__}: {error}"}
+        answer = Answer(f"{type(error).__name__}: {error}", ok=False)
+    return {"ok": answer.ok, **to_builtins(answer)}
 
 
-def _free(engine: Engine, id: int, request: Row) -> Row:
+def _free(engine: Engine, id: int, request: Request) -> Answer:
     engine.free([engine.borrow(id)])
-    return {"text": "Freed."}
+    return Answer("Freed.")
 
 
-def _pin(engine: Engine, id: int, request: Row) -> Row:
+def _pin(engine: Engine, id: int, request: Request) -> Answer:
     engine.pin(engine.borrow(id), True, "a live view's button")
-    return {"text": "Pinned: it stays, in memory, until it is unpinned."}
+    return Answer("Pinned: it stays, in memory, until it is unpinned.")
 
 
-def _unpin(engine: Engine, id: int, request: Row) -> Row:
+def _unpin(engine: Engine, id: int, request: Request) -> Answer:
     engine.pin(engine.borrow(id), False)
-    return {"text": "Unpinned."}
+    return Answer("Unpinned.")
 
 
-def _spill(engine: Engine, id: int, request: Row) -> Row:
+def _spill(engine: Engine, id: int, request: Request) -> Answer:
     obstacle = engine.spill(engine.borrow(id))
     if obstacle:
-        return {"ok": False, "text": f"It can't be moved to disk: {obstacle}."}
-    return {"text": "It is on disk now, and is read from there without a copy."}
+        return Answer(f"It can't be moved to disk: {obstacle}.", ok=False)
+    return Answer("It is on disk now, and is read from there without a copy.")
 
 
-def _why(engine: Engine, id: int, request: Row) -> Row:
+def _why(engine: Engine, id: int, request: Request) -> Answer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
-    why = reasons.explain(account, ", ".join(account.object.names[:1]))
-    return {"text": str(why), "html": why._repr_html_()}
+    why = text.why(account, ", ".join(account.object.names[:1]))
+    return Answer(str(why), html=str(why._repr_html_()))
 
 
-def _cost(engine: Engine, id: int, request: Row) -> Row:
+def _cost(engine: Engine, id: int, request: Request) -> Answer:
     ref = engine.borrow(id)
     (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
-    return {"text": str(cost), "tree": _tree(cost), "advice": list(cost.all_advice())}
+    return Answer(str(cost), tree=_tree(cost), advice=list(cost.all_advice()))
 
 
-def _tree(cost: Cost) -> Row:
-    return {
-        "name": cost.label,
-        "path": cost.path,
-        "type": cost.type,
-        "bytes": cost.inband + cost.outband,
-        "inband": cost.inband,
-        "seconds": cost.seconds,
-        "share": cost.share,
-        "children": [_tree(child) for child in cost.children],
-        "advice": list(cost.advice),
-    }
+def _tree(cost: Cost) -> Tree:
+    return Tree(
+        cost.label,
+        cost.path,
+        cost.type,
+        cost.inband + cost.outband,
+        cost.inband,
+        cost.seconds,
+        cost.share,
+        [_tree(child) for child in cost.children],
+        list(cost.advice),
+    )
 
 
-def _stop(engine: Engine, id: int, request: Row) -> Row:
+def _stop(engine: Engine, id: int, request: Request) -> Answer:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
-    return {"ok": over, "text": "Stopped." if over else "It was told to stop, and goes on so far."}
+    if not over:
+        return Answer("It was told to stop, and goes on so far.", ok=False)
+    return Answer("Killed." if request.get("force") else "Stopped.")
 
 
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, Callable[[Engine, int, Row], dict[str, Any]]] = {
+ACTIONS: dict[str, Callable[[Engine, int, Request], Answer]] = {
     "free": _free,
     "pin": _pin,
     "unpin": _unpin,

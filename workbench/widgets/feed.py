@@ -14,15 +14,18 @@ from collections import deque
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
+from msgspec import structs, to_builtins
 
 from workbench import api, context
+from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
 from workbench.core.snapshot import Sample as Past
-from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Observed
 from workbench.errors import SessionError
+from workbench.report import page
+from workbench.report.facts import Place
+from workbench.report.page import Rest, Row, Sample, key_of
+from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import Mirror
-from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of
-from workbench.widgets.words import variables
 
 PACE = 0.25
 """Seconds between two updates, at least."""
@@ -35,9 +38,6 @@ FIRST = 0.5
 
 GLANCE = 0.05
 """Seconds that another one waits to hear what is new, if anything is."""
-
-SPAN = 120.0
-"""Seconds of the past that are shown."""
 
 UNSEEN = 60.0
 """A page says every 20 seconds that it is looked at. If none has for so long, it may be gone, or
@@ -52,14 +52,14 @@ PARTS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
 
 
-Sample = tuple[float, int, int | None, int, int, int | None]
-"""Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
+Message = dict[str, Any]
+"""What goes to a page, or comes from it: a record of `report.page` as plain data."""
 
 
 class Audience(Protocol):
     """A view, as far as a feed knows it."""
 
-    def tell(self, message: Row) -> None:
+    def tell(self, message: Message) -> None:
         """Send this to all pages that show it."""
         ...
 
@@ -74,8 +74,8 @@ class Feed:
 
     Attributes
     ----------
-    held : dict of int → tuple of str
-        By object, the variables of this process that hold it.
+    held : dict of int → tuple of Place
+        By object, the variables of this process that have it.
     """
 
     def __init__(self, engine: Observed) -> None:
@@ -84,10 +84,9 @@ class Feed:
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
         self._mirror = Mirror()
         self._rows: dict[int, Row] = {}
-        self._owners: dict[int, str | None] = {}  # by segment
-        self.held: dict[int, tuple[str, ...]] = {}
-        self._places: dict[int, tuple[Place, ...]] = {}  # the same, with what each holds
-        self._rest: Row = {}  # the world but for its objects and its timeline
+        self._owners: dict[int, str] = {}  # by segment
+        self.held: dict[int, tuple[Place, ...]] = {}
+        self._session: page.Session | None = None  # as it was told last
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
         self._seq = 0
@@ -109,16 +108,17 @@ class Feed:
 
     # -- in any thread -----------------------------------------------------------------------------
 
-    def world(self) -> Row:
-        """All there is, as it is now."""
+    def world(self) -> Message:
+        """All there is, as it is now: a `page.World`."""
         with self._lock:
+            known = self._session or {"session": self.engine.session}
             return {
+                "kind": "world",
                 "seq": self._seq,
                 "now": time.time(),
-                "session": self.engine.session,
-                **self._rest,
+                **to_builtins(known),
                 "ended": self.engine.ended,
-                "objects": {row["id"]: row for row in self._rows.values()},
+                "objects": {row.id: to_builtins(row) for row in self._rows.values()},
                 "timeline": list(self._timeline),
             }
 
@@ -162,7 +162,7 @@ class Feed:
             heard = max(self._audience.values(), default=0.0)
             if on:
                 if not before and seq not in (-1, self._seq):
-                    view.tell({"kind": "world", **self.world()})
+                    view.tell(self.world())
                 self._audience[view, page] = time.monotonic()
             else:
                 self._audience.pop((view, page), None)
@@ -285,32 +285,30 @@ class Feed:
             samples.pop()  # as it was
         self._timeline.extend(samples)
         self._fresh += samples
-        while len(self._timeline) > 1 and self._timeline[1][0] < session.taken - SPAN:
+        horizon = session.taken - HISTORY_SECONDS
+        while len(self._timeline) > 1 and self._timeline[1][0] < horizon:
             self._timeline.popleft()
 
-    def _difference(self) -> Row:
-        """What has changed since the last one."""
-        diff: Row = {"ended": self.engine.ended}
-        if self._mirror.session is not None:
-            diff |= self._objects(self._mirror.session) | self._others(self._mirror.session)
-        keep = {k: v for k, v in diff.items() if k not in ("objects", "gone")}
-        changed = {k: v for k, v in keep.items() if k not in self._rest or self._rest[k] != v}
-        self._rest |= keep
-        for key in ("objects", "gone"):
-            if diff.get(key):
-                changed[key] = diff[key]
-        if self._fresh:
-            changed["timeline"], self._fresh = self._fresh, []
-        return changed
+    def _difference(self) -> Message:
+        """What has changed since the last one: what a `page.Diff` has beside number and time."""
+        now = self._mirror.session
+        if now is None:
+            return {}
+        processes, owners = Processes(now), owners_of(now)
+        objects, gone = self._objects(processes, owners)
+        before, self._session = self._session, self._others(now, processes, owners)
+        found = {"objects": to_builtins(objects), "gone": gone, "timeline": self._fresh}
+        self._fresh = []
+        return page.changed(before, self._session) | {k: v for k, v in found.items() if v}
 
-    def _objects(self, session: Snapshot) -> Row:
-        """The rows that aren't as they were."""
-        mirror, words, before = self._mirror, Words(session), self._places
-        self._places = held = self.engine.held()
-        self.held = variables(held)
-        owners = {segment.id: words.owner(segment.id) for segment in session.segments or ()}
-        moved = {id for id in owners if owners[id] != self._owners.get(id)}
+    def _objects(
+        self, processes: Processes, owners: dict[int, str]
+    ) -> tuple[dict[str, Row], list[str]]:
+        """The rows that aren't as they were, and those that are gone."""
+        mirror, before = self._mirror, self.held
+        self.held = held = self.engine.held()
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))
+        moved = {id for id in owners if owners[id] != self._owners.get(id)}
         if moved:
             mirror.changed.update(id for id, r in mirror.listed.items() if r.segment in moved)
         self._owners = owners
@@ -321,29 +319,31 @@ class Feed:
                 if self._rows.pop(id, None) is not None:
                     gone.append(key_of(id))
                 continue
-            row = words.row(record, mirror.born[id], held.get(id, ()))
+            row = page.row_of(record, processes, owners, mirror.born[id], held.get(id, ()))
             if row != self._rows.get(id):
-                self._rows[id] = objects[row["id"]] = row
+                self._rows[id] = objects[row.id] = row
         mirror.changed.clear()
-        return {"objects": objects, "gone": gone}
+        return objects, gone
 
-    def _others(self, session: Snapshot) -> Row:
-        """All but the rows."""
+    def _others(
+        self, session: Snapshot, processes: Processes, owners: dict[int, str]
+    ) -> page.Session:
+        """All but the rows and the past."""
         bins = {
             key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
             for segment in session.segments or ()
         }
-        return {
-            **session_of(session),
-            "here": here(session),
-            "speed": self._speed,
-            "bins": {id: parts for id, parts in bins.items() if any(parts)},
-            "rest": [
-                {"kind": kind, "count": n, "bytes": size} for kind, n, size in self._mirror.kinds()
-            ],
-        }
+        return page.session_of(
+            structs.replace(session, count=session.count - len(self._mirror.own)),
+            processes,
+            owners,
+            self.engine.ended,
+            self._speed,
+            {id: parts for id, parts in bins.items() if any(parts)},
+            [Rest(*kind) for kind in self._mirror.kinds()],
+        )
 
-    def _tell(self, diff: Row) -> None:
+    def _tell(self, diff: Message) -> None:
         if diff:
             self._seq += 1
             message = {"kind": "diff", "seq": self._seq, "now": time.time(), **diff}

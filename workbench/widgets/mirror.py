@@ -11,7 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.widgets.colors import kind_of
+from workbench.report.facts import is_own, kind_of
 
 MOST = 4_000
 """Objects with a row of their own: those with a name or pin, and the largest."""
@@ -43,6 +43,8 @@ class Mirror:
     born : dict of id → float or None
         When those came: seconds since 1970.
     others : dict of id → Other
+    own : set of int
+        Objects that people need no word of: see `facts.is_own`.
     changed : set of int
         Ids whose row isn't as it was, or is gone, since somebody emptied this.
     """
@@ -53,6 +55,7 @@ class Mirror:
         self.listed: dict[int, ObjectRecord] = {}
         self.born: dict[int, float | None] = {}
         self.others: dict[int, Other] = {}
+        self.own: set[int] = set()
         self.changed: set[int] = set()
         self._heap: list[tuple[Importance, int]] = []  # of the listed; some are so no more
         self._bins: dict[int, Counter[int]] = {}  # segment → bin → bytes
@@ -65,7 +68,10 @@ class Mirror:
             self._remove(id)
         for record in change.objects:
             self._remove(record.id)
-            self._add(record, change.session.taken)
+            if is_own(record):
+                self.own.add(record.id)
+            else:
+                self._add(record, change.session.taken)
         if len(self._heap) > 2 * len(self.listed) + 100:
             self._heap = [(_importance(r), id) for id, r in self.listed.items()]
             heapq.heapify(self._heap)
@@ -135,6 +141,8 @@ class Mirror:
             self.changed.add(id)
         elif (other := self.others.pop(id, None)) is not None:
             self._sum(other, -1)
+        else:
+            self.own.discard(id)
 
     def _sum(self, other: Other, sign: int) -> None:
         kind = self._kinds.setdefault(other.kind, [0, 0])

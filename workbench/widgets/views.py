@@ -22,10 +22,11 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from workbench import markup
-from workbench.widgets import actions, stills
-from workbench.widgets.feed import feed_of
+from workbench.plots.pictures import picture
+from workbench.report.html import PARTS, Still
+from workbench.widgets import actions
+from workbench.widgets.feed import Message, feed_of
 from workbench.widgets.modules import script, styles
-from workbench.widgets.rows import Row
 
 RENEWAL = 60.0
 """Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
@@ -84,7 +85,7 @@ class View(anywidget.AnyWidget):
 
     # -- what a page says --------------------------------------------------------------------------
 
-    def _heard(self, view: object, request: Row, buffers: object) -> None:
+    def _heard(self, view: object, request: Message, buffers: object) -> None:
         """The kernel's main thread, or a subshell's."""
         match request.get("do"):
             case "shown":
@@ -93,18 +94,18 @@ class View(anywidget.AnyWidget):
                 if before and (not on or (request.get("idle") and time.monotonic() > self._due)):
                     self._renew()
             case "resync":
-                self.tell({"kind": "world", **self.feed.world()})
+                self.tell(self.feed.world())
             case action if action in actions.ACTIONS:
                 self.tell({"kind": "noted", "number": request.get("number")})
                 _in_a_thread(self._perform, request)
             case _:
                 pass
 
-    def _perform(self, request: Row) -> None:
+    def _perform(self, request: Message) -> None:
         answer = actions.perform(self.feed.engine, request)
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
 
-    def tell(self, message: Row) -> None:
+    def tell(self, message: Message) -> None:
         """Send a message to all pages that have this view. Any thread.
 
         Parameters
@@ -131,23 +132,23 @@ class View(anywidget.AnyWidget):
         if getattr(shell, "kernel", None) is None:
             print(self._still().text())
         else:
-            self._publish(self._bundle(picture=not is_attended()), update=False)
+            self._publish(self._bundle(pictured=not is_attended()), update=False)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._bundle(picture=True), {}
+        return self._bundle(pictured=True), {}
 
-    def _still(self) -> stills.Still:
-        return stills.Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
+    def _still(self) -> Still:
+        return Still(tuple(self.parts), self.feed.snapshot(), self.feed.held)
 
-    def _bundle(self, picture: bool) -> dict[str, Any]:
+    def _bundle(self, pictured: bool) -> dict[str, Any]:
         """The still form; with its picture, which takes a while."""
         still = self._still()
         bundle: dict[str, Any] = {
             "text/plain": still.text(),
             "text/html": markup.mount(self.key, still.html()),
         }
-        if picture:
-            bundle["image/png"] = base64.b64encode(still.png()).decode()
+        if pictured:
+            bundle["image/png"] = base64.b64encode(picture(still)).decode()
         if needs_view():
             bundle["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
@@ -160,7 +161,7 @@ class View(anywidget.AnyWidget):
         """Nobody is at it just now: bring what stays in the notebook up to date."""
         if self._kept != self.feed.seq and not needs_view():
             self._kept, self._due = self.feed.seq, time.monotonic() + RENEWAL
-            _in_a_thread(lambda: self._publish(self._bundle(picture=True), update=True))
+            _in_a_thread(lambda: self._publish(self._bundle(pictured=True), update=True))
 
     def _publish(self, bundle: dict[str, Any], update: bool) -> None:
         shell = get_ipython()
@@ -255,7 +256,7 @@ class Dashboard(View):
     """
 
     def __init__(self, of: Any = None) -> None:
-        super().__init__(*stills.PARTS, of=of)
+        super().__init__(*PARTS, of=of)
 
 
 def dashboard(of: Any = None) -> Dashboard:

@@ -47,7 +47,7 @@ import json, time
 from time import sleep as pause
 import numpy as np
 import workbench as wb
-from workbench import current
+from workbench import context
 from workbench.widgets.feed import Feed
 
 def share(seconds):
@@ -82,7 +82,7 @@ del some
 many = [wb.put(np.ones(2_500)) for _ in range({MANY})]"""
 
 CHANGES = """\
-feed = current.companion(Feed)
+feed = context.companion(Feed)
 ends, sizes, tell = [time.thread_time()], [], feed._tell
 
 def timed(diff):

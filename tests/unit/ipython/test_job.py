@@ -14,7 +14,9 @@ from workbench.engines.base import CollectedJob
 from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected
-from workbench.ipython.jobs import JobStatus, JobTable, in_words
+from workbench.ipython.jobs import JobStatus
+from workbench.report.facts import job_text
+from workbench.report.text import JobTable
 
 
 class Ref:
@@ -89,9 +91,9 @@ def test_how_it_ends(ends: Callable[[Future[Any]], None], state: str) -> None:
 
 
 def test_a_state_is_one_word_wherever_it_is_told() -> None:
-    for state, sentence in (("done", "is done"), ("stopped", "was stopped"), ("failed", "failed")):
+    for state in ("done", "stopped", "failed"):
         assert str(JobStatus("cell 5", state, 6.0)).startswith(f"cell 5 · {state} ")
-        assert in_words(record(state, 6.0)) == f"cell 5 {sentence}"
+        assert job_text(record(state, 6.0)) == f"cell 5 {state}"
         assert f" {state}, " in str(JobTable((record(state, 6.0),)))
 
 
@@ -101,7 +103,10 @@ def test_a_state_is_one_word_wherever_it_is_told() -> None:
         (JobStatus("cell 5", "queued", 4.9), "cell 5 · queued 4 s"),
         (JobStatus("cell 5", "running", 124, worker=2), "cell 5 · worker 2 · running 2 min 04 s"),
         (JobStatus("n", "running", 4060, worker=2, actor="s"), "n · in s · running 1 h 07 min"),
-        (JobStatus("n", "running", 1, 1, worker=2, share=0.25), "n · worker 2 · running 1 s · 25%"),
+        (
+            JobStatus("n", "running", 1, 1, worker=2, share=0.25),
+            "n · worker 2 · running 1 s · 25 %",
+        ),
         (JobStatus("n", "running", 1, 3, 1, worker=2), "n · running 1 s · 1 of 3"),
         (JobStatus("n", "running", 1, worker=2, is_stopping=True), "n · worker 2 · stopping 1 s"),
         (JobStatus("n", "done", 4.2, peak=310_000_000), "n · done in 4.2 s · peak 310 MB"),

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from tests.unit.widgets.snapshots import HERE, a_session, an_object
+from tests.unit.widgets.snapshots import DISK, HERE, MB, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
-from workbench.widgets.colors import HUES, Coloring
-from workbench.widgets.lanes import Box, lanes
-from workbench.widgets.words import owners
+from workbench.report.colors import HUES, Coloring
+from workbench.report.lanes import Box, lanes
+from workbench.report.processes import owners_of
 
 FIRST, SECOND = HUES[:2]
 
 
 def _boxes(objects: list[ObjectRecord], most: int) -> tuple[Box, ...]:
-    now = a_session(objects, segments=a_session(objects).segments[:1])
+    (segment, *_) = a_session(objects).segments or ()
+    now = a_session(objects, segments=(structs.replace(segment, granted=0),))
     (lane,), left = lanes(now, Coloring(now), most, 3)
     assert not left
     assert (lane.segment.id, lane.objects) == (HERE, len(objects))
@@ -55,6 +56,13 @@ def test_what_lies_over_several_parts_is_one_box() -> None:
     assert boxes == (Box(0, 300, FIRST), Box(300, 100, SECOND))
 
 
+def test_a_lane_goes_on_where_memory_can_be_reused_but_a_file_ends() -> None:
+    """As far as the live map draws it: see layout.test.js."""
+    now = a_session([an_object(1, 10), an_object(2, 10, segment=DISK)])
+    drawn, _ = lanes(now, Coloring(now), 9, 9)
+    assert [lane.length for lane in drawn] == [10 + 48 * MB, 10]
+
+
 def test_the_emptiest_segments_are_left_out() -> None:
     now = a_session([an_object(1, 10, offset=0), an_object(2, 30, segment=0x7002)])
     drawn, left = lanes(now, Coloring(now), 100, 1)
@@ -66,4 +74,4 @@ def test_a_notebook_is_known_by_its_name_and_not_by_its_path() -> None:
     now = a_session(_objects(10))
     label = "/home/somebody/secret/first-steps.ipynb"
     clients = (structs.replace(now.clients[0], label=label), *now.clients[1:])
-    assert owners(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"
+    assert owners_of(structs.replace(now, clients=clients))[HERE] == "first-steps.ipynb"

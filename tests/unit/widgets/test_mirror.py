@@ -6,6 +6,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from workbench.core.events import About
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
@@ -93,3 +94,13 @@ def test_it_begins_anew_when_most_rows_have_gone_and_others_wait() -> None:
     assert mirror.is_thin
     mirror.apply(change(gone=(5, 6, 7, 8)))
     assert not mirror.is_thin  # there is nothing more to show
+
+
+def test_what_runs_cells_is_counted_apart() -> None:
+    mirror = Mirror()
+    own = structs.replace(record(1, 10), about=About("function run_cell", 1, 9, 1, 0.0, 0.0))
+    mirror.apply(change(own, record(2, 10)))
+    assert (mirror.listed.keys(), mirror.own) == ({2}, {1})
+    mirror.apply(change(gone=(1, 2)))
+    assert not mirror.listed
+    assert not mirror.own

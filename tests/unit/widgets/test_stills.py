@@ -20,9 +20,9 @@ from PIL import Image
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
 from workbench.markup import Html
-from workbench.widgets.colors import HUES, INK
-from workbench.widgets.stills import COLUMNS, PARTS, Still
-from workbench.widgets.tables import MOST_BOXES, MOST_ROWS
+from workbench.plots.pictures import picture
+from workbench.report.colors import HUES, INK
+from workbench.report.html import COLUMNS, MOST_BOXES, MOST_ROWS, PARTS, Still
 
 GOLDEN = Path(__file__).parent / "golden"
 REGENERATE = "WORKBENCH_GOLDEN"
@@ -118,9 +118,9 @@ def test_without_styles_every_figure_is_still_there() -> None:
     still = Still(PARTS, snapshots.usual())
     bare = Html(re.sub(r' (style|role|aria-label|title)="[^"]*"', "", still.html()))
     texts = "".join(_parsed(bare).texts).replace("\xa0", " ")
-    for said in ("live 189 MB", "free, warm 48 MB", "on disk 30 MB", "serialized 3 ×", "15:05:12"):
+    for said in ("live 189 MB", "reusable 48 MB", "on disk 30 MB", "serialized 3 ×", "15:05:12"):
         assert said in texts
-    assert re.search("█{40}", texts)  # the map, in letters
+    assert re.search("█{20}", texts)  # the map, in letters
     # Where styles are kept these letters are not shown: the boxes are.
     assert "█" * 20 not in re.sub(r'<code style="display:none">.*?</code>', "", still.html())
 
@@ -129,7 +129,7 @@ def test_boxes_are_to_scale_and_never_too_many() -> None:
     page = Still(("occupancy",), snapshots.usual()).html()
     x = re.search(r'title="x: ndarray[^"]*, 80 MB" style="([^"]*)"', page)
     assert x is not None
-    assert "width:47.058%" in x[1]  # 80 of 170 MB
+    assert "width:38.277%" in x[1]  # 80 of 209 MB
     assert HUES[0] in x[1]
     for number in (100, 20_000):
         page = Still(("occupancy",), snapshots.crowd(number)).html()
@@ -150,7 +150,7 @@ def test_of_more_objects_than_are_listed_the_sums_are_of_all() -> None:
         snapshots.a_session(listed), count=9000, live=5_000_000, segments=()
     )
     text = Still(("occupancy", "pins", "costs"), now).text()
-    assert "5 MB of small objects travel" in text
+    assert "5 MB of objects too small for shared memory" in text
     assert text.count("of 9 000 objects, 5 are listed") == 3
 
 
@@ -166,13 +166,13 @@ def test_many_jobs_and_workers_are_counted() -> None:
     assert len(lines) < 2 * MOST_ROWS + 10
     assert lines[2].startswith("#40")  # the latest first
     assert [line for line in lines if line.startswith("and ")] == ["and 10 more", "and 20 more"]
-    assert _pixels(still.png()).shape[0] < 700
+    assert _pixels(picture(still)).shape[0] < 700
 
 
 def test_what_an_engine_cannot_tell_is_not_zero() -> None:
     text = Still(PARTS, snapshots.elsewhere()).text()
-    assert "capacity not known here" in text
-    assert "Memory of the machine: not known here" in text
+    assert "Store: not known here" in text
+    assert "Memory: not known here" in text
     assert "What serialization costs is not known here." in text
     assert "Workers are not known here." in text
     assert not re.search(r"\b0 (B|s)\b", text)
@@ -190,11 +190,21 @@ def test_the_last_two_minutes_are_a_line() -> None:
     assert happened == "13 puts, 5 frees, 2 spills"
 
 
+HELD = {3: (("weights", "ref"), ("Out[3]", "view")), 1: (("other", "ref"),)}
+
+
 def test_variables_are_names_too() -> None:
-    still = Still(("pins",), snapshots.usual(), {3: ("weights", "Out[3]"), 1: ("other",)})
+    still = Still(("pins",), snapshots.usual(), HELD)
     rows = still.text().splitlines()
     assert any(row.startswith("weights, Out[3]") for row in rows)
     assert any(row.startswith("x ") for row in rows)  # its name in the store comes first
+
+
+def test_what_runs_cells_is_not_shown() -> None:
+    own = snapshots.an_object(2, 5, "class Namespace", where="inline", segment=0)
+    still = Still(PARTS, snapshots.a_session([snapshots.an_object(1, 10), own]))
+    assert "1 object" in still.text()
+    assert "Namespace" not in still.text()
 
 
 def test_parts_are_shown_in_the_order_asked_for() -> None:
@@ -213,7 +223,7 @@ def _pixels(png: bytes) -> np.ndarray:
 
 
 def test_the_picture_shows_something_on_no_ground(moment: Snapshot) -> None:
-    png = Still(PARTS, moment).png()
+    png = picture(Still(PARTS, moment))
     assert len(png) < 150_000
     pixels = _pixels(png)
     assert pixels.shape[1] == 1000
@@ -235,7 +245,7 @@ def test_the_picture_can_be_read_on_white_and_on_black() -> None:
     for color in (*HUES, INK):
         light = luminance(color)
         assert min(1.05 / (light + 0.05), (light + 0.05) / (luminance("#111111") + 0.05)) >= 3
-    pixels = _pixels(Still(("occupancy",), snapshots.usual()).png())
+    pixels = _pixels(picture(Still(("occupancy",), snapshots.usual())))
     blue = np.array([int(HUES[0][i : i + 2], 16) for i in (1, 3, 5)])
     close = (np.abs(pixels[..., :3].astype(int) - blue).max(axis=-1) < 12) & (pixels[..., 3] > 250)
     assert close.sum() > 3000  # objects of the most bytes
@@ -246,11 +256,12 @@ def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
     code = (
         "import sys, threading\n"
         "from tests.unit.widgets import snapshots\n"
-        "from workbench.widgets.stills import PARTS, Still\n"
+        "from workbench.plots.pictures import picture\n"
+        "from workbench.report.html import PARTS, Still\n"
         "still, made = Still(PARTS, snapshots.usual()), []\n"
         "still.html(), still.text()\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "thread = threading.Thread(target=lambda: made.append(still.png()))\n"
+        "thread = threading.Thread(target=lambda: made.append(picture(still)))\n"
         "thread.start(); thread.join()\n"
         "assert made and 'matplotlib.pyplot' not in sys.modules\n"
     )

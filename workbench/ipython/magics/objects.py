@@ -11,9 +11,8 @@ from workbench import api
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.notebook import NotebookMagics
-from workbench.listing import MOST_ROWS, ORDERS, Objects
-from workbench.reasons import Why
 from workbench.ref import ObjectRef
+from workbench.report.text import MOST_ROWS, ORDERS, Objects, Why
 
 
 @magics_class
@@ -41,7 +40,7 @@ class KeepingMagics(NotebookMagics):
     @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
     @line_magic
     def free(self, line: str) -> None:
-        """Free objects now, whoever holds them. Arrays that show one stay valid."""
+        """Delete objects now, even if something refers to them. Arrays that show one stay valid."""
         for what in self._meant(self.free, line, "names"):
             api.free(what)
 
@@ -49,7 +48,7 @@ class KeepingMagics(NotebookMagics):
     @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
     @line_magic
     def pin(self, line: str) -> None:
-        """Keep objects, and keep them in memory, until `%unpin`."""
+        """Keep objects in memory until `%unpin`."""
         for what in self._meant(self.pin, line, "names"):
             api.pin(what)
 

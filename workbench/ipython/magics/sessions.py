@@ -11,12 +11,19 @@ from workbench import api, config
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.job import Job
-from workbench.ipython.jobs import JobTable, choose
+from workbench.ipython.jobs import choose
 from workbench.ipython.notebook import NotebookMagics
-from workbench.ipython.status import session_line, started_line, status_text
+from workbench.report import cards, facts
+from workbench.report.text import JobTable, started_line
 
 if TYPE_CHECKING:
     from workbench.widgets.views import Dashboard
+
+
+ACTIONS = ("status", "dashboard", "start", "stop", "jobs", "job")
+"""What `%workbench` knows."""
+
+NONE = "No session is running. `%workbench start` starts one."
 
 
 @magics_class
@@ -28,7 +35,7 @@ class SessionMagics(NotebookMagics):
         "action",
         nargs="?",
         default="status",
-        help="status, dashboard, start, stop, jobs or job",
+        help=", ".join(ACTIONS),
     )
     @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
@@ -45,7 +52,10 @@ class SessionMagics(NotebookMagics):
         "--session", type=unquoted, help="name; notebooks that give the same one share a session"
     )
     @argument(
-        "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
+        "--keep",
+        "--linger",
+        dest="linger",
+        help="how long it stays after the last notebook left, like 8h",
     )
     @line_magic
     def workbench(self, line: str) -> Job | JobTable | Dashboard | None:
@@ -68,14 +78,15 @@ class SessionMagics(NotebookMagics):
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 api.engine().keep(config.load(settings).linger)
-                print(session_line(api.engine().summary()))
+                now = api.engine().summary()
+                print(f"Session {facts.session_name(now)}: {facts.users_text(now)}.")
             case "start":
                 print(started_line(api.init(**settings)))
             case "stop":
                 running = api.is_initialized()
                 api.shutdown()
                 self._notebook.bindings.clear()
-                print("The session is over for this notebook." if running else "None is running.")
+                print("The session is over for this notebook." if running else NONE)
             case "jobs":
                 return self._jobs(" ".join(map(unquoted, what)))
             case "job":
@@ -85,15 +96,16 @@ class SessionMagics(NotebookMagics):
 
                 return dashboard()
             case "status":
-                print(
-                    status_text(api.engine().summary(), api.engine().huge_pages())
-                    if api.is_initialized()
-                    else "No session is running. `%workbench start` starts one."
-                )
+                print(self._status() if api.is_initialized() else NONE)
             case other:
-                known = "status, dashboard, start, stop, jobs and job"
-                raise MagicError(f"%workbench knows {known}, not {other!r}.")
+                raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {other!r}.")
         return None
+
+    def _status(self) -> str:
+        """The session's card, with what else this process knows."""
+        engine = api.engine()
+        huge = [("huge pages", engine.huge_pages())]
+        return cards.of_snapshot(engine.summary(), huge).text()
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
@@ -103,7 +115,7 @@ class SessionMagics(NotebookMagics):
         record = choose(jobs, wanted)
         job = self._notebook.collect(api.engine(), record.id)
         if job is None:
-            print(f"{record.name} is over, and what it showed and made was somebody's already.")
+            print(_delivered(record.name))
         return None
 
     def _job(self, wanted: str) -> Job:
@@ -114,7 +126,9 @@ class SessionMagics(NotebookMagics):
         record = choose(jobs, wanted)
         job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
         if job is None:
-            raise MagicError(
-                f"{record.name} is over, and what it showed and made was somebody's already."
-            )
+            raise MagicError(_delivered(record.name))
         return job
+
+
+def _delivered(name: str) -> str:
+    return f"{name} is over, and its output and results were already delivered to a notebook."

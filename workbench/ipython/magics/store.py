@@ -19,8 +19,8 @@ from workbench.ipython.arguments import as_written, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
-from workbench.ipython.status import put_line
 from workbench.ref import ObjectRef
+from workbench.report.text import put_line
 
 if TYPE_CHECKING:
     from workbench.serialization.costs import Cost
@@ -37,7 +37,7 @@ class StoringMagics(NotebookMagics):
     @argument(
         "--name", "-n", type=unquoted, help="name in the store; needed if it isn't a plain variable"
     )
-    @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
+    @argument("--pin", action="store_true", help="keep it in memory until you unpin it")
     @argument(
         "--replace",
         action="store_true",

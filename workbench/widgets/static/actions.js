@@ -5,20 +5,16 @@ export const PATIENCE_MS = 1000;
 /** What is said then. */
 export const QUEUED = "queued: the kernel is busy; done when the running cell ends";
 
-/**
- * @typedef {object} Progress of one request
- * @property {"sent"|"queued"|"noted"|"done"|"failed"} state
- * @property {string} text what to show, "" if there is nothing to say yet
- * @property {object|null} answer the kernel's message
- */
+function later(ms, act) {
+  const timer = setTimeout(act, ms);
+  return () => clearTimeout(timer);
+}
 
 /** Requests with numbers of this page's own, and who waits for their answers. */
 export class Actions {
   /**
-   * @param {(message: object) => void} send
-   * @param {{after?: (ms: number, act: () => void) => () => void, first?: number}} [world]
-   *   a timer that returns how to call it off, and the first number: random, for other browsers on the
-   *   same kernel hear the answers too
+   * `after` is a timer that returns how to call it off; `first` is a random number, for other browsers
+   * on the same kernel hear the answers too.
    */
   constructor(send, { after = later, first = Math.floor(Math.random() * 2 ** 52) } = {}) {
     this.send = send;
@@ -28,9 +24,8 @@ export class Actions {
   }
 
   /**
-   * @param {object} request {do, id, …}
-   * @param {(progress: Progress) => void} hear called now, and with all that comes
-   * @returns {number} the request's number
+   * Sends a request {do, id, …}. `hear` is called now and with all that comes, with {state, text, answer}:
+   * "sent", "queued", "noted", "done" or "failed"; what to show, "" if nothing; the kernel's message.
    */
   ask(request, hear) {
     const number = this.number++;
@@ -39,10 +34,9 @@ export class Actions {
     this.waiting.set(number, { say, calm });
     say("sent", "");
     this.send({ ...request, number });
-    return number;
   }
 
-  /** @param {object} message of kind "noted" or "answer" @returns {boolean} whether it was ours */
+  /** A message of kind "noted" or "answer"; whether it was ours. */
   hear(message) {
     const request = this.waiting.get(message.number);
     if (!request) return false;
@@ -56,7 +50,7 @@ export class Actions {
     return true;
   }
 
-  /** The kernel has gone: whoever waits is told so. @param {string} text @returns {void} */
+  /** The kernel has gone: whoever waits is told so. */
   abandon(text) {
     for (const { say, calm } of this.waiting.values()) {
       calm();
@@ -64,9 +58,4 @@ export class Actions {
     }
     this.waiting.clear();
   }
-}
-
-function later(ms, act) {
-  const timer = setTimeout(act, ms);
-  return () => clearTimeout(timer);
 }

@@ -1,256 +1,188 @@
 // The view of what serialization costs: per object and per type, and the cost tree of one object.
 
-import { bytes, count, percent, rate, seconds, title, UNKNOWN } from "./format.js";
-import { h, radios, setAttr, setChildren, setDash, setText, setVar } from "./dom.js";
+import { bytes, count, share, rate, seconds, UNKNOWN } from "./format.js";
+import { button, h, inline, pane, radios, setAttr, setChildren, setDash, setText, setVar } from "./dom.js";
+import { figureColumn, objectColumn, TYPE_COLUMN } from "./columns.js";
 import { CostTree } from "./tree.js";
+import { Selected } from "./details.js";
 import { Table } from "./table.js";
-import { fillType, nameCell } from "./pins.js";
 
-/** Below it, a copy's time says nothing about speed. */
-const SPEED_BYTES = 100_000;
-
-/** Bytes a second of an object's copying; null where that can't be told. @param {object} row @returns {number|null} */
-export function copySpeed({ inband, outband, copy }) {
+/** Bytes a second of copying; null where that can't be told: below `least` bytes time says nothing. */
+export function copySpeed({ inband, outband, copy }, least) {
   const moved = (inband ?? 0) + (outband ?? 0);
-  return copy && moved >= SPEED_BYTES ? moved / copy : null;
+  return copy && moved >= least ? moved / copy : null;
 }
 
-/** Sums per type, with figures null where none is known. @param {Iterable<object>} rows @returns {object[]} */
+const SUMMED = ["pickle", "copy", "load", "inband", "outband"];
+
+/** Sums per type, with figures null where none is known. */
 export function byType(rows) {
   const types = new Map();
-  for (const row of rows) {
-    let type = types.get(row.kind);
-    if (!type) {
-      type = { id: `type ${row.kind}`, kind: row.kind, detail: "", name: "", held: "", count: 0, repeats: 0 };
-      for (const key of ["pickle", "copy", "load", "inband", "outband"]) type[key] = null;
-      types.set(row.kind, type);
-    }
+  for (const { kind, repeats, ...row } of rows) {
+    const type = types.get(kind) ?? { id: `type ${kind}`, kind, detail: "", count: 0, repeats: 0 };
+    types.set(kind, type);
     type.count += 1;
-    type.repeats += row.repeats ?? 0;
-    for (const key of ["pickle", "copy", "load", "inband", "outband"]) {
-      if (row[key] != null) type[key] = (type[key] ?? 0) + row[key];
-    }
+    type.repeats += repeats ?? 0;
+    for (const key of SUMMED) type[key] = row[key] == null ? (type[key] ?? null) : (type[key] ?? 0) + row[key];
   }
   return [...types.values()];
 }
 
-const NO_COSTS = "Nothing has been serialized yet.";
-const NOT_READ = `not read yet, or ${UNKNOWN}`;
-
-const figure = (key, name, words) => ({
-  key,
-  title: name,
-  right: true,
-  value: (row) => row[key],
-  fill: (cell, row) => {
-    if (row[key] == null) setDash(cell, key === "load" ? NOT_READ : UNKNOWN);
-    else setChildren(cell, words(row[key]), () => [words(row[key])]);
-  },
-});
+/** Whether anything is known of what it cost. */
+const measured = (row) => row.pickle != null || row.copy != null;
 
 export class Costs {
-  /** @param {import("./session.js").Session} session */
   constructor(session) {
     this.session = session;
     const figures = [
-      figure("pickle", "Pickle", seconds),
-      figure("copy", "Copy", seconds),
-      figure("load", "Load", seconds),
-      figure("inband", "In-band", bytes),
-      figure("outband", "Out-of-band", bytes),
+      figureColumn("pickle", "Pickle", seconds),
+      figureColumn("copy", "Copy", seconds),
+      figureColumn("load", "Load", seconds, `not read yet, or ${UNKNOWN}`),
+      figureColumn("inband", "Pickled", bytes),
+      figureColumn("outband", "Copied directly", bytes),
       {
         key: "speed",
         title: "Copy speed",
         right: true,
-        value: copySpeed,
+        value: (row) => this.speedOf(row),
         fill: (cell, row) => this.fillSpeed(cell, row),
       },
     ];
     this.objects = new Table({
       kind: "costs",
       label: "Serialization cost by object",
-      empty: NO_COSTS,
+      empty: "",
       sort: "pickle",
-      columns: [
-        {
-          key: "object",
-          title: "Object",
-          value: (row) => title(row).toLowerCase(),
-          fill: (cell, row) => this.fillMarked(cell, row),
-        },
-        { key: "type", title: "Type", value: (row) => row.kind, fill: fillType },
-        ...figures,
-      ],
+      columns: [objectColumn((row) => this.badge(row)), TYPE_COLUMN, ...figures],
       onselect: (id) => session.select(id),
-      onopen: () => this.explain(),
+      onopen: () => this.detail.explain(),
     });
     this.types = new Table({
       kind: "types",
       label: "Serialization cost by type",
-      empty: NO_COSTS,
+      empty: "",
       sort: "pickle",
-      columns: [
-        { key: "type", title: "Type", value: (row) => row.kind, fill: fillType },
-        {
-          key: "count",
-          title: "Objects",
-          right: true,
-          value: (row) => row.count,
-          fill: (cell, row) => setText(cell, count(row.count)),
-        },
-        ...figures,
-      ],
+      columns: [TYPE_COLUMN, figureColumn("count", "Objects", count), ...figures],
       onselect: (id) => this.types.select(id),
     });
     this.types.el.hidden = true;
-    this.tree = new CostTree();
-    this.speed = h("span", { class: "wb-rest" });
+    this.speed = inline("wb-rest");
     const by = radios("Cost per", ["object", "type"], (choice) => this.switchTo(choice));
-    this.heading = h("span", { class: "wb-details-name" });
-    this.facts = h("span", { class: "wb-details-facts" });
-    this.repeats = h("p", { class: "wb-repeats", hidden: true });
-    this.button = h("button", { type: "button", class: "wb-button", onclick: () => this.explain() }, "Explain");
-    this.note = h("span", { class: "wb-note", role: "status" });
-    this.hint = h("p", { class: "wb-empty" }, "Select an object to see what its serialization costs.");
-    this.full = h(
-      "div",
-      { class: "wb-details-body", tabindex: 0, role: "group", "aria-label": "Its cost" },
-      h("div", { class: "wb-details-head" }, this.heading, " ", this.facts),
-      this.repeats,
-      this.tree.el,
-    );
-    this.bar = h("div", { class: "wb-details-bar" }, this.button, this.note);
-    this.el = h(
-      "div",
-      { class: "wb-pane wb-costs", role: "group", "aria-label": "Costs" },
-      h("div", { class: "wb-tools" }, by, this.speed),
-      this.objects.el,
-      this.types.el,
-      h("div", { class: "wb-details" }, this.hint, this.full, this.bar),
-    );
+    this.detail = new Cost(session, this);
+    const tools = h("div", { class: "wb-tools" }, by, this.speed);
+    this.el = pane("wb-costs", "Costs", tools, this.objects.el, this.types.el, this.detail.el);
   }
 
-  /** @private */
   switchTo(choice) {
     this.objects.el.hidden = choice !== "object";
     this.types.el.hidden = choice === "object";
     this.fill();
   }
 
-  /** @private */
   fill() {
-    const { world } = this.session.store;
-    const rows = [...world.objects.values()];
-    // Other engines never tell it.
-    const empty = world.engine === "local" ? NO_COSTS : "Not known here.";
-    for (const table of [this.objects, this.types]) table.options.empty = empty;
-    if (this.types.el.hidden) this.objects.update(rows.filter(measured));
-    else this.types.update(byType(rows.filter(measured)));
+    const { objects, words } = this.session.store.world;
+    const rows = [...objects.values()].filter(measured);
+    for (const table of [this.objects, this.types]) table.options.empty = words.none.costs;
+    if (this.types.el.hidden) this.objects.update(rows);
+    else this.types.update(byType(rows));
   }
 
-  /** @param {import("./store.js").Change} change @returns {void} */
   update({ everything, keys }) {
     const { store } = this.session;
     if (everything || keys.has("speed")) {
       const known = store.world.speed;
       setText(this.speed, known ? `this machine copies at ${rate(known)}` : `copy speed ${rate(null)}`);
+      for (const table of [this.objects, this.types]) table.forget(); // their cells compare with it
     }
     if (everything || keys.has("objects") || keys.has("speed")) this.fill();
     if (everything || keys.has("selected")) this.objects.select(store.selected);
-    this.detail();
+    this.detail.update();
   }
 
-  /** @private */
-  detail() {
-    const { store } = this.session;
-    const row = store.row();
-    this.hint.hidden = row != null;
-    this.full.hidden = this.bar.hidden = row == null;
-    if (row?.id !== this.id) {
-      this.id = row?.id;
-      this.tree.show({ tree: null, advice: [] });
-      setText(this.note, "");
-    }
-    if (!row) return;
-    this.button.disabled = !store.usable || !store.world.objects.has(row.id);
-    setText(this.heading, title(row));
-    const speed = copySpeed(row);
-    const facts = [
-      `pickle ${seconds(row.pickle)}`,
-      `copy ${seconds(row.copy)}`,
-      row.load == null ? "not read yet" : `load ${seconds(row.load)}`,
-      row.buffers ? `${count(row.buffers)} out-of-band` : "",
-      speed == null ? "" : `${rate(speed)}${this.against(speed)}`,
-      row.site,
-    ];
-    setText(this.facts, facts.filter(Boolean).join(" · "));
-    this.repeats.hidden = !row.repeats;
-    if (row.repeats) setText(this.repeats, `serialized ${count(row.repeats)} × here: put it once`);
-  }
-
-  /** @private */
-  against(speed) {
-    const limit = this.session.store.world.speed;
-    return limit ? `, ${percent(speed / limit)} of this machine's copy speed` : "";
-  }
-
-  /** @private */
-  explain() {
-    const { id } = this.session.store.row() ?? {};
-    if (!id || !this.session.store.usable) return;
-    this.detail(); // an answer may be here before the next frame
-    this.session.ask({ do: "cost", id }, ({ state, text, answer }) => {
-      if (id !== this.id) return;
-      setText(this.note, state === "done" && answer.tree ? "" : text);
-      this.note.dataset.state = state;
-      if (answer?.tree) this.tree.show(answer);
-    });
-  }
-
-  /** Nothing here changes with time alone. */
-  tick() {}
-
-  /** @returns {void} */
   measure() {
     this.objects.measure();
     this.types.measure();
   }
 
-  /** @private */
-  fillMarked(cell, row) {
-    if (!row.repeats) {
-      setChildren(cell, title(row), () => [title(row)]);
-      nameCell(cell, row);
-      return;
-    }
-    const words = `serialized ${count(row.repeats)} × here: put it once`;
-    setChildren(cell, title(row) + words, () => [
-      h("span", { class: "wb-clip" }, title(row)),
-      h("span", { class: "wb-chip wb-warn", title: words }, `${count(row.repeats)} ×`),
-    ]);
-    nameCell(cell, row);
+  /** Bytes a second of its copying. */
+  speedOf(row) {
+    return copySpeed(row, this.session.store.world.words.least);
   }
 
-  /** @private */
+  /** The same in words, beside what this machine can do. */
+  speedText(speed) {
+    const limit = this.session.store.world.speed;
+    return rate(speed) + (limit ? `, ${share(speed / limit)} of this machine's copy speed` : "");
+  }
+
+  /** What to do about an object that was serialized so often. */
+  advice({ repeats }) {
+    return this.session.store.world.words.repeats.replace("{}", count(repeats));
+  }
+
+  badge(row) {
+    return row.repeats && h("span", { class: "wb-chip wb-warn", title: this.advice(row) }, `${count(row.repeats)} ×`);
+  }
+
   fillSpeed(cell, row) {
-    const speed = copySpeed(row);
-    const limit = this.session.store.world?.speed;
+    const speed = this.speedOf(row);
+    const limit = this.session.store.world.speed;
+    setAttr(cell, "title", speed == null ? null : this.speedText(speed));
     if (speed == null) {
       setDash(cell, `too little to tell, or ${UNKNOWN}`);
-      setAttr(cell, "title", null);
       return;
     }
     setChildren(cell, `${rate(speed)} ${limit}`, () => {
-      const meter = h("span", { class: "wb-meter", "aria-hidden": "true" });
+      const meter = h("span", { class: "wb-meter", "aria-hidden": "true", hidden: !limit });
       setVar(meter, "--wb-share", String(limit ? Math.min(speed / limit, 1) : 0));
-      meter.hidden = !limit;
-      return [meter, h("span", { class: "wb-rate" }, rate(speed))];
+      return [meter, inline("wb-rate", rate(speed))];
     });
-    setAttr(cell, "title", `${rate(speed)}${this.against(speed)}`);
   }
 }
 
-/** Whether anything is known of what it cost. */
-function measured(row) {
-  return row.pickle != null || row.copy != null;
+/** What the selected object's serialization cost; asked for, path by path. */
+class Cost extends Selected {
+  constructor(session, costs) {
+    super(session, "Its cost", "Select an object to see what its serialization costs.");
+    this.costs = costs;
+    this.repeats = h("p", { class: "wb-repeats", hidden: true });
+    this.tree = new CostTree();
+    this.full.append(this.repeats, this.tree.el);
+    this.button = button("Explain", () => this.explain());
+    this.bar.prepend(this.button);
+  }
+
+  update() {
+    const { store } = this.session;
+    const row = this.show(() => {
+      this.tree.show({ tree: null, advice: [] });
+      setText(this.note, "");
+    });
+    this.bar.hidden = row == null;
+    if (!row) return;
+    this.button.disabled = !store.usable || !store.world.objects.has(row.id);
+    const speed = this.costs.speedOf(row);
+    const facts = [
+      `pickle ${seconds(row.pickle)}`,
+      `copy ${seconds(row.copy)}`,
+      row.load == null ? "not read yet" : `load ${seconds(row.load)}`,
+      row.buffers ? `${count(row.buffers)} copied directly` : "",
+      speed == null ? "" : this.costs.speedText(speed),
+      row.site,
+    ];
+    setText(this.facts, facts.filter(Boolean).join(" · "));
+    this.repeats.hidden = !row.repeats;
+    if (row.repeats) setText(this.repeats, this.costs.advice(row));
+  }
+
+  explain() {
+    const { store } = this.session;
+    if (!store.row() || !store.usable) return;
+    this.update(); // an answer may be here before the next frame
+    this.ask("cost", (answer) => {
+      if (!answer.tree) return;
+      setText(this.note, "");
+      this.tree.show(answer);
+    });
+  }
 }

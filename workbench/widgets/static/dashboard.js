@@ -2,7 +2,7 @@
 // narrow. Draws once a frame, and only what changed. Where it stands in the page is view.js's.
 
 import { counted } from "./format.js";
-import { h, setAttr, setText, setVar, uniqueId } from "./dom.js";
+import { h, inline, setAttr, setText, setVar, taken, uniqueId } from "./dom.js";
 import { Costs } from "./costs.js";
 import { Jobs } from "./jobs.js";
 import { Occupancy } from "./occupancy.js";
@@ -13,8 +13,10 @@ const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
 const TITLES = { occupancy: "Occupancy", pins: "Pins", costs: "Costs", jobs: "Jobs" };
 /** From this width on pins stand beside costs and jobs. */
 const WIDE = 900;
+/** Attributes by which front ends say which theme they have. */
+const THEMED = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-id"];
 
-const NOTHING = { everything: false, objects: new Set(), keys: new Set() };
+const onlyKeys = (...keys) => ({ everything: false, objects: new Set(), keys: new Set(keys) });
 
 const merged = (a, b) => ({
   everything: a.everything || b.everything,
@@ -22,7 +24,7 @@ const merged = (a, b) => ({
   keys: new Set([...a.keys, ...b.keys]),
 });
 
-/** @param {string[]} parts @returns {string} what no other view of the page is called */
+/** What no other view of the page is called. */
 function labelled(parts) {
   const key = Symbol.for("workbench.views"); // the page's own: every anywidget module is loaded for itself
   const made = (globalThis[key] = (globalThis[key] ?? 0) + 1);
@@ -31,35 +33,30 @@ function labelled(parts) {
 }
 
 export class Dashboard {
-  /** @param {import("./session.js").Session} session */
   constructor(session) {
     this.session = session;
     const parts = session.parts.filter((part) => part in VIEWS);
     this.panes = new Map(parts.map((part) => [part, new VIEWS[part](session)]));
     this.stale = new Map();
     this.chosen = this.wanted = "";
-    this.wide = false;
-    this.name = h("span", { class: "wb-session" });
-    this.about = h("span", { class: "wb-about" });
+    this.wide = this.visible = this.near = false;
+    this.name = inline("wb-session");
+    this.about = inline("wb-about");
     this.status = h("span", { class: "wb-status", role: "status" });
-    this.probes = ["bg", "fg", "dim", "line", "track", "accent"].map((name) =>
-      h("i", { class: `wb-probe wb-probe-${name}` }),
-    );
+    const probed = ["bg", "fg", "dim", "line", "track", "accent"];
+    this.probes = new Map(probed.map((name) => [name, h("i", { class: `wb-probe wb-probe-${name}` })]));
     this.el = h(
       "div",
       { class: "wb", role: "region", "aria-label": labelled(parts) },
       h("div", { class: "wb-head" }, this.name, this.about, this.status),
-      h("div", { hidden: true }, ...this.probes),
+      h("div", { hidden: true }, ...this.probes.values()),
     );
-    this.onkey = (event) => this.keyed(event);
     this.scrolls = new Map();
     this.el.addEventListener("scroll", ({ target }) => this.scrolls.set(target, target.scrollTop), true);
     this.arrange();
-    this.visible = false;
-    this.near = false;
   }
 
-  /** Panes in their places; several of pins, costs, jobs share tabs. @private */
+  /** Panes in their places; several of pins, costs, jobs share tabs. */
   arrange() {
     const top = this.panes.get("occupancy");
     if (top) this.el.append(top.el);
@@ -67,33 +64,28 @@ export class Dashboard {
     if (!this.lower.length) return;
     this.tabs = new Map();
     const list = h("div", { class: "wb-tabs", role: "tablist", "aria-label": "Views" });
-    const below = h("div", { class: "wb-below" }, list);
+    this.below = h("div", { class: "wb-below" }, list);
     for (const part of this.lower) {
       const { el } = this.panes.get(part);
-      const panel = uniqueId("panel");
-      el.id = panel;
-      const tab = h(
-        "button",
-        { type: "button", role: "tab", class: `wb-tab wb-tab-${part}`, id: uniqueId("tab"), "aria-controls": panel },
-        TITLES[part],
-      );
-      tab.addEventListener("click", () => this.choose(part));
+      el.id = uniqueId("panel");
+      const props = { type: "button", role: "tab", class: `wb-tab wb-tab-${part}`, id: uniqueId("tab") };
+      const onclick = () => this.choose(part);
+      const tab = h("button", { ...props, "aria-controls": el.id, onclick }, TITLES[part]);
       this.tabs.set(part, tab);
       list.append(tab);
-      below.append(el);
+      this.below.append(el);
     }
     list.addEventListener("keydown", (event) => this.walked(event));
-    this.below = below;
-    this.el.append(below);
+    this.el.append(this.below);
     this.choose(this.lower[0]);
   }
 
-  /** Which of the lower views are behind tabs now. @private */
+  /** Which of the lower views are behind tabs now. */
   tabbed() {
     return this.wide && this.lower.length > 2 ? this.lower.filter((part) => part !== "pins") : this.lower;
   }
 
-  /** @param {string} part @returns {void} */
+  /** Brings one of the lower views to the front. */
   choose(part) {
     const tabbed = this.tabbed();
     this.wanted = part; // also where it isn't behind a tab just now
@@ -113,7 +105,6 @@ export class Dashboard {
     this.refresh();
   }
 
-  /** @private */
   walked(event) {
     const tabbed = this.tabbed();
     const at = tabbed.indexOf(this.chosen);
@@ -122,50 +113,48 @@ export class Dashboard {
     const part = tabbed[(to + tabbed.length) % tabbed.length];
     this.choose(part);
     this.tabs.get(part).focus();
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 
-  /** Begins to follow the session; the element is in the page. @returns {void} */
+  /** Begins to follow the session; the element is in the page. */
   wake() {
     if (this.awake) return;
     this.awake = true;
-    this.unsubscribe = this.session.store.subscribe((change) => this.changed(change));
-    this.sizes = new ResizeObserver(() => this.changed({ ...NOTHING, keys: new Set(["size"]) }));
-    this.sizes.observe(this.el);
-    this.sight = new IntersectionObserver((entries) => {
-      this.near = entries.at(-1).isIntersecting;
-      this.looked();
-    });
-    this.sight.observe(this.el);
+    const looked = () => this.looked();
     const themed = () => {
       this.themed = false;
       this.refresh();
     };
-    this.themes = new MutationObserver(themed);
-    const attributeFilter = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-id"];
-    for (const node of [document.documentElement, document.body]) {
-      this.themes.observe(node, { attributes: true, attributeFilter });
-    }
-    window.addEventListener("keydown", this.onkey, true);
-    this.onvisible = () => this.looked();
-    document.addEventListener("visibilitychange", this.onvisible);
-    this.onloaded = themed; // a theme's style sheet comes after its name
-    document.addEventListener("load", this.onloaded, true);
+    this.ends = [this.session.store.subscribe((change) => this.changed(change))];
+    const listen = (target, name, act, ...how) => {
+      target.addEventListener(name, act, ...how);
+      this.ends.push(() => target.removeEventListener(name, act, ...how));
+    };
+    const observe = (observer, options, ...nodes) => {
+      for (const node of nodes) observer.observe(node, options);
+      this.ends.push(() => observer.disconnect());
+    };
+    observe(new ResizeObserver(() => this.changed(onlyKeys("size"))), {}, this.el);
+    const sight = new IntersectionObserver((entries) => {
+      this.near = entries.at(-1).isIntersecting;
+      this.looked();
+    });
+    observe(sight, undefined, this.el);
+    const theme = { attributes: true, attributeFilter: THEMED };
+    observe(new MutationObserver(themed), theme, document.documentElement, document.body);
+    listen(window, "keydown", (event) => this.keyed(event), true);
+    listen(document, "visibilitychange", looked);
+    listen(document, "load", themed, true); // a theme's style sheet comes after its name
     this.themed = this.drawn = false;
-    this.changed({ ...NOTHING, everything: true, keys: new Set(["size"]) });
+    this.changed({ ...onlyKeys("size"), everything: true });
   }
 
-  /** Stops whatever runs for it; it may be woken again. @returns {void} */
+  /** Stops whatever runs for it; it may be woken again. */
   sleep() {
     if (!this.awake) return;
     if (this.stale.size && this.el.isConnected) this.draw(); // its last: that the kernel has gone, perhaps
     this.awake = false;
-    this.unsubscribe();
-    for (const observer of [this.sizes, this.sight, this.themes]) observer.disconnect();
-    window.removeEventListener("keydown", this.onkey, true);
-    document.removeEventListener("visibilitychange", this.onvisible);
-    document.removeEventListener("load", this.onloaded, true);
+    for (const end of this.ends) end();
     cancelAnimationFrame(this.frame);
     this.frame = 0;
     this.near = false;
@@ -175,24 +164,22 @@ export class Dashboard {
   /**
    * Plain keys are the view's own, Ctrl+S and the like the front end's. JupyterLab takes a key before it
    * comes here, and doesn't if the focused element has this word.
-   * @private
    */
   keyed({ target, ctrlKey, metaKey }) {
     if (!(target instanceof Element) || !this.el.contains(target)) return;
     setAttr(target, "data-lm-suppress-shortcuts", ctrlKey || metaKey ? null : "true");
   }
 
-  /** Moved in the page, which takes back all scrolling. @returns {void} */
+  /** Moved in the page, which takes back all scrolling. */
   rescroll() {
     for (const [element, top] of [...this.scrolls]) element.scrollTop = top;
   }
 
-  /** @returns {boolean} whether nobody has the mouse or the keyboard on it */
+  /** Whether nobody has the mouse or the keyboard on it. */
   idle() {
     return !this.el.matches(":hover") && !this.el.contains(document.activeElement);
   }
 
-  /** @private */
   looked() {
     const on = this.awake && this.near && document.visibilityState === "visible";
     if (on === this.visible) return;
@@ -201,7 +188,6 @@ export class Dashboard {
     if (on) this.refresh();
   }
 
-  /** @private */
   changed(change) {
     for (const part of this.panes.keys()) {
       const had = this.stale.get(part);
@@ -210,7 +196,7 @@ export class Dashboard {
     this.refresh();
   }
 
-  /** One frame for all that has changed; none as long as no one can see it, but the first. @private */
+  /** One frame for all that has changed; none as long as no one can see it, but the first. */
   refresh() {
     if (this.frame || !this.awake || (this.drawn && !this.visible)) return;
     this.frame = requestAnimationFrame(() => {
@@ -219,10 +205,8 @@ export class Dashboard {
     });
   }
 
-  /** @private */
   draw() {
-    const { store } = this.session;
-    if (!store.world) return;
+    if (!this.session.store.world) return;
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
     if ([...this.panes.keys()].some(resized)) this.widen();
@@ -230,7 +214,7 @@ export class Dashboard {
     this.head();
     const due = [...this.stale.keys()].filter((part) => !this.panes.get(part).el.hidden);
     // All that is read before all that is written, or the browser would lay out more than once.
-    for (const part of due.filter(resized)) this.panes.get(part).measure();
+    for (const part of due.filter(resized)) this.panes.get(part).measure?.();
     for (const part of due) {
       const change = this.stale.get(part);
       this.stale.delete(part);
@@ -238,7 +222,7 @@ export class Dashboard {
     }
   }
 
-  /** The width has changed, or the place. @private */
+  /** The width has changed, or the place. */
   widen() {
     const wide = this.el.clientWidth >= WIDE;
     if (wide === this.wide) return;
@@ -247,27 +231,24 @@ export class Dashboard {
     if (this.below) this.choose(this.wanted);
   }
 
-  /** Reads the theme's colours, as the browser has computed them. @private */
+  /** Reads the theme's colours, as the browser has computed them. */
   retheme() {
     this.themed = true;
     const theme = { font: getComputedStyle(this.el).fontFamily };
-    for (const probe of this.probes) {
-      theme[probe.className.split("wb-probe-")[1]] = getComputedStyle(probe).color;
-    }
+    for (const [name, probe] of this.probes) theme[name] = getComputedStyle(probe).color;
     theme.dark = isDark(theme.bg);
     setAttr(this.el, "data-dark", theme.dark);
     const signals = SIGNALS[theme.dark ? "dark" : "light"];
     for (const [name, color] of Object.entries(signals)) setVar(this.el, `--wb-${name}`, color);
-    for (const pane of this.panes.values()) pane.retheme?.(theme);
+    for (const each of this.panes.values()) each.retheme?.(theme);
   }
 
-  /** @private */
   head() {
     const { world, alive } = this.session.store;
     const [only, ...more] = this.panes.keys();
     const session = world.session || "session";
     setText(this.name, more.length ? session : TITLES[only]);
-    const about = [world.engine, world.here, world.scope, counted(world.totals?.count, "object")];
+    const about = [world.engine, world.here, world.scope, counted(world.count, "object")];
     if (!more.length) about.unshift(session);
     setText(this.about, about.filter(Boolean).join(" · "));
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
@@ -278,10 +259,9 @@ export class Dashboard {
     if (jobs) setText(jobs, running ? `Jobs · ${running}` : "Jobs");
   }
 
-  /** A second has gone by while someone looks. @returns {void} */
+  /** A second has gone by while someone looks. */
   tick() {
-    for (const pane of this.panes.values()) {
-      if (!pane.el.hidden && this.session.store.world) pane.tick();
-    }
+    if (!this.session.store.world) return;
+    for (const each of this.panes.values()) if (!each.el.hidden) each.tick?.();
   }
 }

@@ -1,94 +1,115 @@
-// One object in full: what it is, why it is here, and what can be done about it.
+// The selected object in full: what it is, why it is here, and what can be done about it.
 
-import { age, bytes, title, typed } from "./format.js";
-import { h, setAttr, setChildren, setText } from "./dom.js";
+import { age, bytes, typed } from "./format.js";
+import { button, h, inline, say, setAttr, setChildren, setText } from "./dom.js";
 import { pinKey } from "./store.js";
 import { pinWords } from "./map.js";
 
-const WHERE = { memory: "in memory", disk: "on disk", inline: "in messages", pending: "not there yet" };
-
-export class Details {
-  /** @param {import("./session.js").Session} session */
-  constructor(session) {
+/** Whatever is said of the selected object: its name and facts, a body, buttons, what came of them. */
+export class Selected {
+  constructor(session, label, hint) {
     this.session = session;
     this.id = "";
-    this.heading = h("span", { class: "wb-details-name" });
-    this.facts = h("span", { class: "wb-details-facts" });
+    this.heading = inline("wb-details-name");
+    this.facts = inline("wb-details-facts");
+    const head = h("div", { class: "wb-details-head" }, this.heading, " ", this.facts);
+    this.full = h("div", { class: "wb-details-body", tabindex: 0, role: "group", "aria-label": label }, head);
+    this.note = h("span", { class: "wb-note", role: "status" });
+    this.bar = h("div", { class: "wb-details-bar" }, this.note);
+    this.hint = h("p", { class: "wb-empty" }, hint);
+    this.el = h("div", { class: "wb-details" }, this.hint, this.full, this.bar);
+  }
+
+  /** The selected row, or null; `changed` is called first if it is another one. */
+  show(changed) {
+    const row = this.session.store.row();
+    this.hint.hidden = row != null;
+    this.full.hidden = row == null;
+    if ((row?.id ?? "") !== this.id) {
+      this.id = row?.id ?? "";
+      changed(row);
+    }
+    if (row) setText(this.heading, row.title);
+    return row;
+  }
+
+  /** Asks for something to be done with it, and says what came of that as long as it is selected. */
+  ask(what, then) {
+    const { id } = this;
+    this.session.ask({ do: what, id }, ({ state, text, answer }) => {
+      if (id !== this.id) return;
+      say(this.note, text, state);
+      if (answer) then?.(answer);
+    });
+  }
+}
+
+export class Details extends Selected {
+  constructor(session) {
+    super(session, "Why it is here", "Select an object to see why it is here.");
     this.reasons = h("ul", { class: "wb-reasons" });
     this.answer = h("div", { class: "wb-answer", hidden: true });
-    this.note = h("span", { class: "wb-note", role: "status" });
-    const button = (label, act) => h("button", { type: "button", class: "wb-button", onclick: act }, label);
-    this.pin = button("Pin", () => this.act(this.pinned ? "unpin" : "pin"));
+    this.full.append(this.reasons, this.answer);
+    this.pin = button("Pin", () => this.ask(this.pinned ? "unpin" : "pin"));
     this.free = button("Free", () => this.freed());
-    this.spill = button("Spill", () => this.act("spill"));
+    this.spill = button("Spill", () => this.ask("spill"));
     this.why = button("Copy %why", () => this.copy());
-    this.buttons = h("span", { class: "wb-buttons" }, this.pin, this.free, this.spill, this.why);
+    this.buttons = inline("wb-buttons", this.pin, this.free, this.spill, this.why);
     this.sure = h("div", { class: "wb-sure", role: "group", "aria-label": "Free it?", hidden: true });
     this.sure.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.keep();
     });
-    this.bar = h("div", { class: "wb-details-bar" }, this.buttons, this.sure, this.note);
-    this.full = h(
-      "div",
-      { class: "wb-details-body", tabindex: 0, role: "group", "aria-label": "Why it is here" },
-      h("div", { class: "wb-details-head" }, this.heading, " ", this.facts),
-      this.reasons,
-      this.answer,
-    );
-    this.hint = h("p", { class: "wb-empty" }, "Select an object to see why it is here.");
-    this.el = h("div", { class: "wb-details" }, this.hint, this.full, this.bar);
+    this.bar.prepend(this.buttons, this.sure);
   }
 
-  /** Shows what is selected. @returns {void} */
+  /** Shows what is selected. */
   update() {
     const { store } = this.session;
-    const row = store.row();
-    const gone = row != null && !store.world.objects.has(row.id);
-    this.hint.hidden = row != null;
-    this.full.hidden = row == null;
-    if (row?.id !== this.id) {
-      this.id = row?.id ?? "";
+    const row = this.show((other) => {
       this.keep();
-      if (row) setText(this.note, ""); // that it was freed is read when it has gone
+      if (other) setText(this.note, ""); // that it was freed is read when it has gone
       this.answered(false);
-    }
+    });
     this.buttons.hidden = row == null || !this.sure.hidden;
     if (!row) return;
-    setText(this.heading, title(row));
+    const gone = !store.world.objects.has(row.id);
     setAttr(this.full, "data-gone", gone);
     this.tick();
     this.pinned = (row.pins ?? []).some((pin) => pin.reason === "user");
     setText(this.pin, this.pinned ? "Unpin" : "Pin");
     const usable = store.usable && !gone;
     this.pin.disabled = this.why.disabled = !usable;
-    this.free.disabled = !usable || row.strength === "freed";
-    setAttr(this.free, "title", row.strength === "freed" ? "It is freed: it goes with what shows it" : null);
-    const stuck = row.strength === "resident" ? "It can't move: it is resident" : "";
+    this.free.disabled = !usable || row.movable === "freed";
+    setAttr(this.free, "title", row.movable === "freed" ? "It is freed: it goes with what shows it" : null);
+    const stuck = row.movable === "no" ? `It can't move: ${row.stays}` : "";
     this.spill.disabled = !usable || row.where !== "memory" || Boolean(stuck);
-    setAttr(this.spill, "title", stuck || (row.where === "memory" ? null : `It is ${WHERE[row.where]}`));
+    setAttr(this.spill, "title", stuck || (row.where === "memory" ? null : `It is ${this.where(row)}`));
     this.list(row);
     if (!store.usable) setText(this.note, store.world.ended ?? "The kernel has gone: as last seen.");
   }
 
-  /** Time went on. */
+  where(row) {
+    return this.session.store.world.words.where[row.where] ?? "";
+  }
+
   tick() {
-    const row = this.session.store.row();
+    const { store } = this.session;
+    const row = store.row();
     if (!row) return;
-    const held = row.name && row.held ? `held by ${row.held}` : "";
-    const born = row.born == null ? "" : age(this.session.store.now() - row.born);
+    const born = row.born == null ? "" : age(store.now() - row.born);
     const facts = [
       typed(row),
       bytes(row.size),
-      WHERE[row.where] ?? "",
-      row.strength,
+      row.state === "failed" ? "failed" : this.where(row),
+      store.world.words.movable[row.movable],
       born && (born === "now" ? "just now" : `${born} old`),
       row.where !== "disk" && row.owner && `by ${row.owner}`, // there the owner is the disk
-      held,
+      row.name && row.held ? `held by ${row.held}` : "",
     ];
     setText(this.facts, facts.filter(Boolean).join(" · "));
   }
 
-  /** The reasons, with those that have just come or gone. @private */
+  /** The reasons, with those that have just come or gone. */
   list(row) {
     const marks = this.session.store.pins.get(row.id) ?? new Map();
     const gone = [...marks.values()].filter(({ fresh }) => !fresh).map(({ pin }) => pin);
@@ -101,51 +122,29 @@ export class Details {
     setChildren(this.reasons, `${row.id}${row.pins != null}${key}`, () => {
       this.answered(false); // it has told of other reasons
       if (!pins.length) return [h("li", { class: "wb-none" }, pinWords(row))];
-      return pins.map((pin) =>
-        h("li", { class: state(pin) }, pin.text, pin.here ? h("span", { class: "wb-here" }, "here") : null),
-      );
+      return pins.map((pin) => h("li", { class: state(pin) }, pin.text, pin.here && inline("wb-here", "here")));
     });
   }
 
-  /** @private */
-  act(what, then) {
-    const { id } = this;
-    this.session.ask({ do: what, id }, (progress) => {
-      if (id !== this.id) return;
-      setText(this.note, progress.text);
-      this.note.dataset.state = progress.state;
-      if (progress.answer) then?.(progress.answer);
-    });
-  }
-
-  /** Asks once if something living would break. @private */
+  /** Asks once if something living would break. */
   freed() {
     const row = this.session.store.row();
     if (!row?.breaks) {
-      this.act("free");
+      this.ask("free");
       return;
     }
-    const keep = h("button", { type: "button", class: "wb-button", onclick: () => this.keep() }, "Keep");
-    const anyway = h(
-      "button",
-      {
-        type: "button",
-        class: "wb-button wb-danger",
-        onclick: () => {
-          this.keep();
-          this.act("free");
-        },
-      },
-      "Free anyway",
-    );
-    this.sure.replaceChildren(h("span", {}, row.breaks), anyway, keep);
+    const keep = button("Keep", () => this.keep());
+    const free = () => {
+      this.keep();
+      this.ask("free");
+    };
+    this.sure.replaceChildren(h("span", {}, row.breaks), button("Free anyway", free, { class: "wb-danger" }), keep);
     this.sure.hidden = false;
     this.buttons.hidden = true;
     setText(this.note, "");
     keep.focus();
   }
 
-  /** @private */
   keep() {
     if (this.sure.hidden) return;
     const focused = this.sure.contains(document.activeElement);
@@ -154,15 +153,15 @@ export class Details {
     if (focused) this.free.focus();
   }
 
-  /** The answer has the same reasons, with how to let go: it stands in their place. @private */
+  /** The answer has the same reasons, with how to let go: it stands in their place. */
   answered(on) {
     this.answer.hidden = !on;
     this.reasons.hidden = on;
   }
 
-  /** Shows %why's answer and puts its text into the clipboard. @private */
+  /** Shows %why's answer and puts its text into the clipboard. */
   copy() {
-    this.act("why", async ({ ok, text, html }) => {
+    this.ask("why", async ({ ok, text, html }) => {
       if (!ok) return;
       if (html) this.answer.innerHTML = html; // from the kernel, which has escaped it
       this.answered(Boolean(html));

@@ -2,10 +2,7 @@
 
 /**
  * An element: h("button", {class: "x", onclick: f, "aria-label": "…"}, child, "text").
- * @param {string} tag
- * @param {Object<string, any>} [props] `on…` are listeners; false and null are left out
- * @param {...(Node|string|null|false)} children
- * @returns {HTMLElement}
+ * Properties `on…` are listeners; false and null are left out, also among the children.
  */
 export function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -18,7 +15,19 @@ export function h(tag, props = {}, ...children) {
   return node;
 }
 
-/** @param {HTMLElement} node @param {string} text @returns {void} */
+/** A `span` of that class. */
+export const inline = (name, ...children) => h("span", { class: name }, ...children);
+
+/** A button that says what it does; `more` may be classes of its own, a title. */
+export function button(label, onclick, { class: more = "", ...props } = {}) {
+  return h("button", { type: "button", class: `wb-button ${more}`.trim(), onclick, ...props }, label);
+}
+
+/** One of the views: its class, what it is called, what it consists of. */
+export function pane(name, title, ...children) {
+  return h("div", { class: `wb-pane ${name}`, role: "group", "aria-label": title }, ...children);
+}
+
 export function setText(node, text) {
   if (node.wbText === text) return;
   node.wbText = text;
@@ -26,7 +35,7 @@ export function setText(node, text) {
   node.textContent = text;
 }
 
-/** @param {Element} node @param {string} name @param {string|null|false} value null, false: away @returns {void} */
+/** An attribute; null or false takes it away. */
 export function setAttr(node, name, value) {
   if (value == null || value === false) {
     if (node.hasAttribute(name)) node.removeAttribute(name);
@@ -35,7 +44,13 @@ export function setAttr(node, name, value) {
   }
 }
 
-/** @param {HTMLElement} node @param {string} name of a custom property @param {string} value @returns {void} */
+/** What has become of a request, in a status line. */
+export function say(note, text, state) {
+  setText(note, text);
+  note.dataset.state = state;
+}
+
+/** A custom property of style sheets. */
 export function setVar(node, name, value) {
   node.wbVars ??= {};
   if (node.wbVars[name] === value) return;
@@ -43,13 +58,7 @@ export function setVar(node, name, value) {
   node.style.setProperty(name, value);
 }
 
-/**
- * Replaces the children only if `key` is another than last time.
- * @param {HTMLElement} node
- * @param {string} key everything the children depend on
- * @param {() => (Node|string)[]} make
- * @returns {boolean} whether they were made anew
- */
+/** New children, only if `key`, all that they depend on, is another than last time; whether it was. */
 export function setChildren(node, key, make) {
   if (node.wbKey === key) return false;
   node.wbKey = key;
@@ -58,12 +67,7 @@ export function setChildren(node, key, make) {
   return true;
 }
 
-/**
- * What isn't known: a dash to look at, words to listen to and to point at.
- * @param {HTMLElement} node
- * @param {string} why
- * @returns {void}
- */
+/** What isn't known: a dash to look at, words to listen to and to point at. */
 export function setDash(node, why) {
   setChildren(node, `– ${why}`, () => [
     h("span", { "aria-hidden": "true", title: why }, "–"),
@@ -71,55 +75,47 @@ export function setDash(node, why) {
   ]);
 }
 
+/** Takes out of the page whatever of these (by key, each with its `row`) isn't wanted any more. */
+export function dropAllBut(nodes, wanted) {
+  for (const [key, { row }] of nodes) {
+    if (wanted.has(key)) continue;
+    row.remove();
+    nodes.delete(key);
+  }
+}
+
+/** A key was the view's own: nobody else shall act on it. */
+export function taken(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
 let serial = 0;
-/** @param {string} what @returns {string} an id that no other element on the page has */
+/** An id that no other element on the page has. */
 export function uniqueId(what) {
   serial += 1;
   return `wb-${what}-${serial}-${Math.floor(Math.random() * 1e9).toString(36)}`;
 }
 
-/**
- * A radio group of small buttons, arrow keys included.
- * @param {string} label
- * @param {string[]} choices
- * @param {(choice: string) => void} choose
- * @returns {HTMLElement}
- */
+/** A radio group of small buttons, arrow keys included. */
 export function radios(label, choices, choose) {
   const name = uniqueId("radio");
-  const option = (choice, index) =>
+  const option = (value, index) =>
     h(
       "label",
       { class: "wb-radio" },
-      h("input", {
-        type: "radio",
-        name,
-        value: choice,
-        checked: index === 0,
-        onchange: () => choose(choice),
-      }),
-      h("span", {}, choice),
+      h("input", { type: "radio", name, value, checked: index === 0, onchange: () => choose(value) }),
+      h("span", {}, value),
     );
-  return h(
-    "fieldset",
-    { class: "wb-radios" },
-    h("legend", {}, label),
-    ...choices.map(option),
-  );
+  return h("fieldset", { class: "wb-radios" }, h("legend", {}, label), ...choices.map(option));
 }
 
-/**
- * A canvas's drawing context, cleared, with a unit of one CSS pixel.
- * @param {HTMLCanvasElement} canvas
- * @param {number} width in CSS pixels
- * @param {number} height
- * @returns {CanvasRenderingContext2D}
- */
+/** A canvas's drawing context, cleared, with a unit of one CSS pixel. */
 export function drawing(canvas, width, height) {
   const density = globalThis.devicePixelRatio || 1;
-  const [w, high] = [Math.round(width * density), Math.round(height * density)];
-  if (canvas.width !== w || canvas.height !== high) {
-    canvas.width = w;
+  const [wide, high] = [Math.round(width * density), Math.round(height * density)];
+  if (canvas.width !== wide || canvas.height !== high) {
+    canvas.width = wide;
     canvas.height = high;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;

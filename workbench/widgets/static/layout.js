@@ -34,15 +34,10 @@ function steady(end) {
   return Math.ceil(end / step) * step;
 }
 
-/** @param {object} segment @returns {number} the bytes drawn of it: up to its last object, and what is warm beyond */
-function reach({ disk, end, granted }) {
-  return disk ? end : Math.max(end, granted ?? 0);
-}
+/** The bytes drawn of a segment: up to its last object, and what can be reused beyond it. */
+const reach = ({ disk, end, granted }) => (disk ? end : Math.max(end, granted ?? 0));
 
-/**
- * Segments on shelves: long ones over several lines, short ones beside each other.
- * @returns {{shelves: object[][], lines: number, labels: number}}
- */
+/** Segments on shelves: long ones over several lines, short ones beside each other. */
 function shelved(segments, width, scale) {
   const shelves = [];
   let room = 0;
@@ -79,13 +74,8 @@ function scaled(segments, width, height, objects) {
 }
 
 /**
- * Where everything is.
- * @param {object[]} segments as in the contract
- * @param {Iterable<object>} rows objects; those without an extent are left out
- * @param {Object<string, number[]>} bins what isn't listed, by segment and place
- * @param {{width: number, height: number, grain?: number}} size in pixels; the height may be exceeded;
- *   `grain` is the width of a device's pixel
- * @returns {Layout}
+ * The layout of segments, rows and bins as a world has them; rows without an extent are left out. The
+ * size is in pixels, its height may be exceeded; `grain` is the width of a device's pixel.
  */
 export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
   const drawn = segments.filter((segment) => reach(segment) > 0);
@@ -93,8 +83,7 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
   const layout = { lanes: [], lines: [], rects: [], grounds: [], where: new Map(), height, scale: 1 };
   if (!drawn.length || width <= 0) return layout;
   const extents = bySegment(rows);
-  const objects = [...extents.values()].reduce((sum, list) => sum + list.length, 0);
-  const { shelves, scale, row } = scaled(drawn, width, height, objects);
+  const { shelves, scale, row } = scaled(drawn, width, height, [...extents.values()].flat().length);
   layout.scale = scale;
   let y = 0;
   for (const shelf of shelves) {
@@ -120,14 +109,13 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
   return layout;
 }
 
-/** @returns {Map<string, object[]>} rows of each segment, in the order of their places */
+/** Rows by segment, in the order of their places. */
 function bySegment(rows) {
   const found = new Map();
   for (const row of rows) {
     if (!row.seg || !row.len) continue;
-    const list = found.get(row.seg);
-    if (list) list.push(row);
-    else found.set(row.seg, [row]);
+    if (!found.has(row.seg)) found.set(row.seg, []);
+    found.get(row.seg).push(row);
   }
   for (const list of found.values()) list.sort((a, b) => a.off - b.off);
   return found;
@@ -190,33 +178,21 @@ function ground(layout, lane, extents, counts, perByte, grain) {
   });
 }
 
-/**
- * What lies at a point.
- * @param {Layout} layout
- * @param {number} x
- * @param {number} y
- * @param {number} [reach] how many pixels beside an object still mean it
- * @returns {{rect: Rect|null, ground: object|null, lane: Lane}|null}
- */
-export function hit(layout, x, y, reach = 2) {
+/** What lies at a point: {rect, ground, lane}, or null. So many pixels beside an object still mean it. */
+export function hit(layout, x, y, beside = 2) {
   for (const line of layout.lines) {
     if (y < line.y || y >= line.y + line.h + ROW_GAP) continue;
-    if (x < line.x - reach || x > line.x + line.w + reach) continue;
+    if (x < line.x - beside || x > line.x + line.w + beside) continue;
     const rect = nearest(line, x);
     const far = rect ? Math.max(rect.x - x, x - rect.x - rect.w, 0) : Infinity;
-    if (far <= reach) return { rect, ground: null, lane: line.lane };
+    if (far <= beside) return { rect, ground: null, lane: line.lane };
     const found = layout.grounds.find((g) => g.line === line && x >= g.x && x < g.x + g.w);
     return { rect: null, ground: found ?? null, lane: line.lane };
   }
   return null;
 }
 
-/**
- * Where an object would lie: for one that has just gone.
- * @param {Layout} layout
- * @param {{seg: string, off: number, len: number}} row
- * @returns {{x: number, y: number, w: number, h: number}[]}
- */
+/** Where an object would lie, in pieces {x, y, w, h}: for one that has just gone. */
 export function spot(layout, row) {
   const lane = layout.lanes.find(({ segment }) => segment.id === row.seg);
   if (!lane || !row.len) return [];
@@ -230,7 +206,7 @@ export function spot(layout, row) {
   return pieces;
 }
 
-/** @param {Line} line @param {number} x @returns {Rect|null} the nearest on that line */
+/** The nearest rectangle on a line, or null. */
 function nearest(line, x) {
   let [low, high] = [0, line.rects.length - 1];
   while (low < high) {
@@ -243,13 +219,7 @@ function nearest(line, x) {
   return right && right.x - x < Math.max(x - left.x - left.w, 0) ? right : left;
 }
 
-/**
- * Where an arrow key leads.
- * @param {Layout} layout
- * @param {Rect|null} from
- * @param {"left"|"right"|"up"|"down"|"first"|"last"} way
- * @returns {Rect|null}
- */
+/** Where "left", "right", "up", "down", "first" or "last" leads from a rectangle, or from nowhere. */
 export function step(layout, from, way) {
   const { rects, lines } = layout;
   if (!from || way === "first") return rects[0] ?? null;

@@ -10,7 +10,7 @@ const HEARTBEAT_MS = 20_000;
 const RESYNC_MS = 3000;
 const GONE = "the kernel has gone: this is what was last seen";
 
-/** The page's own line between its views: every anywidget module is loaded for itself. @returns {EventTarget} */
+/** The page's own line between its views: every anywidget module is loaded for itself. */
 function bus() {
   const key = Symbol.for("workbench.selection");
   globalThis[key] ??= new EventTarget();
@@ -18,7 +18,7 @@ function bus() {
 }
 
 export class Session {
-  /** @param {object} model anywidget's */
+  /** `model` is anywidget's. */
   constructor(model) {
     this.model = model;
     this.store = new Store(() => performance.now());
@@ -29,10 +29,14 @@ export class Session {
     this.shown = new Set();
     this.asked = -Infinity;
     this.ends = [];
-    this.listen(model, "msg:custom", (message) => this.heard(message));
-    this.listen(model, "change:world", () => this.load(model.get("world")));
-    this.listen(model, "comm_live_update", () => this.lost());
-    this.listen(model, "comm:close", () => this.lost());
+    const listen = (name, listener) => {
+      model.on(name, listener);
+      this.ends.push(() => model.off(name, listener));
+    };
+    listen("msg:custom", (message) => this.heard(message));
+    listen("change:world", () => this.load(model.get("world")));
+    listen("comm_live_update", () => this.lost());
+    listen("comm:close", () => this.lost());
     const chosen = ({ detail }) => {
       if (detail.session === this.store.world?.session) this.store.select(detail.id);
     };
@@ -41,23 +45,15 @@ export class Session {
     this.load(model.get("world"));
   }
 
-  /** @private */
-  listen(model, name, callback) {
-    model.on(name, callback);
-    this.ends.push(() => model.off(name, callback));
-  }
-
-  /** @private */
   load(world) {
-    if (world?.objects) this.store.replace(world);
+    if (world?.words) this.store.replace(world); // else nothing is known yet
   }
 
-  /** @private */
   heard(message) {
     if (!this.store.alive) this.store.revive(true);
     if (message.kind === "world") {
       this.asked = -Infinity;
-      this.store.replace(message);
+      this.load(message);
     } else if (message.kind === "diff") {
       if (!this.store.apply(message)) this.resync();
       else if (this.store.fresh.size + this.store.vanished.size + this.store.pins.size) this.settle();
@@ -66,14 +62,14 @@ export class Session {
     }
   }
 
-  /** Once, until it comes. @private */
+  /** Once, until it comes. */
   resync() {
     if (performance.now() - this.asked < RESYNC_MS) return;
     this.asked = performance.now();
     this.model.send({ do: "resync" });
   }
 
-  /** Ends marks in time: one timer, only as long as there are any. @private */
+  /** Ends marks in time: one timer, only as long as there are any. */
   settle() {
     if (this.settling) return;
     const wait = this.store.settle();
@@ -84,10 +80,9 @@ export class Session {
     }, wait + 10);
   }
 
-  /** The comm's state has changed: gone, unless the kernel answers. @private */
+  /** The comm's state has changed: gone, unless the kernel answers. */
   lost() {
-    this.store.revive(false);
-    this.actions.abandon(GONE);
+    this.end();
     try {
       this.model.send({ do: "resync" });
     } catch {
@@ -95,23 +90,18 @@ export class Session {
     }
   }
 
-  /** @param {string} id @returns {void} selects it in all views of the page */
+  /** Selects an object in all views of the page. */
   select(id) {
     const detail = { session: this.store.world?.session, id };
     bus().dispatchEvent(new CustomEvent("select", { detail }));
   }
 
-  /** @param {object} request @param {(progress: object) => void} hear @returns {void} */
+  /** See Actions. */
   ask(request, hear) {
     this.actions.ask(request, hear);
   }
 
-  /**
-   * A view can be seen, or not any more.
-   * @param {object} view
-   * @param {boolean} on
-   * @returns {void}
-   */
+  /** A view can be seen, or not any more. */
   show(view, on) {
     const before = this.shown.size > 0;
     if (on) this.shown.add(view);
@@ -125,24 +115,23 @@ export class Session {
     this.heart = setInterval(() => this.tell(true), HEARTBEAT_MS);
     this.second = setInterval(() => {
       if (!this.store.usable) return;
-      for (const view of this.shown) view.tick();
+      for (const each of this.shown) each.tick();
     }, 1000);
   }
 
-  /** @private */
   tell(on) {
     if (!this.store.alive) return;
     const idle = [...this.shown].every((view) => view.idle());
     this.model.send({ do: "shown", on, idle, page: this.page, seq: this.store.world?.seq ?? 0 });
   }
 
-  /** The model is no more: nothing will come, what was seen stays. @returns {void} */
+  /** The model is no more: nothing will come, what was seen stays. */
   end() {
     this.store.revive(false);
     this.actions.abandon(GONE);
   }
 
-  /** Nothing of it is left running. @returns {void} */
+  /** Nothing of it is left running. */
   close() {
     clearInterval(this.heart);
     clearInterval(this.second);

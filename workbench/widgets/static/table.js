@@ -1,7 +1,7 @@
 // A grid of rows: sorted, filtered, drawn only where it is looked at, walked by keys. Knows columns
 // and ids; what stands in the cells is its owner's.
 
-import { h, setAttr, setText } from "./dom.js";
+import { dropAllBut, h, setAttr, setText, taken } from "./dom.js";
 
 /** Up to so many rows all are in the page: found by its search, read by screen readers. */
 const WHOLE = 200;
@@ -19,6 +19,8 @@ const HEIGHT = 260;
  * @property {boolean} [right] flush right: figures, which are sorted from the largest first
  * @property {boolean} [ticks] changes with time alone
  */
+
+const cellClass = (column) => `wb-c-${column.key}${column.right ? " wb-right" : ""}`;
 
 export class Table {
   /**
@@ -40,12 +42,12 @@ export class Table {
     // As last read: asking in the middle of writing would make the browser lay out at once.
     this.high = HEIGHT;
     this.top = 0;
-    this.heads = new Map();
+    this.heads = new Map(options.columns.map((each) => [each, this.head(each)]));
     this.body = h("tbody", { role: "rowgroup" });
     this.table = h(
       "table",
       { role: "grid", class: `wb-table wb-${options.kind}-table`, "aria-label": options.label },
-      h("thead", { role: "rowgroup" }, this.head()),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row", "aria-rowindex": 1 }, ...this.heads.values())),
       this.body,
     );
     this.note = h("p", { class: "wb-empty" }, options.empty);
@@ -56,27 +58,11 @@ export class Table {
     this.sorted();
   }
 
-  /** @private */
-  head() {
-    const cells = this.options.columns.map((column) => {
-      const button = h("button", { type: "button", onclick: () => this.sortBy(column) }, column.title);
-      const cell = h(
-        "th",
-        { role: "columnheader", scope: "col", class: this.cellClass(column) },
-        button,
-      );
-      this.heads.set(column, cell);
-      return cell;
-    });
-    return h("tr", { role: "row", "aria-rowindex": 1 }, ...cells);
+  head(column) {
+    const sort = h("button", { type: "button", onclick: () => this.sortBy(column) }, column.title);
+    return h("th", { role: "columnheader", scope: "col", class: cellClass(column) }, sort);
   }
 
-  /** @private */
-  cellClass(column) {
-    return `wb-c-${column.key}${column.right ? " wb-right" : ""}`;
-  }
-
-  /** @private */
   sortBy(column) {
     const again = this.sort.column === column;
     this.sort = { column, down: again ? !this.sort.down : Boolean(column.right) };
@@ -84,34 +70,30 @@ export class Table {
     this.arrange();
   }
 
-  /** @private */
   sorted() {
+    const way = this.sort.down ? "descending" : "ascending";
     for (const [column, cell] of this.heads) {
-      const way = this.sort.down ? "descending" : "ascending";
       setAttr(cell, "aria-sort", column === this.sort.column ? way : "none");
     }
   }
 
-  /** @param {(row: object) => boolean} accepts @returns {void} */
+  /** Shows the rows that a predicate accepts. */
   filter(accepts) {
     this.accepts = accepts;
     this.scrollTo(0);
     this.arrange();
   }
 
-  /** @param {object[]} rows each with an `id`; a row that changed is another object @returns {void} */
+  /** Rows, each with an `id`; one that changed is another object. */
   update(rows) {
     this.rows = rows;
     this.arrange();
   }
 
-  /** Filters, sorts, draws. @private */
+  /** Filters, sorts, draws. */
   arrange() {
     const { column, down } = this.sort;
-    const kept = [];
-    for (const row of this.rows) {
-      if (this.accepts(row)) kept.push({ row, value: column.value(row) });
-    }
+    const kept = this.rows.filter(this.accepts).map((row) => ({ row, value: column.value(row) }));
     const sign = down ? -1 : 1;
     kept.sort((a, b) => {
       if (a.value === b.value) return a.row.id < b.row.id ? -1 : 1;
@@ -121,35 +103,33 @@ export class Table {
     this.shown = kept.map(({ row }) => row);
     const at = this.order.get(this.current);
     this.order = new Map(this.shown.map((row, index) => [row.id, index]));
+    let refocus = false;
     if (!this.order.has(this.current)) {
       // The next one takes its place; with the focus, if that was there.
       const focused = this.nodes.get(this.current)?.row === document.activeElement;
       const next = this.shown[Math.min(at ?? 0, this.shown.length - 1)];
       this.current = next?.id ?? "";
-      if (focused && next) this.refocus = true;
+      refocus = Boolean(focused && next);
     }
     setAttr(this.table, "aria-rowcount", this.shown.length + 1);
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.note.hidden = this.shown.length > 0;
     setText(this.note, this.rows.length ? "Nothing matches." : this.options.empty);
     this.draw();
-    if (this.refocus) this.focus();
-    this.refocus = false;
+    if (refocus) this.focus();
   }
 
-  /** Reads what only the browser knows. @returns {void} */
+  /** Reads what only the browser knows. */
   measure() {
     this.high = this.el.clientHeight || this.high;
     this.top = this.el.scrollTop;
   }
 
-  /** @private */
   scrolled() {
     this.top = this.el.scrollTop;
     if (this.shown.length > WHOLE) this.draw();
   }
 
-  /** @private */
   scrollTo(top) {
     this.el.scrollTop = top;
     this.top = top;
@@ -160,30 +140,21 @@ export class Table {
     const total = this.shown.length;
     let [first, last] = [0, total];
     if (total > WHOLE) {
-      const most = Math.max(0, total - Math.ceil(this.high / ROW_HEIGHT));
-      first = Math.max(0, Math.min(Math.floor(this.top / ROW_HEIGHT), most) - OVERSCAN);
-      last = Math.min(total, first + Math.ceil(this.high / ROW_HEIGHT) + 2 * OVERSCAN);
+      const fit = Math.ceil(this.high / ROW_HEIGHT);
+      first = Math.max(0, Math.min(Math.floor(this.top / ROW_HEIGHT), Math.max(0, total - fit)) - OVERSCAN);
+      last = Math.min(total, first + fit + 2 * OVERSCAN);
     }
-    const current = this.order.get(this.current);
-    const wanted = new Set();
-    for (let index = first; index < last; index += 1) wanted.add(this.shown[index].id);
-    if (current != null) wanted.add(this.current);
-    for (const [id, node] of this.nodes) {
-      if (wanted.has(id)) continue;
-      node.row.remove();
-      this.nodes.delete(id);
-    }
+    const wanted = new Set(this.shown.slice(first, last).map(({ id }) => id));
+    if (this.order.has(this.current)) wanted.add(this.current);
+    dropAllBut(this.nodes, wanted);
     for (const id of wanted) this.drawRow(this.order.get(id));
   }
 
-  /** @private */
   drawRow(index) {
     const row = this.shown[index];
     let node = this.nodes.get(row.id);
     if (!node) {
-      const cells = this.options.columns.map((column) =>
-        h("td", { role: "gridcell", class: this.cellClass(column) }),
-      );
+      const cells = this.options.columns.map((each) => h("td", { role: "gridcell", class: cellClass(each) }));
       node = { row: h("tr", { role: "row", class: "wb-row" }, ...cells), cells, drawn: null, at: -1 };
       node.row.wbId = row.id;
       this.nodes.set(row.id, node);
@@ -198,7 +169,7 @@ export class Table {
       node.drawn = row;
       this.options.columns.forEach((column, i) => column.fill(node.cells[i], row));
     }
-    setAttr(node.row, "aria-selected", row.id === this.selected ? "true" : "false");
+    setAttr(node.row, "aria-selected", String(row.id === this.selected));
     setAttr(node.row, "tabindex", row.id === this.current ? 0 : -1);
     const mark = this.options.mark?.(row) ?? "";
     if (node.mark !== mark) {
@@ -207,10 +178,12 @@ export class Table {
     }
   }
 
-  /** What is known of a row's cells isn't true any more. @param {string} id @returns {void} */
-  forget(id) {
-    const node = this.nodes.get(id);
-    if (node) node.drawn = null;
+  /** What is known of these rows' cells, or of all, isn't true any more. */
+  forget(ids = this.nodes.keys()) {
+    for (const id of ids) {
+      const node = this.nodes.get(id);
+      if (node) node.drawn = null;
+    }
   }
 
   /** Time went on: what shows it is filled anew. */
@@ -220,7 +193,7 @@ export class Table {
     }
   }
 
-  /** @param {string} id @returns {void} selected, here or elsewhere */
+  /** Selected, here or elsewhere. */
   select(id) {
     if (this.selected === id) return;
     this.selected = id;
@@ -231,7 +204,6 @@ export class Table {
     this.draw();
   }
 
-  /** @private */
   reveal(id) {
     const top = this.order.get(id) * ROW_HEIGHT;
     const room = this.high - 2 * ROW_HEIGHT; // without the head
@@ -239,14 +211,13 @@ export class Table {
     else if (top > this.top + room) this.scrollTo(top - room);
   }
 
-  /** The focus goes to the current row. @returns {void} */
+  /** The focus goes to the current row. */
   focus() {
     this.reveal(this.current);
     this.draw();
     this.nodes.get(this.current)?.row.focus({ preventScroll: true });
   }
 
-  /** @private */
   clicked(event) {
     const id = event.target.closest(".wb-row")?.wbId;
     if (id === undefined) return;
@@ -256,21 +227,14 @@ export class Table {
     this.focus();
   }
 
-  /** @private */
   pressed(event) {
     const page = Math.max(1, Math.floor(this.high / ROW_HEIGHT) - 2);
     const at = this.order.get(this.current) ?? 0;
-    const target = {
-      ArrowDown: at + 1,
-      ArrowUp: at - 1,
-      PageDown: at + page,
-      PageUp: at - page,
-      Home: 0,
-      End: this.shown.length - 1,
-    }[event.key];
+    const last = this.shown.length - 1;
+    const ways = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: last };
+    const target = ways[event.key];
     if (target !== undefined) {
-      const row = this.shown[Math.max(0, Math.min(target, this.shown.length - 1))];
-      this.current = row?.id ?? "";
+      this.current = this.shown[Math.max(0, Math.min(target, last))]?.id ?? "";
       this.options.onselect(this.current);
       this.focus();
     } else if (event.key === "Enter" || event.key === " ") {
@@ -279,7 +243,6 @@ export class Table {
     } else {
       return;
     }
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 }

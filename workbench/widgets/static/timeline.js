@@ -1,24 +1,22 @@
-// Two minutes of live and spilled bytes, and when objects were put, freed, spilled.
+// The last two minutes of live and spilled bytes, and when objects were put, freed, spilled.
 
-import { bytes, counted, UNKNOWN } from "./format.js";
-import { drawing, h, setAttr, setText } from "./dom.js";
+import { bytes, counted } from "./format.js";
+import { drawing, h, inline, setAttr, setText } from "./dom.js";
 import { SIGNALS } from "./colors.js";
-import { TIMELINE_SECONDS } from "./store.js";
 
 const PLOT_HEIGHT = 92;
 const MARKS = 12;
 const TOP = 4;
+const BASE = PLOT_HEIGHT - MARKS;
+/** In a sample [time, live, spilled, puts, frees, spills]. */
+const [LIVE, SPILLED] = [1, 2];
+const COUNTS = [3, 4, 5];
 
-/**
- * How often each happened in each of the columns.
- * @param {number[][]} samples of the timeline
- * @param {(time: number) => number} column
- * @returns {Map<number, number[]>} column → [puts, frees, spills]
- */
+/** How often each happened in each of the columns: column → [puts, frees, spills]. */
 export function happened(samples, column) {
   const found = new Map();
   for (let i = 1; i < samples.length; i += 1) {
-    const more = [3, 4, 5].map((at) => samples[i][at] - samples[i - 1][at]);
+    const more = COUNTS.map((at) => samples[i][at] - samples[i - 1][at]);
     if (!more.some((n) => n > 0)) continue;
     const at = column(samples[i][0]);
     const had = found.get(at) ?? [0, 0, 0];
@@ -27,126 +25,93 @@ export function happened(samples, column) {
   return found;
 }
 
+function path(context, points) {
+  context.beginPath();
+  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+}
+
 export class Timeline {
   constructor() {
     this.canvas = h("canvas", { role: "img" });
-    this.top = h("span", { class: "wb-plot-top" });
-    this.el = h(
-      "figure",
-      { class: "wb-timeline" },
-      h(
-        "figcaption",
-        {},
-        h("span", { class: "wb-bar-label" }, "Last two minutes"),
-        h("span", { class: "wb-mark-key wb-m-put" }, "put"),
-        h("span", { class: "wb-mark-key wb-m-free" }, "free"),
-        h("span", { class: "wb-mark-key wb-m-spill" }, "spill"),
-      ),
-      h("div", { class: "wb-plot" }, this.canvas, this.top),
-    );
+    this.top = inline("wb-plot-top");
+    const keys = ["put", "free", "spill"].map((what) => inline(`wb-mark-key wb-m-${what}`, what));
+    const caption = h("figcaption", {}, inline("wb-bar-label", "Last two minutes"), ...keys);
+    const plot = h("div", { class: "wb-plot" }, this.canvas, this.top);
+    this.el = h("figure", { class: "wb-timeline" }, caption, plot);
     this.flat = false;
   }
 
-  /**
-   * @param {object} world
-   * @param {number} now epoch seconds
-   * @param {number} width
-   * @param {{dark: boolean, line: string, dim: string}} theme
-   * @returns {void}
-   */
-  draw(world, now, width, theme) {
+  /** Until `now` (epoch seconds), in so many pixels, in a theme's colours. */
+  draw({ timeline: samples, span: seconds, words }, now, width, theme) {
     if (width <= 0) return;
-    const samples = world.timeline ?? [];
     const colors = SIGNALS[theme.dark ? "dark" : "light"];
     const context = drawing(this.canvas, width, PLOT_HEIGHT);
-    const base = PLOT_HEIGHT - MARKS;
-    const x = (time) => width - ((now - time) / TIMELINE_SECONDS) * width;
-    const most = Math.max(1, ...samples.map(([, live, spilled]) => Math.max(live ?? 0, spilled ?? 0)));
-    const y = (n) => base - (n / most) * (base - TOP);
+    const x = (time) => width - ((now - time) / seconds) * width;
+    const most = Math.max(1, ...samples.map((sample) => Math.max(sample[LIVE] ?? 0, sample[SPILLED] ?? 0)));
     context.strokeStyle = theme.line;
     context.lineWidth = 1;
     for (const part of [0, 0.5, 1]) {
-      const at = Math.round(TOP + (base - TOP) * part) + 0.5;
-      context.beginPath();
-      context.moveTo(0, at);
-      context.lineTo(width, at);
+      const y = Math.round(TOP + (BASE - TOP) * part) + 0.5;
+      path(context, [[0, y], [width, y]]);
       context.stroke();
     }
-    if (samples.length) {
-      this.steps(context, samples, 1, x, y, base, width, colors.live, true);
-      if (samples.some((sample) => sample[2])) {
-        this.steps(context, samples, 2, x, y, base, width, colors.spilled, false);
-      }
-    }
-    this.marks(context, samples, x, base, theme.dark, colors, theme);
-    const top = most > 1 ? bytes(most) : "";
-    setText(this.top, world.timeline ? top : UNKNOWN);
-    this.describe(samples, most, world.timeline ? "nothing has happened" : UNKNOWN);
-    this.flat = !samples.length || samples.at(-1)[0] < now - TIMELINE_SECONDS;
+    const steps = (key, color, filled) => {
+      const y = (sample) => BASE - ((sample[key] ?? 0) / most) * (BASE - TOP);
+      this.steps(context, samples.map((sample) => [Math.max(x(sample[0]), 0), y(sample)]), width, color, filled);
+    };
+    if (samples.length) steps(LIVE, colors.live, true);
+    if (samples.some((sample) => sample[SPILLED])) steps(SPILLED, colors.spilled, false);
+    this.marks(context, happened(samples, (time) => Math.round(x(time))), colors, theme);
+    setText(this.top, samples.length ? (most > 1 ? bytes(most) : "") : words.none.timeline);
+    this.describe(samples, most, words.none.timeline);
+    this.flat = !samples.length || samples.at(-1)[0] < now - seconds;
   }
 
-  /** Stairs: bytes stay until they change. @private */
-  steps(context, samples, at, x, y, base, width, color, filled) {
-    context.beginPath();
-    let level = y(samples[0][at] ?? 0);
-    const begin = Math.max(x(samples[0][0]), 0);
-    context.moveTo(begin, level);
-    for (const sample of samples) {
-      const to = Math.max(x(sample[0]), 0);
-      context.lineTo(to, level);
-      level = y(sample[at] ?? 0);
-      context.lineTo(to, level);
-    }
-    context.lineTo(width, level);
+  /** Stairs through these points: bytes stay until they change. */
+  steps(context, points, width, color, filled) {
+    const corners = points.flatMap(([x, y], i) => (i ? [[x, points[i - 1][1]], [x, y]] : [[x, y]]));
+    const stairs = [...corners, [width, points.at(-1)[1]]];
+    path(context, stairs);
     context.strokeStyle = color;
     context.lineWidth = 1.5;
     context.lineJoin = "round";
     context.stroke();
     if (!filled) return;
-    context.lineTo(width, base);
-    context.lineTo(begin, base);
+    path(context, [...stairs, [width, BASE], [points[0][0], BASE]]);
     context.globalAlpha = 0.16;
     context.fillStyle = color;
     context.fill();
     context.globalAlpha = 1;
   }
 
-  /** Below the base: a tick up for puts, down for frees, a diamond for spills. @private */
-  marks(context, samples, x, base, dark, colors, theme) {
-    const middle = base + 7;
-    for (const [at, [puts, frees, spills]] of happened(samples, (time) => Math.round(x(time)))) {
+  /** Below the base: a tick up for puts, down for frees, a diamond for spills. */
+  marks(context, columns, colors, theme) {
+    const middle = BASE + 7;
+    const tick = (at, top, color) => {
+      context.fillStyle = color;
+      context.fillRect(at - 0.5, top, 1.5, 4);
+    };
+    for (const [at, [puts, frees, spills]] of columns) {
       if (at < 0) continue;
-      if (puts > 0) this.bar(context, at, middle - 4.5, colors.live);
-      if (frees > 0) this.bar(context, at, middle + 0.5, theme.dim);
+      if (puts > 0) tick(at, middle - 4.5, colors.live);
+      if (frees > 0) tick(at, middle + 0.5, theme.dim);
       if (spills > 0) {
         context.fillStyle = colors.spilled;
-        context.beginPath();
-        context.moveTo(at, middle - 4);
-        context.lineTo(at + 3.5, middle);
-        context.lineTo(at, middle + 4);
-        context.lineTo(at - 3.5, middle);
+        path(context, [[at, middle - 4], [at + 3.5, middle], [at, middle + 4], [at - 3.5, middle]]);
         context.fill();
       }
     }
   }
 
-  /** @private */
-  bar(context, at, top, color) {
-    context.fillStyle = color;
-    context.fillRect(at - 0.5, top, 1.5, 4);
-  }
-
-  /** @private */
   describe(samples, most, otherwise) {
-    if (!samples.length) {
-      setAttr(this.canvas, "aria-label", `Last two minutes: ${otherwise}`);
-      return;
+    let said = otherwise;
+    if (samples.length) {
+      const [first, last] = [samples[0], samples.at(-1)];
+      const [puts, frees, spills] = COUNTS.map((at) => (last[at] == null ? null : last[at] - first[at]));
+      said =
+        `live now ${bytes(last[LIVE])}, at most ${bytes(most)}; on disk ${bytes(last[SPILLED])}; ` +
+        `${counted(puts, "put")}, ${counted(frees, "free")}, ${counted(spills, "spill")}`;
     }
-    const [first, last] = [samples[0], samples.at(-1)];
-    const [puts, frees, spills] = [3, 4, 5].map((at) => (last[at] == null ? null : last[at] - first[at]));
-    const said =
-      `Last two minutes: live now ${bytes(last[1])}, at most ${bytes(most)}; on disk ${bytes(last[2])}; ` +
-      `${counted(puts, "put")}, ${counted(frees, "free")}, ${counted(spills, "spill")}`;
-    setAttr(this.canvas, "aria-label", said);
+    setAttr(this.canvas, "aria-label", `Last two minutes: ${said}`);
   }
 }

@@ -1,7 +1,7 @@
 // The cost tree of one object: which path costs what, and what is advised. Walked by keys.
 
-import { bytes, percent, seconds } from "./format.js";
-import { h, setVar } from "./dom.js";
+import { bytes, share, seconds } from "./format.js";
+import { h, inline, setVar, taken } from "./dom.js";
 
 /** So deep it is open at first, and wherever a share is large. */
 const OPEN_DEPTH = 1;
@@ -16,7 +16,7 @@ export class CostTree {
     this.root.addEventListener("keydown", (event) => this.pressed(event));
   }
 
-  /** @param {{tree: object, advice: string[]}} answer @returns {void} */
+  /** The kernel's answer, or one without a tree. */
   show({ tree, advice }) {
     this.root.replaceChildren(...(tree ? [this.item(tree, 1)] : []));
     this.advice.replaceChildren(...(advice ?? []).map((sentence) => h("li", {}, sentence)));
@@ -24,54 +24,44 @@ export class CostTree {
     this.root.firstElementChild?.setAttribute("tabindex", "0");
   }
 
-  /** @private */
   item(node, level) {
     const children = node.children ?? [];
     const open = children.length > 0 && (level <= OPEN_DEPTH || node.share >= OPEN_SHARE);
     const meter = h("span", { class: "wb-meter", "aria-hidden": "true" });
     setVar(meter, "--wb-share", String(Math.min(node.share ?? 0, 1)));
+    const figures = [share(node.share), bytes(node.bytes), seconds(node.seconds)];
     const line = h(
       "div",
       { class: "wb-tree-line" },
       h("span", { class: "wb-twist", "aria-hidden": "true" }),
-      h("span", { class: "wb-tree-name" }, node.name || "the object"),
-      h("span", { class: "wb-tree-type" }, node.type ?? ""),
+      inline("wb-tree-name", node.name || "the object"),
+      inline("wb-tree-type", node.type ?? ""),
       meter,
-      h("span", { class: "wb-tree-figure" }, percent(node.share)),
-      h("span", { class: "wb-tree-figure" }, bytes(node.bytes)),
-      h("span", { class: "wb-tree-figure" }, seconds(node.seconds)),
-    );
-    const notes = (node.advice ?? []).map((sentence) => h("p", { class: "wb-tree-note" }, sentence));
-    const item = h(
-      "li",
-      {
-        role: "treeitem",
-        tabindex: -1,
-        "aria-level": level,
-        "aria-expanded": children.length ? String(open) : null,
-      },
-      line,
-      ...notes,
+      ...figures.map((figure) => inline("wb-tree-figure", figure)),
     );
     line.style.setProperty("--wb-level", level - 1);
+    const expanded = children.length ? String(open) : null;
+    const item = h(
+      "li",
+      { role: "treeitem", tabindex: -1, "aria-level": level, "aria-expanded": expanded },
+      line,
+      ...(node.advice ?? []).map((sentence) => h("p", { class: "wb-tree-note" }, sentence)),
+    );
     item.wbGrow = () => {
-      if (children.length && !item.wbGroup) {
-        item.wbGroup = h("ul", { role: "group" }, ...children.map((child) => this.item(child, level + 1)));
-        item.append(item.wbGroup);
-      }
+      if (!children.length || item.wbGroup) return;
+      item.wbGroup = h("ul", { role: "group" }, ...children.map((child) => this.item(child, level + 1)));
+      item.append(item.wbGroup);
     };
     if (open) item.wbGrow();
     return item;
   }
 
-  /** @private */
   fold(item, open) {
     if (!item.hasAttribute("aria-expanded")) return;
     if (open) item.wbGrow();
     item.setAttribute("aria-expanded", String(open));
   }
 
-  /** @private */
   clicked(event) {
     const item = event.target.closest("[role=treeitem]");
     if (!item) return;
@@ -79,7 +69,6 @@ export class CostTree {
     this.focus(item);
   }
 
-  /** @private */
   focus(item) {
     if (!item) return;
     this.root.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
@@ -87,7 +76,6 @@ export class CostTree {
     item.focus();
   }
 
-  /** @private */
   pressed(event) {
     const item = event.target.closest("[role=treeitem]");
     if (!item) return;
@@ -95,23 +83,21 @@ export class CostTree {
       (each) => !each.parentElement.closest("[aria-expanded=false]"),
     );
     const at = seen.indexOf(item);
-    const open = item.getAttribute("aria-expanded");
+    const open = item.getAttribute("aria-expanded") === "true";
+    const toggle = () => this.fold(item, !open);
     const acts = {
       ArrowDown: () => this.focus(seen[at + 1]),
       ArrowUp: () => this.focus(seen[at - 1]),
       Home: () => this.focus(seen[0]),
       End: () => this.focus(seen.at(-1)),
-      ArrowRight: () => (open === "true" ? this.focus(seen[at + 1]) : this.fold(item, true)),
+      ArrowRight: () => (open ? this.focus(seen[at + 1]) : this.fold(item, true)),
       ArrowLeft: () =>
-        open === "true"
-          ? this.fold(item, false)
-          : this.focus(item.parentElement.closest("[role=treeitem]")),
-      Enter: () => this.fold(item, open !== "true"),
-      " ": () => this.fold(item, open !== "true"),
+        open ? this.fold(item, false) : this.focus(item.parentElement.closest("[role=treeitem]")),
+      Enter: toggle,
+      " ": toggle,
     };
     if (!acts[event.key]) return;
     acts[event.key]();
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 }

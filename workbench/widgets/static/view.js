@@ -10,11 +10,8 @@ const sessions = new Map();
 
 function sessionOf(model) {
   const key = model.get("key");
-  let found = sessions.get(key);
-  if (!found) {
-    found = { session: new Session(model), users: 0 };
-    sessions.set(key, found);
-  }
+  const found = sessions.get(key) ?? { session: new Session(model), users: 0 };
+  sessions.set(key, found);
   found.users += 1;
   let released = false;
   const release = () => {
@@ -44,11 +41,7 @@ function mount(session, element) {
   return dashboard;
 }
 
-/**
- * anywidget: the model has been made. Its places may be there already, or come later.
- * @param {{model: object}} context
- * @returns {() => void}
- */
+/** anywidget: the model has been made. Its places may be there already, or come later. */
 function initialize({ model }) {
   const { session, release } = sessionOf(model);
   const found = new Map();
@@ -57,10 +50,7 @@ function initialize({ model }) {
   const scan = () => {
     frame = 0;
     if (!session.store.world) return; // until there is something to show the still form is better
-    const left = [];
-    for (const element of found.keys()) {
-      if (!element.isConnected) left.push(element);
-    }
+    const left = [...found.keys()].filter((element) => !element.isConnected);
     for (const element of places) {
       if (element.dataset.workbench !== session.key || found.has(element)) continue;
       // The kernel has sent the still form anew: its view moves on, as it is.
@@ -97,11 +87,7 @@ function initialize({ model }) {
   };
 }
 
-/**
- * anywidget: a view in an element of the front end's own.
- * @param {{model: object, el: HTMLElement}} context
- * @returns {() => void}
- */
+/** anywidget: a view in an element of the front end's own. */
 function render({ model, el }) {
   const { session, release } = sessionOf(model);
   const dashboard = mount(session, el);

@@ -9,8 +9,9 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, SegmentRecord, Snapshot
-from workbench.widgets.colors import Coloring
-from workbench.widgets.words import owners
+from workbench.report.colors import Coloring
+from workbench.report.processes import owners_of
+from workbench.report.views import reach
 
 
 class Box(NamedTuple):
@@ -26,7 +27,8 @@ class Box(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A segment. ``length`` in bytes: where its last object ends; it has so many ``objects``."""
+    """A segment with so many ``objects``. ``length`` in bytes: to the end of its last object, or of
+    what can be reused beyond it."""
 
     owner: str
     segment: SegmentRecord
@@ -56,13 +58,13 @@ def lanes(
     used = [segment for segment in snapshot.segments or () if segment.live or segment.granted]
     used.sort(key=lambda segment: segment.disk)
     kept = {segment.id for segment in sorted(used, key=lambda s: -s.live)[:most]}
-    names = owners(snapshot)
+    names = owners_of(snapshot)
     shown = []
     for segment in used:
         if segment.id in kept:
             records = sorted(inside[segment.id], key=lambda r: r.offset)
             room = boxes // max(len(kept), 1)
-            length = max([segment.end, *(r.offset + r.size for r in records[-1:])])
+            length = max([reach(segment), *(r.offset + r.size for r in records[-1:])])
             drawn = (
                 _each(records, coloring)
                 if len(records) <= room

@@ -7,14 +7,16 @@ time, in another thread, is never touched.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.snapshot import Snapshot
 from workbench.markup import clip
-from workbench.widgets import charts, maps
-from workbench.widgets.drawing import LINE, POINTS, write
-from workbench.widgets.words import Held
+from workbench.plots import charts, maps
+from workbench.plots.drawing import LINE, POINTS, write
+from workbench.report import views
+from workbench.report.facts import Held
+from workbench.report.html import Still
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,23 +50,22 @@ class _Pane(NamedTuple):
     below: float = 12.0
 
 
-def picture(parts: Sequence[str], now: Snapshot, caption: str, held: Held | None = None) -> bytes:
-    """A PNG of these views.
+def picture(still: Still) -> bytes:
+    """What a still form shows, as a PNG, some 1000 pixels wide, on no ground of its own.
 
     Parameters
     ----------
-    parts : sequence of str
-        See `stills.PARTS`.
-    now : Snapshot
-    caption : str
-        Stands at the bottom.
-    held : mapping of int to tuple of str, optional
-        Names for objects that have none.
+    still : Still
+
+    Returns
+    -------
+    bytes
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panes = [pane for part in parts for pane in _panes(part, now, held)]
+    now = views.shown(still.snapshot)
+    panes = [pane for part in still.parts for pane in _panes(part, now, still.held)]
     height = sum(TITLE + pane.height + pane.below for pane in panes) + 2 * LINE
     figure = Figure((WIDTH / POINTS, height / POINTS), dpi=DOTS, facecolor="none")
     canvas = FigureCanvasAgg(figure)
@@ -76,7 +77,7 @@ def picture(parts: Sequence[str], now: Snapshot, caption: str, held: Held | None
         box = (pane.left / WIDTH, top / height, width / WIDTH, pane.height / height)
         pane.draw(figure.add_axes(box))
         top -= pane.below
-    write(figure, MARGIN / WIDTH, 6 / height, clip(caption, MOST_LETTERS), style="italic")
+    write(figure, MARGIN / WIDTH, 6 / height, clip(still.caption(), MOST_LETTERS), style="italic")
     return _encoded(canvas)
 
 

@@ -56,14 +56,14 @@ def test_a_ref_says_what_it_refers_to(session: Engine) -> None:
     assert text(ref).splitlines()[0] == f"ObjectRef {ref.hex()}: ready"
     assert fact(ref, "name") == "data"
     assert fact(ref, "type") == "ndarray int64 (512, 256)"
-    assert fact(ref, "size") == "1.05 MB in shared memory"
-    kept = fact(ref, "kept by")
-    assert kept.startswith("its name, a pin at test_portraits.py:")
-    assert kept.endswith(", refs in this process")
-    assert fact(ref, "put at").startswith("test_portraits.py:")
+    assert fact(ref, "size") == "1.05 MB, in shared memory"
+    kept = fact(ref, "why it is here")
+    assert kept.startswith("named data, pinned at test_cards.py:")
+    assert kept.endswith(", ref in this process")
+    assert fact(ref, "put at").startswith("test_cards.py:")
     assert "[     0      1      2 ...    253    254    255]" in text(ref)
     held = wb.get(ref)
-    assert fact(ref, "kept by").endswith("refs in this process; arrays in this process show it")
+    assert fact(ref, "why it is here").endswith("ref in this process, arrays in this process")
     assert repr(ref) == f"ObjectRef({ref.hex()}, ready)"
     del held
 
@@ -101,7 +101,7 @@ def test_every_state_has_its_word(session: Engine, gate: Gate) -> None:
             assert fact(ref, "task") == task
         assert NASTY not in ref._repr_mimebundle_()["text/html"]
     # The number that all else calls them by, and not their pid.
-    workers = [fact(ref, "task").removeprefix(f"train {NASTY} on worker ") for ref in running]
+    workers = [fact(ref, "task").removeprefix(f"train {NASTY} in worker ") for ref in running]
     by_number = {str(numbers[visitor.pid]): visitor for visitor in visitors}  # in any order
     assert by_number.keys() == set(workers)
     wb.cancel(queued)
@@ -217,7 +217,7 @@ def test_what_lies_on_disk_stays_there(tmp_path: Any) -> None:
     session = wb.init(workers=1, memory="64MB", spill_dir=tmp_path)
     ref = wb.put(np.arange(100_000))
     wb.spill(ref)
-    assert fact(ref, "size") == "803 kB on disk"
+    assert fact(ref, "size") == "803 kB, on disk"
     assert "no preview: it is on disk" in text(ref)
     assert session.snapshot().spilled
 
@@ -257,9 +257,9 @@ def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
     kept = [wb.put(np.arange(1000), name="features"), Counter.options(name="tally").remote()]
     wb.get(kept[1].add.remote(1))
     assert state(session) == "running"
-    assert "1 task running, 0 queued" in fact(session, "pool")
+    assert "1 task running, 0 queued" in fact(session, "workers")
     assert " of 64 MB in " in fact(session, "store")
-    assert fact(session, "actors") == "Counter alive"
+    assert fact(session, "actors") == "Counter 'tally'"
     assert text(session).splitlines()[-1].split()[:2] == ["features", "ndarray"]
     assert "actor:" not in text(session)
     assert repr(session) == f"Session({session.session!r}, 2 workers)"
@@ -268,6 +268,7 @@ def test_a_session_says_what_it_has(session: Any, gate: Gate) -> None:
     assert repr(session).endswith("over)")
 
 
+@pytest.mark.fresh_session  # the class stays as long as the module, and its session
 def test_who_does_not_answer_is_not_waited_for(session: Any, processes: Processes) -> None:
     """Nothing would come: with a wait, this test would end by its timeout."""
     ref, counter = wb.put(1), Counter.remote()

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
-from workbench.listing import type_of
-from workbench.units import UNKNOWN
-from workbench.widgets.words import owners
+from workbench.report.facts import kind_of
+from workbench.report.format import UNKNOWN
+from workbench.report.processes import owners_of
 
 HUES = ("#0072b2", "#c97f00", "#00896a", "#b65a90", "#d55e00", "#3f97cf")
 OTHER = "#808080"
@@ -23,7 +23,7 @@ TRACK = "#80808040"
 INK = "#7a7a7a"
 """Of text that has to be read on white and on nearly black: about 4.3:1 with both."""
 
-LIVE, WARM, SPILLED, BAD = HUES[0], "#7fb2d3", HUES[1], HUES[4]
+LIVE, REUSABLE, SPILLED, BAD = HUES[0], "#7fb2d3", HUES[1], HUES[4]
 
 STATES = {
     "running": HUES[0],
@@ -34,29 +34,38 @@ STATES = {
 }
 """Of jobs and workers; the others are grey."""
 
-STORE = (LIVE, WARM, TRACK, SPILLED)
-"""Colours of the parts of the store."""
+PARTS = {
+    "live": LIVE,
+    "reusable": REUSABLE,
+    "available": TRACK,
+    "spilled": SPILLED,
+    "store": LIVE,
+    "workers": HUES[2],
+    "kernels": HUES[3],
+    "others": OTHER,
+    "free": TRACK,
+}
+"""Of the parts of bars: see `views.PARTS`."""
 
-MACHINE = (LIVE, HUES[2], HUES[3], OTHER, TRACK)
-"""Colours of the parts of the machine's memory."""
-
-BY = ("type", "owner", "age", "strength")
+BY = ("type", "owner", "age", "movable")
 """What objects can be coloured by."""
 
-_AGES = (
+AGES = (
     (10.0, "#b8860b", "under 10 s"),
     (60.0, "#4f9a4d", "under 1 min"),
     (600.0, "#1f8a8c", "under 10 min"),
     (3600.0, "#4f7bc0", "under 1 h"),
-    (float("inf"), "#8a6bbf", "older"),
+    (None, "#8a6bbf", "older"),
 )
+"""Seconds, colour and label of what is younger than that."""
 
 STRENGTHS: dict[str | None, tuple[str, str]] = {
-    "resident": (HUES[1], "resident: can't move"),
-    "alive": (HUES[0], "alive: may move to disk"),
+    "resident": (HUES[1], "can't move to disk"),
+    "alive": (HUES[0], "can move to disk"),
     "freed": (OTHER, "freed, still shown"),
-    None: (OTHER, f"strength {UNKNOWN}"),
+    None: (OTHER, f"can move to disk: {UNKNOWN}"),
 }
+"""By `ObjectRecord.strength`."""
 
 
 class Group(NamedTuple):
@@ -80,7 +89,8 @@ class Coloring:
     Attributes
     ----------
     groups : tuple of Group
-        The legend: those that there are, the largest first, but ages and strengths in their order.
+        The legend: those that there are, the largest first; ages and what can move in their
+        order.
 
     Raises
     ------
@@ -92,7 +102,7 @@ class Coloring:
         if by not in BY:
             raise ValueError(f"Objects can be coloured by {', '.join(BY)}, not by {by!r}.")
         self.by = by
-        self._owner: Mapping[int, str] = owners(snapshot) if by == "owner" else {}
+        self._owner: Mapping[int, str] = owners_of(snapshot) if by == "owner" else {}
         sizes: Counter[str] = Counter()
         counts: Counter[str] = Counter()
         for record in snapshot.objects:
@@ -116,7 +126,7 @@ class Coloring:
             case "type":
                 return kind_of(record)
             case "owner":
-                return self._owner.get(record.segment, "in messages")
+                return self._owner.get(record.segment, UNKNOWN)
             case "age":
                 return _age(record.age)
             case _:
@@ -124,9 +134,9 @@ class Coloring:
 
     def _given(self, sizes: Counter[str]) -> dict[str, str]:
         if self.by == "age":
-            ages = {label: color for _, color, label in _AGES} | {UNKNOWN: OTHER}
+            ages = {label: color for _, color, label in AGES} | {UNKNOWN: OTHER}
             return {label: color for label, color in ages.items() if label in sizes}
-        if self.by == "strength":
+        if self.by == "movable":
             return {label: color for color, label in STRENGTHS.values() if label in sizes}
         largest = [label for label, _ in sizes.most_common()]
         # One that is alone needs no "others".
@@ -137,11 +147,4 @@ class Coloring:
 def _age(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
-    return next(label for limit, _, label in _AGES if seconds < limit)
-
-
-def kind_of(record: ObjectRecord) -> str:
-    """Its type's name alone, without dtype and shape."""
-    if record.about or record.type:
-        return type_of(record).partition(" ")[0]
-    return f"type {UNKNOWN}" if record.type is None else type_of(record)
+    return next(label for limit, _, label in AGES if limit is None or seconds < limit)

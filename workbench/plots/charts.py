@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.listing import size_of, type_of
-from workbench.units import UNKNOWN, count, human_bytes, human_count, human_seconds
-from workbench.widgets import words
-from workbench.widgets.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS, kind_of
-from workbench.widgets.drawing import LINE, Bar, Sheet
-from workbench.widgets.words import Held
+from workbench.plots.drawing import LINE, Bar, Sheet
+from workbench.report import facts, reasons, views
+from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
+from workbench.report.facts import Held
+from workbench.report.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
+from workbench.report.processes import Processes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,20 +34,21 @@ COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     """How much is kept for which reason, and the largest objects with what keeps each."""
     records = sorted(now.objects, key=lambda r: -r.size)
-    reasons = _by_reason(records)
-    sheet = Sheet(ax, max([*(size for _, _, size in reasons), *(r.size for r in records)] or [1]))
+    found, processes = _by_reason(records), Processes(now)
+    sheet = Sheet(ax, max([*(size for _, _, size in found), *(r.size for r in records)] or [1]))
     if not records:
-        sheet.note(words.no_objects(now))
+        sheet.note(views.nothing(now)["objects"])
         return
-    _reasons(sheet, reasons, len(records))
+    _reasons(sheet, found, len(records))
     sheet.skip(8)
     sheet.line("Largest objects", "and what keeps each", strong=True)
     fits = _fits(sheet.left - LINE, len(records))
     for record in records[:fits]:
-        what = f"{kind_of(record)} · {words.why(record, now.clients)}"
-        sheet.line(words.title_of(record, held), what, words.size_in(record))
+        why = facts.why_text(record, processes, (held or {}).get(record.id, ())).replace("`", "")
+        size = facts.figure(facts.size_of(record))
+        sheet.line(facts.title_of(record, held), f"{facts.kind_of(record)} · {why}", size)
         bar = Bar(0, record.size, STRENGTHS[record.strength][0])
-        _bar(sheet, [bar] if size_of(record) is not None else [])
+        _bar(sheet, [bar] if facts.size_of(record) is not None else [])
     _more(sheet, records[fits:], now)
     unknown = any(record.strength is None for record in records)
     sheet.legend(entry for key, entry in STRENGTHS.items() if key or unknown)
@@ -57,24 +58,25 @@ def _by_reason(records: Sequence[ObjectRecord]) -> list[tuple[str, int, int]]:
     """(reason, objects, bytes), the most bytes first."""
     sums: dict[str, tuple[int, int]] = {}
     for record in records:
-        for reason in words.reasons_of(record):
+        for reason, _ in reasons.counts(record):
             number, size = sums.get(reason, (0, 0))
             sums[reason] = number + 1, size + record.size
     return sorted(((reason, *both) for reason, both in sums.items()), key=lambda row: -row[2])
 
 
-def _reasons(sheet: Sheet, reasons: Sequence[tuple[str, int, int]], objects: int) -> None:
+def _reasons(sheet: Sheet, found: Sequence[tuple[str, int, int]], objects: int) -> None:
     """All of them, if that leaves room for three objects; else in half of the room."""
-    sheet.line("By reason", "an object counts for each that it has", strong=True)
+    sheet.line("By reason", "an object with several reasons counts under each", strong=True)
     rows = int((sheet.left - 2 * LINE - 8) / ROW + 0.1)
-    fits = len(reasons) if len(reasons) + min(objects, 3) <= rows else max(rows // 2, 1)
-    for reason, number, size in reasons[:fits]:
-        color = STRENGTHS["resident" if reason in words.RESIDENT else "alive"][0]
-        sheet.line(words.REASONS[reason], words.objects(number), human_bytes(size))
+    fits = len(found) if len(found) + min(objects, 3) <= rows else max(rows // 2, 1)
+    for code, number, size in found[:fits]:
+        reason = reasons.REASONS[code]
+        color = STRENGTHS["resident" if reason.keeps_in_memory else "alive"][0]
+        sheet.line(reason.chip, count(number, "object"), human_bytes(size))
         _bar(sheet, [Bar(0, size, color)])
-    if len(reasons) > fits:
-        sheet.note(f"and {count(len(reasons) - fits, 'more reason')}")
-    if not reasons:
+    if len(found) > fits:
+        sheet.note(f"and {count(len(found) - fits, 'more reason')}")
+    if not found:
         sheet.note(f"What keeps objects is {UNKNOWN}.")
 
 
@@ -91,15 +93,14 @@ def _fits(points: float, wanted: int) -> int:
 
 def pins_height(now: Snapshot, rows: int) -> float:
     """Points for so many objects."""
-    reasons = {reason for record in now.objects for reason in words.reasons_of(record)}
+    found = {reason for record in now.objects for reason, _ in reasons.counts(record)}
     lines = 3 + (len(now.objects) > rows)
-    return (max(len(reasons), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
+    return (max(len(found), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
 
 
 def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
     if left:
-        size, most = human_bytes(sum(record.size for record in left)), words.most_of(now)
-        sheet.note(f"and {human_count(len(left))} more, {size}" + (f"; {most}" if most else ""))
+        sheet.note(views.rest_text(left, now))
 
 
 # -- costs ---------------------------------------------------------------------------------------
@@ -107,11 +108,10 @@ def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
 
 def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     """What took longest to serialize, and how fast it was."""
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -words.seconds_of(r))
-    sheet = Sheet(ax, max([words.seconds_of(record) for record in known[:1]], default=1.0))
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
+    sheet = Sheet(ax, max([views.seconds_of(record) for record in known[:1]], default=1.0))
     if not known:
-        unknown = f"What serialization costs is {UNKNOWN}." if now.objects else "Nothing yet."
-        sheet.note(unknown)
+        sheet.note(views.nothing(now)["costs"])
         return
     sheet.legend((color, label) for label, color in COSTS)
     sheet.skip(6)
@@ -130,13 +130,13 @@ def costs_height(now: Snapshot, rows: int) -> float:
 def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
     about = record.about
     assert about is not None
-    speed = words.speed_of(record)
-    what = [type_of(record), human_bytes(about.inband + about.outband)]
-    what += [f"copied at {words.speed(speed)}"] if speed else []
-    repeats = words.repeats_of(record)
-    seconds = words.took(words.seconds_of(record))
+    speed = views.speed_of(record)
+    what = [facts.type_of(record), human_bytes(about.inband + about.outband)]
+    what += [f"copied at {human_rate(speed)}"] if speed else []
+    repeats = views.repeats_text(record)
+    seconds = human_seconds(views.seconds_of(record))
     sheet.line(
-        words.title_of(record, held), " · ".join(what),
+        facts.title_of(record, held), " · ".join(what),
         f"{repeats} · {seconds}" if repeats else seconds,
         right_color=BAD if repeats else INK,
     )  # fmt: skip
@@ -156,26 +156,24 @@ def jobs(ax: Axes, now: Snapshot) -> None:
     """Background cells, and what the workers are at."""
     sheet = Sheet(ax, 1.0)
     sheet.line("Background cells", strong=True)
-    found = words.jobs_in_order(now.jobs)
+    found = views.jobs_in_order(now.jobs)
     fits = max(int((sheet.left * 0.55) // LINE), 1)
     for job in found[:fits]:
         took = human_seconds(job.seconds) if job.seconds else ""
         sheet.line(job.name, _job(job), took, dot=STATES.get(job.state, OTHER))
     if not found:
-        sheet.note(words.no_jobs(now))
+        sheet.note(views.nothing(now)["jobs"])
     elif len(found) > fits:
         sheet.note(f"and {len(found) - fits} more")
     sheet.skip(8)
     sheet.line("Workers", strong=True)
-    fits = max(int(sheet.left / LINE + 0.1), 1)
+    fits, processes = max(int(sheet.left / LINE + 0.1), 1), Processes(now)
     for worker in now.workers[:fits]:
-        memory = words.worker_memory(worker, now)
-        own = "" if memory is None else human_bytes(memory)
-        does = " · ".join(filter(None, (worker.state, words.runs(worker, now.actors))))
+        own = facts.figure(views.worker_memory(worker, now))
         color = STATES.get(worker.state, OTHER)
-        sheet.line(f"worker {worker.number}", does, own, dot=color)
+        sheet.line(f"worker {worker.number}", views.runs_text(worker, processes), own, dot=color)
     if not now.workers:
-        sheet.note(words.no_workers(now))
+        sheet.note(views.nothing(now)["workers"])
     elif len(now.workers) > fits:
         sheet.note(f"and {len(now.workers) - fits} more")
 
@@ -187,7 +185,5 @@ def jobs_height(now: Snapshot, rows: int) -> float:
 
 
 def _job(job: JobRecord) -> str:
-    items = f"{job.ended} of {job.size}" if job.size > 1 else ""
-    where = f"worker {job.worker}" if job.worker else ""
-    kept = "not collected" if job.kept else ""
-    return " · ".join(filter(None, (job.state, items, where, kept)))
+    said = (facts.job_state(job), facts.job_items(job), views.job_where(job))
+    return " · ".join(filter(None, said))

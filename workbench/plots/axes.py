@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench import context
 from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
-from workbench.widgets import charts, maps, words
-from workbench.widgets.colors import BY
-from workbench.widgets.drawing import POINTS
+from workbench.plots import charts, maps
+from workbench.plots.drawing import POINTS
+from workbench.report import views
+from workbench.report.colors import BY
+from workbench.report.facts import Held
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from workbench.widgets.words import Held
 
 WIDTH = 8.0
 """Inches, of a figure that is made here."""
@@ -43,7 +44,7 @@ def plot_occupancy(
         Where to draw; pyplot is not touched then. Its size decides how many segments there is
         room for. Default: a new figure.
     by : str
-        What colours mean: ``type``, ``owner``, ``age`` or ``strength``.
+        What colours mean: ``type``, ``owner``, ``age`` or ``movable`` (to disk).
 
     Returns
     -------
@@ -147,23 +148,21 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
 def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
     """What to draw, and the variables that hold it, if it is of now."""
     if isinstance(snapshot, Snapshot):
-        return snapshot, None
+        return views.shown(snapshot), None
     if isinstance(snapshot, str | bytes):
-        return Snapshot.from_json(snapshot), None
+        return views.shown(Snapshot.from_json(snapshot)), None
     if snapshot is not None:
         raise TypeError(
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
             f"{type(snapshot).__name__}."
         )
-    from workbench import context
-
     engine = context.get()
     if engine is None:
         raise SessionError(
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return engine.snapshot(), words.variables(engine.held())
+    return views.shown(engine.snapshot()), engine.held()
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

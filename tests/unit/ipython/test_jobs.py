@@ -7,11 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.core.snapshot import ActorRecord, ClientRecord, JobRecord, ObjectRecord, Snapshot
-from workbench.engines.base import ACTOR_PREFIX
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    JobRecord,
+    ObjectRecord,
+    Snapshot,
+)
 from workbench.errors import MagicError
-from workbench.ipython.jobs import JobTable, choose
-from workbench.ipython.status import session_line, started_line
+from workbench.ipython.jobs import choose
+from workbench.report.text import JobTable, started_line
 
 
 def job(
@@ -34,17 +40,15 @@ JOBS = (
 def snapshot(
     names: list[str],
     jobs: tuple[JobRecord, ...],
-    drivers: int = 1,
-    linger: float = 0.0,
     actors: str = "",
 ) -> Snapshot:
     objects = tuple(
         ObjectRecord(n, "ready", (name,), 8, "inline", None, (), (), 0, 0)
         for n, name in enumerate(names)
     )
-    clients = tuple(ClientRecord(n, n, "driver", "") for n in range(drivers))
+    clients = tuple(ClientRecord(n, n, "driver", "") for n in range(1))
     return Snapshot(
-        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger,
+        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs,
         names=len(names), actors=tuple(
             ActorRecord(n, "Counter", (f"{ACTOR_PREFIX}{name}",), "alive", n, 0, 0)
             for n, name in enumerate(actors)
@@ -79,17 +83,17 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
         (None, HEAD.replace("joined", "started")),
         (snapshot([], ()), HEAD),
         (snapshot(["df"], ()), f"{HEAD} It has df."),
-        (snapshot(["df"], (), actors="a"), f"{HEAD} It has df; actor a."),
-        (snapshot([], (), actors="ba"), f"{HEAD} It has actors a, b."),
+        (snapshot(["df"], (), actors="a"), f"{HEAD} It has df, actor a."),
+        (snapshot([], (), actors="ba"), f"{HEAD} It has actor a, actor b."),
         (
             snapshot(["model", "df"], JOBS),
-            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 is done (3 lines of "
-            "output), cell 9 failed (1 line and 2 displays of output), cell 3 is queued; "
+            f"{HEAD} It has df, model. Background: cell 7 running, cell 5 done (3 lines of "
+            "output), cell 9 failed (1 line and 2 displays of output), cell 3 queued; "
             "%workbench jobs shows more.",
         ),
         (
             snapshot([], JOBS[:1]),
-            f"{HEAD} Background: cell 7 is running; %workbench jobs shows more.",
+            f"{HEAD} Background: cell 7 running; %workbench jobs shows more.",
         ),
         (
             snapshot([f"x{n:02}" for n in range(20)], ()),
@@ -101,24 +105,11 @@ def test_the_line_says_what_is_there_and_nothing_else(there: Snapshot | None, li
     assert started_line(cast(Any, Engine(there))) == line
 
 
-@pytest.mark.parametrize(
-    ("drivers", "linger", "line"),
-    [
-        (1, 0.0, "Session lab, 1 notebook or script; it ends with the last"),
-        (2, 28800.0, "Session lab, 2 notebooks or scripts; it outlives the last by 8 h"),
-    ],
-)
-def test_how_long_it_stays(drivers: int, linger: float, line: str) -> None:
-    assert session_line(snapshot([], (), drivers, linger)) == line
-
-
 def test_all_cells_have_a_row() -> None:
     head, *rows = str(JobTable(JOBS)).splitlines()
     assert head.split() == ["job", "name", "state", "time", "output", "assigns"]
     assert [row.split()[0] for row in rows] == [f"#{n}" for n in range(1, 7)]
-    assert rows[1] == (
-        "#2   cell 5  done, not collected     3 s    3 lines                df, model"
-    )
+    assert rows[1] == ("#2   cell 5  done, not fetched      3 s  3 lines                df, model")
     assert len({row.index("cell") for row in rows}) == 1
 
 

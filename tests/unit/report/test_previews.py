@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from workbench.previews import COLUMNS, LINES, ROWS, preview
+from workbench.report.previews import COLUMNS, LINES, ROWS, preview
 
 
 def test_an_array_is_shown_by_its_corners() -> None:

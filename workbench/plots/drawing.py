@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.markup import clip
-from workbench.widgets.colors import INK, TRACK
+from workbench.report.colors import INK, TRACK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from workbench.core.snapshot import ObjectRecord, Sample, Snapshot
-from workbench.units import UNKNOWN, count, human_bytes
-from workbench.widgets import words
-from workbench.widgets.colors import INK, LIVE, MACHINE, SPILLED, STORE, TRACK, Coloring
-from workbench.widgets.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
-from workbench.widgets.lanes import Lane, lanes
-from workbench.widgets.words import Held
+from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
+from workbench.plots.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
+from workbench.report import colors, facts, views
+from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
+from workbench.report.facts import Held
+from workbench.report.format import NOW, count, human_bytes
+from workbench.report.lanes import Lane, lanes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,18 +41,18 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
     fits = max(int((height - _around(now, shows_machine)) / LANE + 0.1), 1)
     drawn, left = lanes(now, coloring, MOST_BOXES, fits)
     sheet = Sheet(ax, max((lane.length for lane in drawn), default=1))
-    _capacity(sheet, now)
-    if shows_machine:  # the segments come first
-        _machine(sheet, now)
+    _bar(sheet, views.store_bar(now), now.capacity or 0, 14)
+    if shows_machine and now.memory:  # the segments come first
+        _bar(sheet, views.machine_bar(now), 0, 7)
     for lane in drawn:
         _lane(sheet, lane, held)
     if left:
         live = human_bytes(sum(segment.live for segment in left))
         sheet.note(f"and {count(len(left), 'segment')} more, {live} live")
     if not now.objects:
-        sheet.note(words.no_objects(now))
+        sheet.note(views.nothing(now)["objects"])
     elif now.segments is None:
-        sheet.note(f"{words.NO_PLACE}.")
+        sheet.note(views.nothing(now)["segments"])
     sheet.legend((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups)
 
 
@@ -67,59 +67,34 @@ def _around(now: Snapshot, machine: bool) -> float:
     return 4 * LINE + 14 + (2 * LINE + 18 if machine and now.memory else 0)
 
 
-def _capacity(sheet: Sheet, now: Snapshot) -> None:
-    parts = words.store_parts(now)
-    sheet.line("Store", words.store_words(now), strong=True)
-    if now.capacity:
-        # What is on disk is no part of the capacity: it stands beside it, on the same scale.
-        inside = sum(size or 0 for part, size in parts if part not in words.BESIDE)
-        whole = max(now.capacity, inside) + (now.spilled or 0)
-        gap = 0.012 * sheet.most if now.spilled else 0.0
-        scale = (sheet.most - gap) / whole
+def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
+    """What is on disk is no part of the capacity: it stands beside it, on the same scale."""
+    sheet.line(bar.label, bar.figure, strong=True)
+    if bar.whole:
+        sizes = {part: size or 0 for part, size in bar.parts}
+        beside = sizes.get("spilled", 0)
+        gap = 0.012 * sheet.most if beside else 0.0
+        scale = (sheet.most - gap) / (max(capacity, sum(sizes.values()) - beside) + beside or 1)
         bars, at = [], 0.0
-        for (_, size), color in zip(parts, STORE, strict=True):
-            start = at + gap if color == SPILLED else at
+        for part, size in sizes.items():
             if size:
-                bars.append(Bar(start, size * scale, color))
-            at += (size or 0) * scale
-        sheet.bars(bars, 14)
-    _legend(sheet, parts, STORE)
-
-
-def _machine(sheet: Sheet, now: Snapshot) -> None:
-    """Whose the memory is."""
-    if now.memory is None:
-        return
-    parts = words.machine_parts(now, now.memory)
-    sheet.line("Memory", words.machine_words(now.memory), strong=True)
-    scale = sheet.most / (sum(size for _, size in parts) or 1)
-    bars, at = [], 0.0
-    for (_, size), color in zip(parts, MACHINE, strict=True):
-        if size:
-            bars.append(Bar(at, size * scale, color))
-        at += size * scale
-    sheet.bars(bars, 7)
-    _legend(sheet, parts, MACHINE)
-
-
-def _legend(sheet: Sheet, parts: Sequence[tuple[str, int | None]], colors: Sequence[str]) -> None:
+                start = at + gap if part == "spilled" else at
+                bars.append(Bar(start, size * scale, colors.PARTS[part]))
+            at += size * scale
+        sheet.bars(bars, height)
     sheet.skip(3)
-    sheet.legend(
-        (color, f"{label} {words.size(size)}")
-        for (label, size), color in zip(parts, colors, strict=True)
-    )
+    marks = [colors.PARTS[part] for part, _ in bar.parts]
+    sheet.legend(zip(marks, bar.texts(), strict=True))
     sheet.skip(8)
 
 
 def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
-    live, granted = human_bytes(lane.segment.live), human_bytes(lane.segment.granted)
-    figures = live if lane.segment.disk else f"{live} of {granted}"
-    sheet.line(lane.owner, words.objects(lane.objects), figures)
+    sheet.line(lane.owner, count(lane.objects, "object"), views.filled_text(lane.segment))
     bars = [
         Bar(
             box.start, box.length, box.color,
             0.5 if box.record and box.record.state == "freed" else 0.3 + 0.7 * box.full,
-            _label(box.record, held) if box.record else "",
+            _label(box.record, held or {}) if box.record else "",
         )
         for box in lane.boxes
     ]  # fmt: skip
@@ -128,8 +103,9 @@ def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
     sheet.skip(LANE - LINE - 15)
 
 
-def _label(record: ObjectRecord, held: Held | None) -> str:
-    return ", ".join(record.names or (held or {}).get(record.id, ()))
+def _label(record: ObjectRecord, held: Held) -> str:
+    """Only what a person has called it."""
+    return facts.names_of(record) or ", ".join(dict(held.get(record.id, ())))
 
 
 # -- timeline ------------------------------------------------------------------------------------
@@ -138,18 +114,15 @@ def _label(record: ObjectRecord, held: Held | None) -> str:
 def timeline(ax: Axes, now: Snapshot) -> None:
     """Live and spilled bytes of the last two minutes, and when objects came and went."""
     quiet(ax)
-    ax.set_xlim(-words.SECONDS, 0)
-    if now.history is None:
-        say(ax, f"The timeline is {UNKNOWN}.")
-        return
-    history = [sample for sample in now.history if sample.age <= words.SECONDS]
+    ax.set_xlim(-HISTORY_SECONDS, 0)
+    history = views.recent(now)
     if not history:
-        say(ax, "Nothing has happened yet.")
+        say(ax, views.nothing(now)["timeline"])
         return
     most = max(max(sample.live, sample.spilled or 0) for sample in history) or 1
     ax.set_ylim(-0.42 * most, 1.12 * most)
     ax.tick_params(bottom=True, labelbottom=True, labelleft=True)
-    ax.set_xticks([-120, -90, -60, -30, 0], ["2 min ago", "90 s", "60 s", "30 s", "now"])
+    ax.set_xticks([-120, -90, -60, -30, 0], ["2 min ago", "90 s", "60 s", "30 s", NOW])
     _ticks_of_bytes(ax, most)
     for key, color, filled in (("live", LIVE, True), ("spilled", SPILLED, False)):
         if key == "spilled" and not any(sample.spilled for sample in history):
@@ -201,7 +174,7 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
     """A row each for what came, went, and moved to disk; larger where it was more."""
-    happened = words.happened(history)
+    happened = views.happened(history)
     rows = (("put", "^", LIVE), ("free", "v", INK), ("spill", "D", SPILLED))
     for row, (what, marker, color) in enumerate(rows):
         y = (-0.13 - 0.115 * row) * most

@@ -1,0 +1,145 @@
+"""Facts in words, each contradiction that there once was by name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.widgets.snapshots import MB, NOTEBOOK, SCRIPT, WORKER, a_session, an_object, usual
+from workbench.core.snapshot import ActorRecord, ClientRecord, Snapshot, WorkerRecord
+from workbench.report import facts, reasons
+from workbench.report.processes import Processes, actor_name, owners_of
+
+ACTOR = 4
+
+
+def with_actor(**more: Any) -> Snapshot:
+    """A session in which this process is a notebook, and which has an actor."""
+    clients = (
+        ClientRecord(NOTEBOOK, os.getpid(), "driver", "/home/ada/first-steps.ipynb"),
+        ClientRecord(SCRIPT, 900_000_002, "driver", "work/train.py"),
+        ClientRecord(WORKER, 900_000_003, "worker", ""),
+        ClientRecord(ACTOR, 900_000_005, "worker", ""),
+    )
+    actors = (ActorRecord(77, "Counter", ("actor:hits",), "alive", 3, 0, 0),)
+    return msgspec.structs.replace(usual(), clients=clients, actors=actors, **more)
+
+
+def test_processes_have_one_name_each() -> None:
+    processes = Processes(with_actor())
+    assert processes.name(NOTEBOOK) == "this notebook"
+    assert processes.name(SCRIPT) == "train.py"  # and not the path
+    assert processes.name(WORKER) == "worker 1"  # and not its pid
+    assert processes.name(ACTOR) == "Counter 'hits'"
+    assert processes.name(99) == "a process that left"
+    assert processes.several([WORKER, SCRIPT, NOTEBOOK]) == "this notebook, train.py and worker 1"
+
+
+def test_an_actor_owns_its_segment() -> None:
+    now = with_actor()
+    segments = tuple(
+        msgspec.structs.replace(s, owner=s.owner and ACTOR) for s in now.segments or ()
+    )
+    owners = owners_of(msgspec.structs.replace(now, segments=segments))
+    assert set(owners.values()) == {"Counter 'hits'", "disk", "the server"}
+
+
+@pytest.mark.parametrize(
+    ("cls", "names", "said"),
+    [
+        ("Counter", (), "Counter"),
+        ("Counter", ("actor:hits",), "Counter 'hits'"),
+        ("Namespace", ("actor:db",), "actor db"),
+    ],
+)
+def test_actors_have_one_name_each(cls: str, names: tuple[str, ...], said: str) -> None:
+    assert actor_name(ActorRecord(1, cls, names, "alive", 1, 0, 0)) == said
+
+
+def test_objects_are_called_as_people_know_them() -> None:
+    held = {1: (("blocks[3]", "ref"), ("x", "view"))}
+    for more, said in [
+        ({"names": ("df", "actor:db")}, "df, actor db"),
+        ({"key": "part 1"}, "blocks[3], x"),
+    ]:
+        assert facts.title_of(an_object(1, MB, **more), held) == said
+    assert facts.title_of(an_object(1, MB, key="part 1")) == "part 1"
+    assert facts.title_of(an_object(1, MB)) == "from cell 3, line 2"
+    assert facts.title_of(an_object(1, MB, about=None)) == "0000000000000001"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "yes"),
+        ({"pinned": "cell 3", "viewers": (1, 2)}, "no: pinned, arrays"),
+        ({"in_use": True, "tasks": 1}, "no: a running task"),
+        ({"state": "freed"}, "freed, still shown"),
+        ({"viewers": None}, "–"),
+    ],
+)
+def test_whether_an_object_can_move_to_disk_and_why_not(more: dict[str, Any], said: str) -> None:
+    assert facts.moves_text(an_object(1, MB, **more)) == said
+
+
+def everything(**more: Any) -> Any:
+    """An object with every reason there is."""
+    return an_object(
+        1, MB, names=("x",), pinned="cell 5", job="cell 4", holders=(NOTEBOOK, WORKER), tasks=2,
+        parents=1, escapes=("cell 6",), viewers=(SCRIPT,), **more,
+    )  # fmt: skip
+
+
+def test_each_reason_has_a_chip_and_a_phrase() -> None:
+    record = everything()
+    assert [code for code, _ in reasons.counts(record)] == list(reasons.REASONS)
+    assert reasons.chips(record) == [
+        "named", "pinned", "result not fetched", "2 refs", "2 tasks", "inside another",
+        "pickled ref", "arrays",
+    ]  # fmt: skip
+    pins = list(facts.pins_of(record, Processes(with_actor()), [("x", "ref"), ("y", "view")]))
+    assert [(pin.text, pin.here) for pin in pins] == [
+        ("named `x`", False),
+        ("pinned at cell 5", False),
+        ("result of cell 4, not fetched", False),
+        ("ref in this notebook: `x`", True),
+        ("ref in worker 1", False),
+        ("needed by 2 tasks", False),
+        ("inside 1 object", False),
+        ("ref pickled at cell 6", False),
+        ("arrays in train.py", False),
+    ]
+
+
+def test_all_reasons_in_one_line() -> None:
+    processes = Processes(with_actor())
+    assert facts.why_text(everything(), processes) == (
+        "named `x`, pinned at cell 5, result of cell 4, not fetched, refs in this notebook and "
+        "worker 1, needed by 2 tasks, inside 1 object, ref pickled at cell 6, arrays in train.py"
+    )
+    assert facts.why_text(an_object(1, MB, holders=()), processes) == "nothing"
+    assert facts.why_text(an_object(1, MB, holders=(), viewers=None), processes) == "not known here"
+
+
+def test_what_would_break() -> None:
+    said = facts.what_breaks(everything(), Processes(with_actor()), [("x", "ref")])
+    assert said == (
+        "It is still used by `x`, refs in 1 other process, 2 tasks and 1 object it is inside of: "
+        "reading it there will fail."
+    )
+
+
+def test_no_process_is_a_worker_number_that_is_a_pid() -> None:
+    now = with_actor(workers=(WorkerRecord(3, 900_000_003, "idle", ()),))
+    assert Processes(now).name(WORKER) == "worker 3"
+
+
+def test_who_uses_a_session() -> None:
+    now = a_session((), clients=(), linger=120.0)
+    assert facts.users_text(now) == "no notebook; ends within 2 min"
+    assert facts.users_text(msgspec.structs.replace(with_actor(), linger=120.0)) == (
+        "first-steps.ipynb and train.py; kept for 2 min after the last notebook leaves"
+    )

@@ -1,0 +1,320 @@
+"""Every fact through every renderer: where two of them tell it, they tell the same.
+
+A renderer here is a function that says which facts it tells of each object, in its own output's
+words. What is wanted stands in `report.facts`.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from matplotlib.figure import Figure
+
+from tests.unit.report.test_facts import everything, with_actor
+from tests.unit.widgets.snapshots import MB, an_object, elsewhere
+from workbench.cli.sessions import SESSIONS, Seen
+from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
+from workbench.plots import charts
+from workbench.report import cards, facts, json, page, reasons, text
+from workbench.report.facts import Held
+from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
+from workbench.report.html import Still
+from workbench.report.processes import Processes, open_in, owners_of
+
+Told = dict[int, dict[str, str]]
+"""By object, each fact in words."""
+
+HELD = {3: (("blocks[3]", "ref"),), 10: (("later", "ref"),)}
+
+
+def local() -> Snapshot:
+    """Objects of all kinds, one with every reason, one of an actor, one with no name at all."""
+    now = with_actor(linger=120.0, trouble="No space left on device")
+    more = (
+        msgspec.structs.replace(everything(), id=21),
+        an_object(22, MB, "actor Counter", names=("actor:hits",)),
+        an_object(23, 12, where="inline", segment=0, about=None, age=90_000.0),
+    )
+    return msgspec.structs.replace(now, objects=(*now.objects, *more), count=len(now.objects) + 3)
+
+
+def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
+    """The facts themselves."""
+    places = held.get(record.id, ())
+    return {
+        "title": facts.title_of(record, held),
+        "type": facts.type_of(record),
+        "size": facts.figure(facts.size_of(record)),
+        "where": facts.where_text(record),
+        "moves": facts.moves_text(record),
+        "age": facts.age_text(record),
+        "chips": ", ".join(reasons.chips(record)),
+        "why": facts.why_text(record, Processes(now), places),
+        "site": facts.site_of(record),
+    }
+
+
+# -- renderers -------------------------------------------------------------------------------------
+
+
+def a_list(now: Snapshot, held: Held) -> Told:
+    """%objects in a notebook; in a terminal it has the same cells."""
+    listed = text.objects(now.objects, held=held)
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", listed._repr_html_())[1:]
+    cells = [
+        [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
+        for row in rows
+    ]
+    lines = str(listed).splitlines()[1:]
+    for line, row in zip(lines, cells, strict=True):
+        assert line.split() == " ".join(row).split()
+    names = ("title", "type", "size", "where", "chips", "age")
+    return {
+        record.id: dict(zip(names, row, strict=True))
+        for record, row in zip(listed, cells, strict=True)
+    }
+
+
+def a_document(now: Snapshot, held: Held) -> Told:
+    """`workbench objects --json`, whose numbers and codes are put into words by the same tables.
+
+    It is printed in another process, which has no variables of this one.
+    """
+    told = {}
+    for record in now.objects:
+        found = json.of_object(record)
+        told[record.id] = {
+            "type": found["type"],
+            "size": facts.figure(found["size"]),
+            "moves": found["moves"],
+            "age": facts.age_text(record.at(found["age"])),
+            "chips": ", ".join(reasons.chip(code, n) for code, n in found["pins"].items() if n),
+        }
+        if record.id not in held:
+            told[record.id]["title"] = found["title"]
+        if found["state"] != "freed":
+            told[record.id]["where"] = facts.WHERE[found["where"]]
+    return told
+
+
+class Source:
+    """As much of an engine as a card asks."""
+
+    session, ended = "first-steps.1a2b", None
+
+    def __init__(self, now: Snapshot) -> None:
+        self._now = now
+
+    def describe(self, ref: Any) -> ObjectDescription:
+        record = next(r for r in self._now.objects if r.id == int(ref.hex(), 16))
+        now = self._now
+        return ObjectDescription(record, now.clients, None, None, now.workers, now.actors)
+
+    def overview(self) -> Snapshot:
+        return self._now
+
+    def state(self, ref: Any) -> str:
+        return "ready"
+
+    def get(self, refs: Any, timeout: float | None, is_copy: bool) -> list[Any]:
+        raise AssertionError("nothing failed")
+
+    def peek(self, ref: Any) -> Any:
+        raise LookupError("it isn't here")
+
+
+class Ref:
+    def __init__(self, id: int) -> None:
+        self._id = id
+
+    def hex(self) -> str:
+        return facts.id_of(self._id)
+
+
+def a_card(now: Snapshot, held: Held) -> Told:
+    """A ref at the end of a cell. It doesn't know the variables: it is one."""
+    told = {}
+    for record in now.objects:
+        if record.id in held:
+            continue
+        lines = dict(cards.of_ref(Source(now), Ref(record.id)).lines)
+        told[record.id] = {"why": lines["why it is here"]}
+        if "size" in lines and record.state != "freed":
+            size, told[record.id]["where"] = lines["size"].split(", ", 1)
+            # Outside of a column, what isn't known is said.
+            told[record.id]["size"] = NO_FIGURE if size == UNKNOWN else size
+        if "type" in lines:
+            told[record.id]["type"] = lines["type"].strip("`")
+        if "name" in lines:
+            told[record.id]["title"] = lines["name"].replace("`", "")
+        if "put at" in lines:
+            told[record.id]["site"] = lines["put at"]
+    return told
+
+
+def an_error(now: Snapshot, held: Held) -> Told:
+    """A StoreFullError."""
+    lines = facts.full_text(MB, now, "", held).splitlines()[1:-2]
+    told = {}
+    for record, line in zip(now.objects, lines, strict=True):
+        wants = wanted(record, now, held)
+        size, _, rest = line.strip().partition("  ")
+        title = wants["title"]
+        assert rest.startswith(f"{title} ("), rest
+        kind, _, why = rest.removeprefix(f"{title} (").partition("): ")
+        why = why.removeprefix("freed, still shown; ")
+        told[record.id] = {"size": size, "title": title, "type": kind, "why": why}
+    return told
+
+
+def a_still(now: Snapshot, held: Held) -> Told:
+    """What stays of the view of pins, as HTML."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", Still(("pins",), now, held).html())[1:]
+    names = ("title", "type", "size", "moves", "why", "age")
+    records = sorted(now.objects, key=lambda record: -record.size)
+    told = {}
+    for record, row in zip(records, rows, strict=True):
+        cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row)]
+        texts = [html.unescape(cell).removeprefix("■\xa0") for cell in cells]
+        told[record.id] = dict(zip(names, texts, strict=True))
+    return told
+
+
+def a_page(now: Snapshot, held: Held) -> Told:
+    """A row as a page is told it, put into words as the page does."""
+    processes, owners, words = Processes(now), owners_of(now), page.words_of(now)
+    told = {}
+    for record in now.objects:
+        born = None if record.age is None else now.taken - record.age
+        row = page.row_of(record, processes, owners, born, held.get(record.id, ()))
+        chips = Counter[str]()
+        for pin in row.pins or ():
+            chips[pin.reason] += pin.n
+        moves = {"no": f"no: {row.stays}", "freed": words.movable["freed"], None: NO_FIGURE}
+        told[record.id] = {
+            "title": row.title,
+            "type": " ".join(filter(None, (row.kind or UNKNOWN, row.detail))),
+            "size": facts.figure(row.size),
+            "moves": moves.get(row.movable, row.movable or ""),
+            "age": NO_FIGURE if row.born is None else human_age(round(now.taken - row.born, 1)),
+            "chips": ", ".join(_chip(words.reasons[code], n) for code, n in chips.items()),
+            "site": row.site,
+        }
+        if record.state != "freed":
+            told[record.id]["where"] = words.where[row.where or ""]
+        if row.pins and not any(len(held) > 1 for held in (record.holders, record.viewers or ())):
+            told[record.id]["why"] = _together(row.pins)
+    return told
+
+
+def _chip(words: tuple[str, str], n: int) -> str:
+    one, several = words
+    return one if n == 1 or one == several else f"{human_count(n)} {several}"
+
+
+def _together(pins: list[page.Pin]) -> str:
+    """In one line: those of a kind stand beside each other anyway."""
+    return ", ".join(pin.text for pin in pins)
+
+
+def a_plot(now: Snapshot, held: Held) -> Told:
+    """`plot_pins`, with room for everything."""
+    ax = Figure((200, 30)).add_subplot()
+    charts.pins(ax, now, held)
+    texts = [text.get_text() for text in ax.texts]
+    at = texts.index("and what keeps each") + 1
+    told = {}
+    for record in sorted(now.objects, key=lambda record: -record.size):
+        title, what, size = texts[at : at + 3]
+        kind, _, why = what.partition(" · ")
+        assert kind == facts.kind_of(record)
+        told[record.id] = {"title": title, "why": why, "size": size}
+        at += 3
+    return told
+
+
+RENDERERS: dict[str, Callable[[Snapshot, Held], Told]] = {
+    "%objects": a_list,
+    "--json": a_document,
+    "card": a_card,
+    "StoreFullError": an_error,
+    "still": a_still,
+    "page": a_page,
+    "plot": a_plot,
+}
+
+AS_CODE = {"still", "page", "plot"}
+"""Where what stands between backticks is code, or they are left out."""
+
+ALONE = {"still"}
+"""Where there is room for whether it can move, and not for why not."""
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("moment", ["local", "elsewhere"])
+def test_every_renderer_tells_the_facts_as_they_are(name: str, moment: str) -> None:
+    now, held = (local(), HELD) if moment == "local" else (elsewhere(), {})
+    told = RENDERERS[name](now, held)
+    assert told
+    for record in now.objects:
+        if record.id in told:
+            wants = wanted(record, now, held)
+            if name in AS_CODE:
+                wants["why"] = wants["why"].replace("`", "")
+            if name in ALONE:
+                wants["moves"] = wants["moves"].partition(":")[0]
+            assert told[record.id] == {fact: wants[fact] for fact in told[record.id]}, record
+
+
+def test_every_fact_is_told_by_somebody() -> None:
+    now = local()
+    told = {
+        fact
+        for renderer in RENDERERS.values()
+        for said in renderer(now, HELD).values()
+        for fact in said
+    }
+    assert told == wanted(now.objects[0], now, HELD).keys()
+
+
+def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
+    now = local()
+    record = next(r for r in now.objects if r.id == 21)
+    pins = (
+        PinRecord("name", detail="x"), PinRecord("user", detail="cell 5"),
+        PinRecord("job", detail="cell 4"),
+        *(PinRecord("ref", client, places=()) for client in record.holders),
+        PinRecord("escaped", detail="cell 6"), PinRecord("view", record.viewers[0]),  # type: ignore[index]
+    )  # fmt: skip
+    account = Account(record, pins, now.clients, now.workers, now.actors)
+    said = [line.text.partition(", where no")[0] for line in text.why(account, "x").reasons]
+    record = msgspec.structs.replace(record, tasks=0, parents=0)
+    assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def test_the_status_a_card_and_ps_tell_one_session() -> None:
+    now = local()
+    card = dict(cards.of_snapshot(now).lines)
+    row = dict(zip(SESSIONS, Seen("first-steps", (1,), 0, 0.0, now).row(), strict=True))
+    assert card["store"] == row["store"]
+    assert card["workers"].startswith(row["workers"])
+    assert card["actors"] == row["actors"] == "Counter 'hits'"
+    assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == open_in(now)
+    assert card["open in"].startswith(joined(open_in(now)))
+    assert card["last spill error"] == "No space left on device"
+    document = json.of_session(now)
+    assert [driver["label"] for driver in document["drivers"]] == open_in(now)
+    assert document["workers"] == facts.worker_states(now)
+    assert [actor["name"] for actor in document["actors"]] == [row["actors"]]
+    quiet = msgspec.structs.replace(now, clients=now.clients[2:])
+    assert cards.of_snapshot(quiet).lines[0] == ("open in", "no notebook; ends within 2 min")
+    assert Seen("first-steps", (1,), 0, 0.0, quiet).row()[2] == "no notebook; ends within 2 min"

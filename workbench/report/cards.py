@@ -1,0 +1,235 @@
+"""How a ref, an actor's handle and a session show themselves. One short question, and no pins.
+
+Whatever is the matter, nothing here raises: what can't be found out is said, or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from workbench import markup
+from workbench.core.snapshot import ObjectDescription, Snapshot
+from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
+from workbench.report import facts, text
+from workbench.report.format import NOW, human_age, human_bytes
+from workbench.report.previews import Preview, preview
+from workbench.report.processes import Processes
+from workbench.serialization.codec import describe
+
+Facts = list[tuple[str, str]]
+
+_MOODS = {"ready": "good", "running": "busy", "alive": "good", "failed": "bad", "dead": "bad"}
+
+_RESTARTS = {-1: "as often as it dies", 0: ""}
+
+
+class Source(Protocol):
+    """As much of an engine as cards ask. ``ref`` is an `ObjectRef`."""
+
+    session: str
+
+    @property
+    def ended(self) -> str | None:
+        """Why the session is over."""
+
+    def describe(self, ref: Any) -> ObjectDescription | None:
+        """One object at a glance."""
+
+    def overview(self) -> Snapshot | None:
+        """The session at a glance."""
+
+    def state(self, ref: Any) -> str:
+        """Of the object, as far as this process knows."""
+
+    def get(self, refs: Any, timeout: float | None, is_copy: bool) -> list[Any]:
+        """Raises what a failed task raised."""
+
+    def peek(self, ref: Any) -> Any:
+        """The value, if that is cheap."""
+
+
+class Ref(Protocol):
+    """What is called by its id."""
+
+    def hex(self) -> str:
+        """The id."""
+
+
+class Card:
+    """One thing as text and as HTML."""
+
+    def __init__(
+        self,
+        name: tuple[str, str],
+        state: str,
+        lines: Facts,
+        shown: Preview | None = None,
+        mood: str = "",
+        full: float | None = None,
+    ) -> None:
+        self.name = name
+        self.state = state
+        self.lines = [(label, text) for label, text in lines if text]
+        self.shown = shown or Preview()
+        self.mood = mood or _MOODS.get(state, "idle")
+        self._full = full  # of a session: how much of its store is taken, as a share
+
+    def bundle(self) -> dict[str, str]:
+        """What Jupyter is given."""
+        return {"text/plain": self.text(), "text/html": self.html()}
+
+    def text(self) -> str:
+        """For a terminal."""
+        width = max((len(label) for label, _ in self.lines), default=0)
+        lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
+        shown = self.shown.table.text() if self.shown.table else self.shown.text
+        below = (shown or self.shown.obstacle).splitlines()
+        return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below])
+
+    def html(self) -> str:
+        """For a notebook."""
+        title = markup.title(*self.name, self.state, self.mood)
+        lines = self.lines
+        if self._full is not None:
+            strip = markup.bar(self._full)
+            full = {"store": lambda text: markup.Html(f"{strip} {markup.as_html(text)}")}
+            lines = [(label, full.get(label, str)(text)) for label, text in lines]
+        shown = self.shown
+        if shown.table is not None:
+            return markup.card(title, lines, shown.table.html())
+        below = markup.pre(shown.text) if shown.text else markup.muted(shown.obstacle)
+        return markup.card(title, lines, below)
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def of_ref(engine: Source, ref: Ref) -> Card:
+    """An object, as its ref shows it."""
+    name = ("ObjectRef", ref.hex())
+    found = engine.describe(ref)
+    if engine.ended is not None:
+        return Card(name, "session over", [("why", engine.ended)])
+    if engine.state(ref) == "failed":
+        return _failed(name, engine, ref)
+    if found is None:
+        why = "the session has no such object, or doesn't answer just now"
+        return Card(name, "unknown", [("why", why)])
+    if found.object.state == "pending":
+        return _pending(name, found)
+    kind, shown = _preview(engine, ref)
+    if engine.state(ref) == "failed":  # which this process did not know before
+        return _failed(name, engine, ref)
+    return Card(name, "ready", _object(found, kind), shown)
+
+
+def _object(found: ObjectDescription, kind: str) -> Facts:
+    record = found.object
+    type = facts.type_of(record) if record.about else kind
+    return [
+        ("name", ", ".join(f"`{facts.name_of(name)}`" for name in record.names)),
+        ("type", f"`{type}`" if type else ""),
+        ("size", f"{human_bytes(facts.size_of(record))}, {facts.where_text(record)}"),
+        ("why it is here", facts.why_text(record, Processes(found))),
+        ("put at", facts.site_of(record)),
+    ]
+
+
+def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
+    record, task, processes = found.object, found.task, Processes(found)
+    age = human_age(record.age or 0.0)
+    lines = [
+        ("submitted", "just now" if age == NOW else f"{age} ago"),
+        ("why it is here", facts.why_text(record, processes)),
+    ]
+    if task is None:
+        return Card(name, "pending", lines)
+    return Card(name, task.state, [("task", facts.task_text(task, processes)), *lines])
+
+
+def _failed(name: tuple[str, str], engine: Source, ref: Ref) -> Card:
+    try:
+        engine.get([ref], 0, False)
+    except Exception as error:
+        said = str(error).strip().split("\n")[0]
+        if isinstance(error, ObjectFreedError):
+            return Card(name, "freed", [("why", said)])
+        if isinstance(error, TaskCancelledError):
+            return Card(name, "stopped", [("why", said)])
+        kind = type(error).__name__
+        text = said if isinstance(error, TaskError) else f"{kind}: {said}"  # those say their kind
+        return Card(name, "failed", [("error", text)])
+    return Card(name, "failed", [])
+
+
+def _preview(engine: Source, ref: Ref) -> tuple[str, Preview]:
+    """What kind of thing it is, and its beginning."""
+    kind = ""
+    try:
+        value = engine.peek(ref)
+        kind = describe(value)
+        return kind, preview(value)
+    except LookupError as reason:
+        return kind, Preview(obstacle=f"no preview: {reason}")
+    except Exception as error:  # of the value's class
+        return kind, Preview(obstacle=f"no preview: its class raises {type(error).__name__}")
+
+
+# -- actors ----------------------------------------------------------------------------------------
+
+
+def of_actor(engine: Source, ref: Ref, cls: str, methods: Sequence[str]) -> Card:
+    """An actor of this class, as its handle shows it."""
+    name = ("ActorHandle", cls)
+    can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
+    found = engine.describe(ref)
+    if engine.ended is not None:
+        return Card(name, "session over", [("why", engine.ended), can])
+    if found is None:
+        return Card(name, "unknown", [can])
+    if found.actor is None:
+        return Card(name, "dead", [can])
+    actor = found.actor
+    restarts = _RESTARTS.get(actor.restarts, str(actor.restarts))
+    moods = {"alive": "busy" if actor.calls else "good", "being made": "busy"}
+    return Card(
+        name,
+        actor.state,
+        [
+            ("name", ", ".join(f"`{facts.plain_name(each)}`" for each in actor.names)),
+            ("calls", f"{actor.calls} not done" if actor.calls else "none waiting"),
+            ("restarts left", restarts),
+            can,
+            ("id", ref.hex()),
+        ],
+        mood=moods.get(actor.state, ""),
+    )
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def of_session(engine: Source) -> Card:
+    """A session, as `init` returns it."""
+    snapshot = engine.overview()
+    name = ("Session", facts.short_name(engine.session))
+    if engine.ended is not None:
+        return Card(name, "over", [("why", engine.ended)])
+    if snapshot is None:
+        return Card(name, "busy", [("why", "it doesn't answer just now")], mood="busy")
+    return of_snapshot(snapshot)
+
+
+def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
+    """The same at one moment, with what else there is to say of it."""
+    actors = {actor.id for actor in snapshot.actors}
+    named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
+    return Card(
+        ("Session", facts.short_name(snapshot.session)),
+        "running",
+        [*facts.session_facts(snapshot), *(more or [])],
+        Preview(table=text.Objects(named).table()) if named else None,
+        "good",
+        (snapshot.live or 0) / (snapshot.capacity or 1),
+    )

@@ -1,0 +1,400 @@
+"""What the records of a session mean, in words: the only place that words a fact.
+
+Plain functions of records; renderers put what they return in place. They ask nobody but the
+operating system which process this is. What an engine can't tell is None, or says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from workbench.core.snapshot import (
+    A_RESULT,
+    ACTOR_PREFIX,
+    JobRecord,
+    ObjectRecord,
+    Snapshot,
+    TaskRecord,
+    WorkerRecord,
+)
+from workbench.report import reasons
+from workbench.report.format import (
+    NO_FIGURE,
+    UNKNOWN,
+    count,
+    human_age,
+    human_bytes,
+    human_count,
+    human_time,
+    joined,
+    listed,
+)
+from workbench.report.processes import Processes, actor_text, open_in
+
+MOST_WORDS = 20
+"""Actors or cells that one line names; the rest are counted."""
+
+Place = tuple[str, str]
+"""A variable of this process, and what it has of an object: ``ref`` or ``view``."""
+
+Held = Mapping[int, Sequence[Place]]
+"""By object, the variables of this process that have it: what `Engine.held` finds."""
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+WHERE = {
+    "inline": "too small for shared memory",
+    "memory": "in shared memory",
+    "disk": "on disk",
+    "pending": "pending",
+}
+
+MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
+"""Whether an object can move to disk, by `ObjectRecord.strength`."""
+
+NO_OBJECTS = "No objects. %put makes one."
+
+
+def plain_name(name: str) -> str:
+    """A name in the store without what marks it as an actor's."""
+    return name.removeprefix(ACTOR_PREFIX)
+
+
+def name_of(name: str) -> str:
+    """A name in the store, for people: ``df``, ``actor db``."""
+    return f"actor {plain_name(name)}" if name.startswith(ACTOR_PREFIX) else name
+
+
+def names_of(record: ObjectRecord) -> str:
+    """An object's names; nothing if it has none."""
+    return ", ".join(map(name_of, record.names))
+
+
+def is_own(record: ObjectRecord) -> bool:
+    """Whether it is Workbench's: what runs cells. People need no word of it."""
+    return not record.names and type_of(record) in ("function run_cell", "class Namespace")
+
+
+def title_of(record: ObjectRecord, held: Held | None = None) -> str:
+    """What people know an object by: its names, else the variables that hold it, else the place
+    that it is from, else what its engine or we call it."""
+    variables = ", ".join(dict((held or {}).get(record.id, ())))
+    site = site_of(record)
+    return (
+        names_of(record) or variables or record.key or (site and f"from {site}") or id_of(record.id)
+    )
+
+
+def id_of(id: int) -> str:
+    """An id as `workbench why` takes it."""
+    return f"{id:016x}"
+
+
+def type_of(record: ObjectRecord) -> str:
+    """What kind of object it is, as far as the session knows: ``ndarray float64 (3,)``."""
+    if record.about:
+        return record.about.type
+    return UNKNOWN if record.type is None else record.type or A_RESULT
+
+
+def kind_of(record: ObjectRecord) -> str:
+    """Its type's name alone, without dtype and shape; what is no type as it is."""
+    if record.about or record.type:
+        return type_of(record).partition(" ")[0]
+    return f"type {UNKNOWN}" if record.type is None else A_RESULT
+
+
+def site_of(record: ObjectRecord) -> str:
+    """The line of a person's code that it is from; nothing if nobody knows."""
+    return record.about.site if record.about else record.site
+
+
+def size_of(record: ObjectRecord) -> int | None:
+    """Its bytes; None as long as nobody knows them."""
+    return record.size if record.size or record.where not in ("", "pending") else None
+
+
+def figure(nbytes: int | None) -> str:
+    """Bytes in a column of figures."""
+    return NO_FIGURE if nbytes is None else human_bytes(nbytes)
+
+
+def where_text(record: ObjectRecord) -> str:
+    """Where its bytes are: ``in shared memory``."""
+    return MOVES["freed"] if record.state == "freed" else WHERE.get(record.where, UNKNOWN)
+
+
+def age_text(record: ObjectRecord) -> str:
+    """How long it has been there, in a column of figures."""
+    return NO_FIGURE if record.age is None else human_age(record.age)
+
+
+def moves_text(record: ObjectRecord) -> str:
+    """Whether it can move to disk, and what is against it: ``no: pinned, arrays``."""
+    if record.strength is None:
+        return NO_FIGURE
+    if record.strength != "resident":
+        return MOVES[record.strength]
+    against = [
+        reasons.chip(code, n)
+        for code, n in reasons.counts(record)
+        if reasons.REASONS[code].keeps_in_memory
+    ]
+    return f"{MOVES['resident']}: {', '.join([*against, *['a running task'] * record.in_use])}"
+
+
+# -- why objects are here --------------------------------------------------------------------------
+
+
+class Pin(NamedTuple):
+    """One reason why an object is here. ``reason``: a key of `reasons.REASONS`; ``here``: it is
+    in this process."""
+
+    reason: str
+    text: str
+    here: bool = False
+
+
+def pins_of(
+    record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()
+) -> Iterator[Pin]:
+    """Each reason why an object is here, as far as its record tells.
+
+    Parameters
+    ----------
+    record : ObjectRecord
+    processes : Processes
+        Those of its session.
+    places : sequence of Place
+        Where this process has it.
+    """
+    for name in record.names:
+        yield _pin("name", plain_name(name))
+    if record.pinned:
+        yield _pin("user", record.pinned)
+    if record.job:
+        yield _pin("job", record.job)
+    for client in record.holders:
+        yield _held("ref", client, processes, places)
+    if record.tasks:
+        yield _pin("task", count(record.tasks, "task"))
+    if record.parents:
+        yield _pin("contained", count(record.parents, "object"))
+    for site in record.escapes:
+        yield _pin("escaped", site)
+    for client in record.viewers or ():
+        yield _held("view", client, processes, places)
+
+
+def _pin(reason: str, what: str, here: bool = False) -> Pin:
+    return Pin(reason, reasons.phrase(reason, what), here)
+
+
+def _held(reason: str, client: int, processes: Processes, places: Sequence[Place]) -> Pin:
+    here = processes.is_here(client)
+    variables = ", ".join(f"`{path}`" for path, kind in places if here and kind == reason)
+    where = processes.name(client)
+    return _pin(reason, f"{where}: {variables}" if variables else where, here)
+
+
+def why_text(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
+    """All reasons in one line; processes that have several refs or arrays of it are put together.
+
+    Parameters
+    ----------
+    record, processes, places
+        As of `pins_of`.
+    """
+    texts: dict[str, str] = {}
+    for pin in pins_of(record, processes, places):
+        texts[pin.reason] = f"{texts[pin.reason]}, {pin.text}" if pin.reason in texts else pin.text
+    for reason, clients in (("ref", record.holders), ("view", record.viewers or ())):
+        if len(clients) > 1:
+            chip = reasons.REASONS[reason].chips
+            texts[reason] = f"{chip} in {processes.several(clients)}"
+    return ", ".join(texts.values()) or (UNKNOWN if record.viewers is None else "nothing")
+
+
+def what_breaks(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
+    """What can't be read any more, should it be freed; nothing if nobody would notice.
+
+    Arrays that show it stay as they are.
+    """
+    refs = [f"`{path}`" for path, kind in places if kind == "ref"][:3]
+    here = [client for client in record.holders if processes.is_here(client)]
+    elsewhere = len(record.holders) - len(here)
+    users = refs or [f"a ref in {processes.name(client)}" for client in here[:1]]
+    if elsewhere:
+        users.append(f"refs in {count(elsewhere, 'other process', 'other processes')}")
+    if record.tasks:
+        users.append(count(record.tasks, "task"))
+    if record.parents:
+        users.append(f"{count(record.parents, 'object')} it is inside of")
+    if not users or record.state == "freed":
+        return ""
+    return f"It is still used by {joined(users)}: reading it there will fail."
+
+
+# -- tasks and background cells --------------------------------------------------------------------
+
+NO_JOBS = "No background cells. %%remote starts one."
+
+
+def job_state(job: JobRecord) -> str:
+    """``running``; ``done, not fetched`` of one whose results wait for somebody."""
+    return f"{job.state}, not fetched" if job.kept and job.is_over else job.state
+
+
+def job_output(job: JobRecord) -> str:
+    """How much it has shown: ``3 lines and 1 display``."""
+    shown = ((job.lines, "line"), (job.displays, "display"))
+    return " and ".join(count(n, noun) for n, noun in shown if n)
+
+
+def job_text(job: JobRecord) -> str:
+    """``cell 5 done (3 lines of output)``."""
+    output = job_output(job) if job.is_over else ""
+    return f"{job.name} {job.state}" + (f" ({output} of output)" if output else "")
+
+
+def job_items(job: JobRecord) -> str:
+    """Of a cell that runs once per item, how many have ended: ``3 of 8``."""
+    return f"{job.ended} of {job.size}" if job.size > 1 else ""
+
+
+def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
+    """Those that somebody who comes now may want to know of: not over, or over and kept."""
+    return [job for job in jobs if job.kept or not job.is_over]
+
+
+def task_text(task: TaskRecord, processes: Processes) -> str:
+    """The task that is to make an object: ``fit in worker 3``."""
+    doing = {
+        "waiting": ", until its arguments are there",
+        "running": f" in {processes.numbered(task.worker)}",
+    }
+    return f"`{task.name}`{doing.get(task.state, '')}"
+
+
+def runs_text(worker: WorkerRecord) -> str:
+    """What a worker is at: ``fit, fit, score``; its state if that is nothing."""
+    waits = " (waits, its slot is lent)" if worker.state == "blocked" else ""
+    return (", ".join(worker.tasks) or worker.state) + waits
+
+
+# -- a session -------------------------------------------------------------------------------------
+
+SYSTEMS = {"ray": "Ray", "dask": "Dask"}
+
+
+def session_name(snapshot: Snapshot) -> str:
+    """The session's name without what makes it unique; elsewhere, its address."""
+    if snapshot.engine != "local":
+        return f"{SYSTEMS.get(snapshot.engine, snapshot.engine)} at {snapshot.session}"
+    return short_name(snapshot.session)
+
+
+def short_name(session: str) -> str:
+    """The same of a local session's whole name."""
+    return session.rpartition(".")[0] or session
+
+
+def users_text(snapshot: Snapshot) -> str:
+    """Who uses it, and how long it stays without them."""
+    there = joined(open_in(snapshot))
+    stays = human_time(snapshot.linger)
+    if not there:
+        return f"no notebook; ends within {stays}" if snapshot.linger else "no notebook"
+    if not snapshot.linger:
+        return f"{there}; ends when the last notebook leaves"
+    return f"{there}; kept for {stays} after the last notebook leaves"
+
+
+def workers_text(snapshot: Snapshot) -> str:
+    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it."""
+    states = worker_states(snapshot)
+    parts = ", ".join(f"{n} {state}" for state, n in states.items())
+    return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
+
+
+def worker_states(snapshot: Snapshot) -> dict[str, int]:
+    """How many of the pool are in each state."""
+    states = [worker.state for worker in snapshot.workers if not worker.actor]
+    return {state: states.count(state) for state in dict.fromkeys(states)}
+
+
+def tasks_text(snapshot: Snapshot) -> str:
+    """``1 task running, 3 queued``."""
+    queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
+    return f"{count(snapshot.running, 'task')} running, {queued} queued"
+
+
+def session_facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """A session but for its objects, by labels; what there is nothing of isn't there."""
+    actors = [actor_text(actor) for actor in snapshot.actors]
+    jobs = [job_text(job) for job in concerning(snapshot.jobs)]
+    found = [
+        ("open in", users_text(snapshot)),
+        ("workers", f"{workers_text(snapshot)}; {tasks_text(snapshot)}"),
+        ("store", store_text(snapshot)),
+        ("actors", listed(actors, MOST_WORDS)),
+        ("background", listed(jobs, MOST_WORDS)),
+        ("last spill error", snapshot.trouble),
+    ]
+    return [(label, text) for label, text in found if text]
+
+
+def store_text(snapshot: Snapshot) -> str:
+    """``265 MB of 10 GB in 12 objects, 30 MB reusable, 1 GB on disk``."""
+    spilled = f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""
+    reusable = f", {human_bytes(snapshot.warm_free)} reusable" if snapshot.warm_free else ""
+    return f"{room_text(snapshot)} in {count(snapshot.count, 'object')}{reusable}{spilled}"
+
+
+def room_text(snapshot: Snapshot) -> str:
+    """How much of the store is taken: ``265 MB of 10 GB``."""
+    if not snapshot.capacity:
+        return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
+    return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
+
+
+def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -> str:
+    """That the store has no room for so many bytes: what takes most of it, and what to do.
+
+    Parameters
+    ----------
+    nbytes : int
+    snapshot : Snapshot or None
+        With the largest objects that are in memory; None if the session told of none.
+    reason : str
+        Why these can't move to disk.
+    held : mapping of int to sequence of (str, str)
+        What this process calls them.
+    """
+    lines = [f"No room for {human_bytes(nbytes)}."]
+    if snapshot is not None:
+        disk = f", {human_bytes(snapshot.spilled)} more on disk" if snapshot.spilled else ""
+        lines[0] += f" {room_text(snapshot)} are in use{disk}. The largest:"
+        processes = Processes(snapshot)
+        for record in snapshot.objects:
+            freed = f"{MOVES['freed']}; " if record.state == "freed" else ""
+            lines.append(
+                f"  {figure(size_of(record)):>9}  {title_of(record, held)} ({type_of(record)}): "
+                f"{freed}{why_text(record, processes, held.get(record.id, ()))}"
+            )
+    return "\n".join(
+        [
+            *lines,
+            reason,
+            "Let go of what you don't need (`del`, `free(ref)`; `%why` says what keeps it), or "
+            "start a larger store (`%workbench start --memory …`).",
+        ]
+    )
+
+
+def machine_name(snapshot: Snapshot) -> str:
+    """What the memory belongs to that its `MemoryRecord` tells of."""
+    is_container = snapshot.memory is not None and snapshot.memory.container
+    return "this container" if is_container else "this machine"

@@ -1,0 +1,111 @@
+"""Figures in words: bytes, seconds, ages, counts. Imports nothing, so that every room may.
+
+`format.js` has the same functions; `tests/unit/report/format_cases.json` holds both of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+UNKNOWN = "not known here"
+"""What people read where an engine can't tell. Never a zero."""
+
+NO_FIGURE = "–"
+"""The same in a column of figures."""
+
+NOW = "now"
+"""The age of what is younger than a second."""
+
+_AGES = ((86400, "days"), (3600, "h"), (60, "min"))
+
+
+def human_bytes(n: float | None) -> str:
+    """1234567 → '1.23 MB' (powers of 1000, as disks and GB/s are counted)."""
+    if n is None:
+        return UNKNOWN
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(n) < 999.5:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} TB" if abs(n) < 999.5 else f"{n:.0f} TB"
+
+
+def human_rate(n: float | None) -> str:
+    """Bytes a second: 4.2e9 → '4.2 GB/s'."""
+    return UNKNOWN if n is None else f"{human_bytes(n)}/s"
+
+
+def human_seconds(s: float | None) -> str:
+    """How long something took: 0.00123 → '1.23 ms', 75 → '75 s', 1330 → '22 min'."""
+    if s is None:
+        return UNKNOWN
+    if not s:
+        return "0 s"
+    if s < 999.5e-6:
+        return f"{s * 1e6:.3g} µs"
+    if s < 0.9995:
+        return f"{s * 1e3:.3g} ms"
+    return f"{s:.3g} s" if s < 999.5 else human_age(s)
+
+
+def human_age(s: float | None) -> str:
+    """How old something is, in whole units: 0.4 → 'now', 75 → '75 s', 1330 → '22 min'.
+
+    A unit is used from two of it on, so that a figure never says less than half of the truth.
+    """
+    if s is None:
+        return UNKNOWN
+    for length, unit in _AGES:
+        if s >= 2 * length:
+            return f"{int(s // length)} {unit}"
+    return f"{int(s)} s" if s >= 1 else NOW
+
+
+def human_elapsed(s: float | None) -> str:
+    """How long something has run so far: 4.9 → '4 s', 124 → '2 min 04 s', 4020 → '1 h 07 min'."""
+    if s is None:
+        return UNKNOWN
+    whole = max(int(s), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole // 60 % 60:02} min"
+
+
+def human_time(s: float) -> str:
+    """A time that a person sets, exactly: 28800 → '8 h', 120 → '2 min', 90 → '90 s'."""
+    for unit, seconds in (("h", 3600), ("min", 60)):
+        if s >= seconds and s % seconds == 0:
+            return f"{s / seconds:g} {unit}"
+    return f"{s:g} s"
+
+
+def human_count(n: int | None) -> str:
+    """1234567 → '1 234 567'."""
+    return UNKNOWN if n is None else f"{n:,}".replace(",", " ")
+
+
+def count(n: int | None, noun: str, many: str = "") -> str:
+    """1 → '1 line', 1200 → '1 200 lines'; ``many`` where an s is not enough."""
+    nouns = noun if n == 1 else many or f"{noun}s"
+    return f"{nouns} {UNKNOWN}" if n is None else f"{human_count(n)} {nouns}"
+
+
+def human_share(share: float | None) -> str:
+    """0.724 → '72 %'; what is more than nothing is never 0 %."""
+    if share is None:
+        return UNKNOWN
+    return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
+
+
+def listed(words: Sequence[str], most: int, total: int = 0) -> str:
+    """'a, b and 3 more': the first ones of so many, the rest counted."""
+    more = max(total, len(words)) - len(words[:most])
+    return ", ".join(words[:most]) + (f" and {human_count(more)} more" if more > 0 else "")
+
+
+def joined(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *most, last = words or ("",)
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,382 @@
+"""The views of a session as they stay in a notebook: text, and HTML without scripts.
+
+One frozen snapshot in; nothing here asks anybody. What each view says is made once, as lines, bars
+and tables, and `markup` makes text and HTML of them. `plots.pictures` draws the same as a PNG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
+from workbench.markup import (
+    Html,
+    Key,
+    Piece,
+    Rich,
+    Strip,
+    Table,
+    clip,
+    heading,
+    muted,
+    page,
+    scroll,
+)
+from workbench.report import colors, facts, views
+from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
+from workbench.report.facts import Held
+from workbench.report.format import (
+    NO_FIGURE,
+    UNKNOWN,
+    count,
+    human_bytes,
+    human_count,
+    human_seconds,
+)
+from workbench.report.lanes import Lane, lanes
+from workbench.report.processes import Processes
+
+MOST_BOXES = 200
+MOST_LANES = 12
+MOST_ROWS = 30
+MOST_TYPES = 8
+
+COLUMNS = 100
+"""Of a terminal."""
+
+LEVELS = "▁▂▃▄▅▆▇█"
+EVERY = 5
+"""Seconds that a letter of the timeline stands for."""
+
+Block = str | Strip | Key | Table
+"""A view consists of these, below each other."""
+
+
+@dataclass(frozen=True)
+class Still(Rich):
+    """One view, or several below each other, of one moment.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        Some of `PARTS`.
+    snapshot : Snapshot
+    held : mapping of int to sequence of (str, str), optional
+        By object, the variables that hold it, as `Engine.held` tells: names for those without one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such part, or none is asked for.
+    """
+
+    parts: tuple[str, ...]
+    snapshot: Snapshot
+    held: Held | None = None
+
+    def __post_init__(self) -> None:
+        wrong = [part for part in self.parts if part not in PARTS]
+        if wrong or not self.parts:
+            raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
+
+    def text(self) -> str:
+        """For a terminal of 100 columns."""
+        sections = []
+        for part in self.parts:
+            blocks = [_as_text(block) for block in self._blocks(part)]
+            sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
+        return "\n\n".join([*sections, clip(self.caption(), COLUMNS)])
+
+    __str__ = __repr__ = text
+
+    def html(self) -> Html:
+        """For a page: no scripts, no style sheet; where styles are taken away it can be read."""
+        inside = []
+        for part in self.parts:
+            inside += [heading(part.capitalize()), *map(_as_html, self._blocks(part))]
+        return page(*inside, muted(self.caption()))
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def caption(self) -> str:
+        """Of which session, and of when."""
+        name = clip(facts.session_name(self.snapshot), 60)
+        what = f"session {name}" if self.snapshot.engine == "local" else name
+        scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
+        return f"{what}{scope}, {views.taken(self.snapshot)}"
+
+    def _blocks(self, part: str) -> list[Block]:
+        return VIEWS[part](views.shown(self.snapshot), self.held or {})
+
+
+def _as_text(block: Block) -> str:
+    if isinstance(block, Table):
+        return block.text(COLUMNS)
+    if isinstance(block, Strip):
+        return block.text()
+    return "\n".join(wrap(block if isinstance(block, str) else block.text(), COLUMNS))
+
+
+def _as_html(block: Block) -> Html:
+    if isinstance(block, str):
+        return muted(block)
+    return scroll(block.html()) if isinstance(block, Table) else block.html()
+
+
+def _first(rows: Sequence[Any]) -> str:
+    """What a table of no more than `MOST_ROWS` says of the others."""
+    return f"and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
+
+
+# -- occupancy -----------------------------------------------------------------------------------
+
+
+def _occupancy(now: Snapshot, held: Held) -> list[Block]:
+    coloring = Coloring(now)
+    drawn, left = lanes(now, coloring, MOST_BOXES, MOST_LANES)
+    live = human_bytes(sum(segment.live for segment in left))
+    more = f"and {count(len(left), 'segment')} more, {live} live" if left else ""
+    store = views.store_bar(now)
+    objects = count(now.count or len(now.objects), "object")
+    return [
+        *_bar(store, now.capacity or 0, objects),
+        store.note,
+        *_bar(views.machine_bar(now)),
+        _timeline(now),
+        *(_segments(drawn, held) if now.segments is not None else [_nothing(now, "segments")]),
+        more,
+        *_types(now, coloring),
+    ]
+
+
+def _nothing(now: Snapshot, what: str) -> str:
+    return views.nothing(now)[what]
+
+
+_GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░"}
+"""In a terminal: what is taken is full, what is available is not."""
+
+
+def _bar(bar: views.Bar, capacity: int = 0, more: str = "") -> list[Block]:
+    """To scale what belongs to the whole; and what the colours are."""
+    head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
+    inside = {part: size or 0 for part, size in bar.parts if part != "spilled"}
+    # More may live than there is room for, for a while.
+    whole = max(capacity, sum(inside.values())) if bar.whole else 0
+    pieces, at = [], 0.0
+    for (part, size), text in zip(inside.items(), bar.texts(), strict=False):
+        if size and whole:
+            glyph = "·" if part in ("available", "free") else _GLYPHS.get(part, "█")
+            pieces.append(Piece(at, size / whole, colors.PARTS[part], text, glyph))
+            at += size / whole
+    if not bar.parts:
+        return [head]
+    marks = [colors.PARTS[part] for part, _ in bar.parts]
+    key = Key(tuple(zip(marks, bar.texts(), strict=True)))
+    return [head, *([Strip(tuple(pieces), f"{bar.label}: {key.text()}")] if whole else []), key]
+
+
+def _timeline(now: Snapshot) -> str:
+    """As a line of letters, the higher the more."""
+    history = views.recent(now)
+    if not history:
+        return _nothing(now, "timeline") if now.history is None else ""
+    most = max(sample.live for sample in history)
+    steps = [
+        next((sample.live for sample in reversed(history) if sample.age >= age), None)
+        for age in range(round(HISTORY_SECONDS) - EVERY, -1, -EVERY)
+    ]
+    letters = "".join(
+        "·" if live is None else LEVELS[round(live / (most or 1) * (len(LEVELS) - 1))]
+        for live in steps
+    )
+    happened = ", ".join(count(n, what) for what, n in views.happened(history).items())
+    return f"Last two minutes: {letters} {human_bytes(most)} at most; {happened}"
+
+
+def _segments(drawn: list[Lane], held: Held) -> list[Block]:
+    if not drawn:
+        return []
+    longest = max(lane.length for lane in drawn) or 1
+    rows = []
+    for lane in drawn:
+        pieces = tuple(
+            Piece(
+                box.start / longest, box.length / longest, box.color,
+                _told(box.record, held) if box.record else "", full=box.full,
+            )
+            for box in lane.boxes
+        )  # fmt: skip
+        owner, full = clip(lane.owner, 60), views.filled_text(lane.segment)
+        label = f"{owner}: {count(lane.objects, 'object')}, {full}"
+        rows.append((owner, Strip(pieces, label), full, human_count(lane.objects)))
+    head = ("segment", "to scale", "full", "objects")
+    return [Table(head, tuple(rows), head[2:], flexible=("segment",))]
+
+
+def _told(record: ObjectRecord, held: Held) -> str:
+    size = facts.figure(facts.size_of(record))
+    return f"{clip(facts.title_of(record, held), 60)}: {clip(facts.type_of(record), 60)}, {size}"
+
+
+def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
+    if not now.objects:
+        return [_nothing(now, "objects")]
+    head = ("type", "objects", "size")
+    rows = tuple(
+        (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
+    )
+    marks = tuple(group.color for group in coloring.groups)
+    return [Table(head, rows, head[1:], views.listed_text(now), marks)]
+
+
+# -- pins ----------------------------------------------------------------------------------------
+
+
+def _pins(now: Snapshot, held: Held) -> list[Block]:
+    if not now.objects:
+        return [_nothing(now, "objects")]
+    records = sorted(now.objects, key=lambda r: -r.size)
+    processes = Processes(now)
+    head = ("object", "type", "size", "can move", "why it is here", "age")
+    rows = tuple(
+        (
+            clip(facts.title_of(record, held), 80),
+            clip(facts.type_of(record), 60),
+            facts.figure(facts.size_of(record)),
+            facts.MOVES.get(record.strength or "", NO_FIGURE),
+            clip(facts.why_text(record, processes, held.get(record.id, ())), 240),
+            facts.age_text(record),
+        )
+        for record in records[:MOST_ROWS]
+    )
+    flexible = ("object", "type", "why it is here")
+    marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
+    rest = views.rest_text(records[MOST_ROWS:], now)
+    return [Table(head, rows, ("size", "age"), rest, marks, flexible)]
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+_FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
+
+
+def _costs(now: Snapshot, held: Held) -> list[Block]:
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
+    if not known:
+        return [_nothing(now, "costs")]
+    head = ("object", "type", *_FIGURES, "copy speed")
+    rows = tuple(
+        (
+            clip(facts.title_of(record, held), 30),
+            clip(facts.type_of(record), 60),
+            *_figures([record]),
+            views.speed_text(record),
+        )
+        for record in known[:MOST_ROWS]
+    )
+    repeated = [record for record in known if views.repeats_of(record)]
+    advice: list[Block] = [
+        f"{clip(facts.title_of(record, held), 60)}: {views.repeats_text(record)}"
+        for record in repeated[:MOST_TYPES]
+    ]
+    if len(repeated) > MOST_TYPES:
+        advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
+    unread = any(not record.load_seconds for record in known[:MOST_ROWS])
+    note = [f"{NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
+    rest = views.rest_text(known[MOST_ROWS:], now)
+    table = Table(head, rows, head[2:], rest, flexible=("type",))
+    return [table, *advice, *note, *_costs_by_type(known)]
+
+
+def _figures(records: Sequence[ObjectRecord]) -> tuple[str, ...]:
+    """What these cost together, in the order of `_FIGURES`."""
+    abouts = [record.about for record in records if record.about]
+    load = sum(record.load_seconds for record in records)
+    return (
+        human_seconds(sum(about.pickle_seconds for about in abouts)),
+        human_seconds(sum(about.copy_seconds for about in abouts)),
+        human_seconds(load) if load else NO_FIGURE,
+        human_bytes(sum(about.inband for about in abouts)),
+        human_bytes(sum(about.outband for about in abouts)),
+    )
+
+
+def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
+    types: dict[str, list[ObjectRecord]] = {}
+    for record in known:
+        types.setdefault(facts.kind_of(record), []).append(record)
+    if len(types) == len(known):
+        return []
+    costs = sorted(types.items(), key=lambda item: -sum(map(views.seconds_of, item[1])))
+    rows = tuple(
+        (clip(kind, 40), human_count(len(records)), *_figures(records))
+        for kind, records in costs[:MOST_TYPES]
+    )
+    more = f"and {len(costs) - MOST_TYPES} more types" if len(costs) > MOST_TYPES else ""
+    head = ("type", "objects", *_FIGURES)
+    return [Table(head, rows, head[1:], more)]
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _jobs(now: Snapshot, held: Held) -> list[Block]:
+    return [_cells(now), _workers(now)]
+
+
+def _cells(now: Snapshot) -> Block:
+    if not now.jobs:
+        return _nothing(now, "jobs")
+    found = views.jobs_in_order(now.jobs)
+    head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
+    rows = tuple(map(_job, found[:MOST_ROWS]))
+    marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
+    return Table(head, rows, ("time", "done"), _first(found), marks, ("name", "output", "assigns"))
+
+
+def _job(job: JobRecord) -> tuple[str, ...]:
+    return (
+        f"#{job.number}",
+        clip(job.name, 60),
+        facts.job_state(job),
+        views.job_where(job),
+        human_seconds(job.seconds) if job.seconds else "",
+        facts.job_items(job),
+        facts.job_output(job),
+        clip(", ".join(job.binds), 80),
+    )
+
+
+def _workers(now: Snapshot) -> Block:
+    if not now.workers:
+        return _nothing(now, "workers")
+    processes = Processes(now)
+    rows = tuple(
+        (
+            f"worker {worker.number}",
+            clip(views.runs_text(worker, processes), 80),
+            str(worker.pid) if worker.pid else NO_FIGURE,
+            facts.figure(views.worker_memory(worker, now)),
+        )
+        for worker in now.workers[:MOST_ROWS]
+    )
+    marks = tuple(STATES.get(worker.state, OTHER) for worker in now.workers[:MOST_ROWS])
+    head = ("worker", "runs", "process", "memory")
+    return Table(head, rows, head[2:], _first(now.workers), marks, ("runs",))
+
+
+VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
+    "occupancy": _occupancy,
+    "pins": _pins,
+    "costs": _costs,
+    "jobs": _jobs,
+}
+"""In the order in which the dashboard has them."""
+
+PARTS = tuple(VIEWS)
+"""The views there are, as the dashboard has them."""

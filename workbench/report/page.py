@@ -1,0 +1,402 @@
+"""What a page is told of a session: typed records, in words where people read them.
+
+The contract between the kernel and `widgets/static`; tests hold the page's test data to it. Figures
+that change with time, or by which tables are sorted, go as numbers: the page words them as `format`
+does. A fact that the session's engine doesn't know is None.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
+
+from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
+from workbench.report import facts, views
+from workbench.report.colors import AGES, STRENGTHS
+from workbench.report.facts import Held, Place
+from workbench.report.processes import SERVER, Processes, client_name
+from workbench.report.reasons import REASONS
+
+
+class Record(Struct, forbid_unknown_fields=True):
+    """Base of all that a page is told."""
+
+
+class Pin(Record):
+    """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
+    ``here``: in this process."""
+
+    reason: str
+    text: str
+    here: bool
+    n: int
+
+
+class Row(Record):
+    """One object.
+
+    ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
+    this process that have it. ``movable``: yes, no or freed, and why it ``stays``. It takes ``len``
+    bytes from ``off`` on in the segment ``seg``, "" if it is in none; ``born`` in seconds since
+    1970. ``breaks`` says what can't be read any more, should it be freed. ``pickle``, ``copy`` and
+    ``load`` are seconds, ``inband`` and ``outband`` bytes; ``repeats`` counts serializations.
+    """
+
+    id: str
+    title: str
+    name: str
+    held: str
+    kind: str | None
+    detail: str
+    size: int | None
+    where: str | None
+    state: str
+    movable: str | None
+    stays: str
+    seg: str
+    off: int
+    len: int
+    born: float | None
+    owner: str | None
+    pins: list[Pin] | None
+    breaks: str
+    pickle: float | None
+    copy: float | None
+    load: float | None
+    inband: int | None
+    outband: int | None
+    buffers: int | None
+    repeats: int | None
+    site: str
+
+
+class Bar(Record):
+    """See `views.Bar`."""
+
+    label: str
+    figure: str
+    note: str
+    whole: bool
+    parts: tuple[tuple[str, int | None], ...]
+
+
+class Segment(Record):
+    """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
+
+    id: str
+    owner: str
+    granted: int
+    live: int
+    disk: bool
+    end: int
+
+
+class Rest(Record):
+    """Objects of one type that have no row."""
+
+    kind: str
+    count: int
+    bytes: int
+
+
+class Worker(Record):
+    """A worker, and what it is at."""
+
+    number: int
+    pid: int
+    state: str
+    does: str
+    bytes: int | None
+
+
+class Job(Record):
+    """A background cell. ``started`` in seconds since 1970; ``share``: how much of it has ended."""
+
+    id: str
+    name: str
+    state: str
+    where: str
+    text: str
+    started: int | None
+    seconds: float | None
+    share: float | None
+
+
+Sample = tuple[float, int, int | None, int, int, int | None]
+"""Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
+
+
+class Words(Record):
+    """What the page puts facts into words with, so that it has none of its own.
+
+    ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
+    an end; ``none``: see `views.nothing`; ``least``: bytes that must be copied for a speed.
+    """
+
+    reasons: dict[str, tuple[str, str]]
+    where: dict[str, str]
+    movable: dict[str, str]
+    ages: list[tuple[float | None, str]]
+    parts: dict[str, tuple[str, str]]
+    none: dict[str, str]
+    repeats: str
+    least: int
+
+
+class Session(Record):
+    """Everything about a session but its objects and its past.
+
+    ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
+    bytes a second that this machine copies; ``span``: seconds of the past that are shown.
+    """
+
+    session: str
+    engine: str
+    scope: str
+    here: str
+    ended: str | None
+    span: float
+    count: int
+    bars: list[Bar]
+    segments: list[Segment] | None
+    bins: dict[str, list[int]]
+    rest: list[Rest]
+    workers: list[Worker] | None
+    jobs: list[Job] | None
+    speed: float | None
+    words: Words
+
+
+class World(Session):
+    """All that a page knows."""
+
+    kind: str
+    seq: int
+    now: float
+    objects: dict[str, Row]
+    timeline: list[Sample]
+
+
+Diff: Any = defstruct(
+    "Diff",
+    [
+        ("kind", str),
+        ("seq", int),
+        ("now", float),
+        *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(Session)],
+        ("objects", dict[str, Row] | UnsetType, UNSET),
+        ("gone", list[str] | UnsetType, UNSET),
+        ("timeline", list[Sample] | UnsetType, UNSET),
+    ],
+    bases=(Record,),
+    module=__name__,
+)
+"""What has changed since the last one: any of a world's fields, and objects that are ``gone``."""
+
+
+class Tree(Record):
+    """What a part of an object cost."""
+
+    name: str
+    path: str
+    type: str
+    bytes: int
+    inband: int
+    seconds: float | None
+    share: float | None
+    children: list[Tree]
+    advice: list[str]
+
+
+class Answer(Record, omit_defaults=True):
+    """What came of a request. ``html`` is the text for a page."""
+
+    text: str
+    ok: bool = True
+    html: str = ""
+    tree: Tree | None = None
+    advice: list[str] = []
+
+
+def key_of(id: int) -> str:
+    """An id for a page, whose numbers have 53 bits."""
+    return f"{id:x}" if id else ""
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
+"""By `ObjectRecord.strength`."""
+
+
+def row_of(
+    record: ObjectRecord,
+    processes: Processes,
+    owners: Mapping[int, str],
+    born: float | None,
+    places: Sequence[Place] = (),
+) -> Row:
+    """One object.
+
+    Parameters
+    ----------
+    record : ObjectRecord
+    processes : Processes
+        Those of its session.
+    owners : mapping of int to str
+        By segment, who writes it: `processes.owners_of`. Empty if the engine doesn't tell.
+    born : float or None
+        When it came, in seconds since 1970.
+    places : sequence of Place
+        The variables of this process that have it.
+    """
+    about, strength = record.about, record.strength
+    kind, detail = facts.kind_of(record), facts.type_of(record)
+    known = record.viewers is not None
+    together = {"task": record.tasks, "contained": record.parents}
+    pins = [
+        Pin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
+        for pin in facts.pins_of(record, processes, places)
+    ]
+    held: Held = {record.id: places}
+    return Row(
+        id=key_of(record.id),
+        title=facts.title_of(record, held),
+        name=facts.names_of(record),
+        held=", ".join(dict(places)),
+        kind=None if about is None and record.type is None else kind,
+        detail=detail.removeprefix(kind).lstrip() if about or record.type else "",
+        size=facts.size_of(record),
+        where=record.where or None,
+        state=record.state,
+        movable=MOVABLE.get(strength),
+        stays=facts.moves_text(record).partition(": ")[2] if strength == "resident" else "",
+        seg=key_of(record.segment),
+        off=record.offset,
+        len=record.size if record.segment else 0,
+        born=None if born is None else round(born, 1),
+        owner=owners.get(record.segment, SERVER) if owners else None,
+        pins=pins if pins or known else None,
+        breaks=plain(facts.what_breaks(record, processes, places)),
+        pickle=about.pickle_seconds if about else None,
+        copy=about.copy_seconds if about else None,
+        load=record.load_seconds or None,
+        inband=about.inband if about else None,
+        outband=about.outband if about else None,
+        buffers=about.buffers if about else None,
+        repeats=views.repeats_of(record),
+        site=facts.site_of(record),
+    )
+
+
+def plain(text: str) -> str:
+    """Without the backticks around code."""
+    return text.replace("`", "")
+
+
+# -- the session but for its objects ---------------------------------------------------------------
+
+
+def session_of(
+    session: Snapshot,
+    processes: Processes,
+    owners: Mapping[int, str],
+    ended: str | None,
+    speed: float | None,
+    bins: dict[str, list[int]],
+    rest: list[Rest],
+) -> Session:
+    """Everything about a session but its objects and its past.
+
+    Parameters
+    ----------
+    session : Snapshot
+    processes, owners
+        As of `row_of`.
+    ended, speed, bins, rest
+        What the snapshot doesn't tell: see `Session`.
+    """
+    is_local = session.engine == "local"  # only there nothing means that there is nothing
+    workers = [
+        Worker(
+            worker.number,
+            worker.pid,
+            worker.state,
+            views.runs_text(worker, processes),
+            views.worker_memory(worker, session),
+        )
+        for worker in session.workers
+    ]
+    segments = [
+        Segment(key_of(s.id), owners[s.id], s.granted, s.live, s.disk, s.end)
+        for s in session.segments or ()
+    ]
+    return Session(
+        session=facts.session_name(session),
+        engine=session.engine,
+        scope=session.scope,
+        here=_here(session),
+        ended=ended,
+        span=HISTORY_SECONDS,
+        count=session.count,
+        bars=[
+            Bar(bar.label, bar.figure, bar.note, bar.whole, bar.parts)
+            for bar in (views.store_bar(session), views.machine_bar(session))
+        ],
+        segments=None if session.segments is None else segments,
+        bins=bins,
+        rest=rest,
+        workers=workers if workers or is_local else None,
+        jobs=[job_of(job, session.taken) for job in views.jobs_in_order(session.jobs)]
+        if is_local
+        else None,
+        speed=speed,
+        words=words_of(session),
+    )
+
+
+def words_of(session: Snapshot) -> Words:
+    """The words for this session; only what there is none of depends on it."""
+    return Words(
+        reasons={code: (reason.chip, reason.chips) for code, reason in REASONS.items()},
+        where=dict(facts.WHERE),
+        movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
+        ages=[(limit, label) for limit, _, label in AGES],
+        parts=dict(views.PARTS),
+        none=views.nothing(session),
+        repeats=views.REPEATED,
+        least=views.LEAST_COPY,
+    )
+
+
+def job_of(job: JobRecord, now: float) -> Job:
+    """One background cell. ``now`` is the time of the snapshot, in seconds since 1970."""
+    kept = "not fetched" if job.kept and job.is_over else ""
+    return Job(
+        id=key_of(job.id),
+        name=job.name,
+        state=job.state,
+        where=views.job_where(job),
+        text=" · ".join(filter(None, (facts.job_items(job), facts.job_output(job), kept))),
+        started=round(now - job.seconds) if job.state == "running" else None,
+        seconds=job.seconds if job.is_over else None,
+        share=job.ended / job.size if job.size > 1 else None,
+    )
+
+
+def _here(session: Snapshot) -> str:
+    """What this process is called."""
+    here = [client for client in session.clients if client.pid == os.getpid()]
+    return client_name(here[0]) if here else ""
+
+
+def changed(before: Session | None, now: Session) -> dict[str, Any]:
+    """The fields that aren't as they were, as a page is sent them."""
+    return {
+        each: to_builtins(getattr(now, each))
+        for each in now.__struct_fields__
+        if before is None or getattr(before, each) != getattr(now, each)
+    }

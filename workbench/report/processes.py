@@ -1,0 +1,136 @@
+"""What the processes and actors of a session are called: one name each, wherever they are told."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    SegmentRecord,
+    Snapshot,
+    WorkerRecord,
+)
+from workbench.report.format import count, joined
+
+LEFT = "a process that left"
+"""Who held or wrote what nobody does any more."""
+
+SERVER = "the server"
+DISK = "disk"
+
+
+class Seen(Protocol):
+    """A `Snapshot`, an `Account` or a `ObjectDescription`, as far as it tells of processes."""
+
+    @property
+    def clients(self) -> tuple[ClientRecord, ...]:
+        """Those that hold something."""
+
+    @property
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """The workers among them."""
+
+    @property
+    def actors(self) -> tuple[ActorRecord, ...]:
+        """Whose workers some of these are."""
+
+
+class Processes:
+    """What the processes of a session are called.
+
+    Parameters
+    ----------
+    seen : Seen
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._clients = {client.client: client for client in seen.clients}
+        self._workers = {worker.pid: worker for worker in seen.workers}
+        self._actors = {actor.id: actor for actor in seen.actors}
+
+    def name(self, client: int) -> str:
+        """``this notebook``, ``worker 2``, ``Counter 'hits'``, ``other.ipynb``."""
+        found = self._clients.get(client)
+        if found is None:
+            return LEFT
+        if found.pid == os.getpid():
+            return "this notebook" if _is_notebook(found) else "this process"
+        worker = self._workers.get(found.pid)
+        return client_name(found) if worker is None else self.worker(worker)
+
+    def worker(self, worker: WorkerRecord) -> str:
+        """``worker 2``, or the actor that it belongs to."""
+        return self.actor(worker) or f"worker {worker.number}"
+
+    def numbered(self, number: int) -> str:
+        """The same of a worker by its number."""
+        found = [worker for worker in self._workers.values() if worker.number == number]
+        return self.worker(found[0]) if found else f"worker {number}"
+
+    def actor(self, worker: WorkerRecord) -> str:
+        """The actor that a worker belongs to; nothing if it is of the pool."""
+        actor = self._actors.get(worker.actor)
+        return actor_name(actor) if actor else "an actor" if worker.actor else ""
+
+    def is_here(self, client: int) -> bool:
+        """Whether that is this process."""
+        found = self._clients.get(client)
+        return found is not None and found.pid == os.getpid()
+
+    def several(self, clients: Iterable[int]) -> str:
+        """This process first, then others by name, then workers, counted if they are several."""
+        numbers = sorted(set(clients), key=lambda n: not self.is_here(n))
+        named = list(dict.fromkeys(map(self.name, numbers)))
+        pool = [name for name in named if re.fullmatch(r"worker \d+", name)]
+        if len(pool) > 1:
+            named = [name for name in named if name not in pool] + [count(len(pool), "worker")]
+        return joined(named)
+
+    def owner(self, segment: SegmentRecord) -> str:
+        """Who writes a segment."""
+        if segment.disk:
+            return DISK
+        is_servers = segment.is_servers and segment.owner not in self._clients
+        return SERVER if is_servers else self.name(segment.owner)
+
+
+def owners_of(snapshot: Snapshot) -> dict[int, str]:
+    """By segment, who writes it. Objects in none (0) are with the server; empty if the engine
+    doesn't tell where they lie."""
+    if snapshot.segments is None:
+        return {}
+    processes = Processes(snapshot)
+    return {0: SERVER} | {each.id: processes.owner(each) for each in snapshot.segments}
+
+
+def client_name(client: ClientRecord) -> str:
+    """A process but for this one. A notebook's path is no business of whoever is sent this."""
+    return client.label.rpartition("/")[2] or f"process {client.pid}"
+
+
+def open_in(snapshot: Snapshot) -> list[str]:
+    """The notebooks and scripts that use a session."""
+    return [client_name(client) for client in snapshot.clients if client.role == "driver"]
+
+
+def _is_notebook(client: ClientRecord) -> bool:
+    return client.label.endswith(("notebook", ".ipynb"))
+
+
+def actor_name(actor: ActorRecord) -> str:
+    """``Counter``, ``Counter 'hits'``; ``actor db`` of one that only keeps names for cells."""
+    names = [name.removeprefix(ACTOR_PREFIX) for name in actor.names]
+    if actor.cls == "Namespace" and names:
+        return f"actor {', '.join(names)}"
+    return " ".join([actor.cls, *map(repr, names)])
+
+
+def actor_text(actor: ActorRecord) -> str:
+    """With its state if there is anything to say, and what waits: ``Counter 'hits', 2 calls``."""
+    state = "" if actor.state == "alive" else f" ({actor.state})"
+    return actor_name(actor) + state + (f", {count(actor.calls, 'call')}" if actor.calls else "")

@@ -1,0 +1,305 @@
+"""Lists and answers that print as text and show as tables: objects, why one is here, cells.
+
+Facts put in rows and lines; `markup` makes text and HTML of them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from workbench.core.events import About
+from workbench.core.snapshot import Account, JobRecord, ObjectRecord, Snapshot
+from workbench.markup import Rich, Table, page
+from workbench.report import facts, reasons
+from workbench.report.account import explained
+from workbench.report.facts import Held
+from workbench.report.format import (
+    count,
+    human_bytes,
+    human_count,
+    human_rate,
+    human_seconds,
+    listed,
+)
+from workbench.report.views import LEAST_COPY
+
+MOST_ROWS = 60
+"""Objects shown; the rest are counted."""
+
+MOST_WORDS = 8
+"""Of each kind of thing that is named in one line; the rest are counted."""
+
+ORDERS = ("size", "age", "name", "type")
+OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
+JOBS = ("job", "name", "state", "time", "output", "assigns")
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Objects(Rich):
+    """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
+
+    Attributes
+    ----------
+    records : tuple of ObjectRecord
+    held : mapping of int to sequence of (str, str)
+        By object, the variables of this process that have it: names for those without one.
+    others, others_size : int
+        How many more there are, and their bytes.
+    """
+
+    records: tuple[ObjectRecord, ...]
+    held: Held = field(default_factory=dict, repr=False)
+    others: int = 0
+    others_size: int = 0
+
+    def __iter__(self) -> Iterator[ObjectRecord]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        return self.table().text() if self.records else facts.NO_OBJECTS
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(self.table().html() if self.records else facts.NO_OBJECTS)
+
+    def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
+        """What it shows, on request with the ids by which `workbench why` knows objects."""
+        left = self.records[most:]
+        number, size = len(left) + self.others, sum(r.size for r in left) + self.others_size
+        more = f"and {human_count(number)} more, {human_bytes(size)}" if number else ""
+        head = (*OBJECTS, "id") if ids else OBJECTS
+        rows = tuple(
+            (*self._row(record), facts.id_of(record.id))[: len(head)]
+            for record in self.records[:most]
+        )
+        return Table(head, rows, ("size", "age"), more)
+
+    def _row(self, record: ObjectRecord) -> tuple[str, ...]:
+        return (
+            facts.title_of(record, self.held),
+            facts.type_of(record),
+            facts.figure(facts.size_of(record)),
+            facts.where_text(record),
+            ", ".join(reasons.chips(record)),
+            facts.age_text(record),
+        )
+
+
+def objects(
+    found: Iterable[ObjectRecord],
+    pattern: str = "",
+    order: str = "size",
+    held: Held | None = None,
+    limit: int | None = None,
+    others: int = 0,
+    others_size: int = 0,
+) -> Objects:
+    """The objects of a session as a table, but for those that are Workbench's own.
+
+    Parameters
+    ----------
+    found : iterable of ObjectRecord
+    pattern : str
+        Only those of which a name or the type matches: ``train*``, ``ndarray*``.
+    order : str
+        By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
+    held : mapping of int to sequence of (str, str), optional
+        By object, the variables of this process that have it, as `Engine.held` tells.
+    limit : int, optional
+        How many to list.
+    others, others_size : int
+        How many there are besides ``found``, and their bytes.
+
+    Returns
+    -------
+    Objects
+
+    Raises
+    ------
+    ValueError
+        If there is no such order.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
+    records = [r for r in found if not facts.is_own(r)]
+    if pattern:
+        records = [r for r in records if _matches(r, pattern)]
+    match order:
+        case "size":
+            records.sort(key=lambda r: -r.size)
+        case "age":
+            records.sort(key=lambda r: -(r.age or 0.0))
+        case "name":
+            records.sort(key=lambda r: (not r.names, r.names))
+        case "type":
+            records.sort(key=facts.type_of)
+    left = records[limit:] if limit is not None else []
+    others, others_size = others + len(left), others_size + sum(r.size for r in left)
+    return Objects(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
+
+
+def _matches(record: ObjectRecord, pattern: str) -> bool:
+    names = (*record.names, *map(facts.plain_name, record.names), facts.type_of(record))
+    return any(fnmatch.fnmatch(name, pattern) for name in names)
+
+
+# -- why -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason, and what to do if it shall not count any more."""
+
+    text: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Why(Rich):
+    """All reasons why one object is here. Prints as a text, shows as a table.
+
+    Attributes
+    ----------
+    what : str
+        The object in a few words.
+    reasons : tuple of Reason
+    """
+
+    what: str
+    reasons: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return f"{self.what}: nothing keeps it."
+        lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
+        return "\n".join([f"{self.what}. Why it is here:", *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self.reasons:
+            return page(str(self))
+        rows = tuple((reason.text, reason.action) for reason in self.reasons)
+        return page(self.what, Table(("why it is here", "to let go"), rows).html())
+
+
+def why(account: Account, name: str) -> Why:
+    """Put an account into words.
+
+    Parameters
+    ----------
+    account : Account
+        What the session found out.
+    name : str
+        Its name in the store, by which the person asked; nothing if it was a ref.
+    """
+    what, lines = explained(account, name)
+    return Why(what, tuple(Reason(*line) for line in lines))
+
+
+# -- background cells ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobTable(Rich):
+    """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
+
+    Attributes
+    ----------
+    records : tuple of JobRecord
+        In the order in which they were started.
+    """
+
+    records: tuple[JobRecord, ...]
+
+    def __iter__(self) -> Iterator[JobRecord]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        return self._table.text() if self.records else facts.NO_JOBS
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(self._table.html() if self.records else facts.NO_JOBS)
+
+    @property
+    def _table(self) -> Table:
+        return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
+
+
+def _job_row(job: JobRecord) -> tuple[str, ...]:
+    return (
+        f"#{job.number}",
+        job.name,
+        facts.job_state(job),
+        human_seconds(job.seconds) if job.seconds else "",
+        facts.job_output(job),
+        ", ".join(job.binds),
+    )
+
+
+# -- one line --------------------------------------------------------------------------------------
+
+
+def put_line(label: str, about: About) -> str:
+    """What a put cost: ``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
+    nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
+    rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
+    direct = (
+        f"{human_bytes(about.outband)} copied directly in {count(about.buffers, 'buffer')}"
+        if about.outband
+        else "all of it pickled"
+    )
+    took = human_seconds(seconds)
+    return f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
+
+
+class Joined(Protocol):
+    """As much of an engine as the first line tells. ``capacity`` in bytes."""
+
+    session: str
+    workers: int
+    capacity: int
+
+    @property
+    def joined(self) -> bool:
+        """Whether somebody else had started the session."""
+
+    def summary(self) -> Snapshot:
+        """What is there."""
+
+
+def started_line(engine: Joined) -> str:
+    """What was started; or what was joined, and what is there."""
+    line = (
+        f"Workbench {'joined' if engine.joined else 'started'} session "
+        f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "
+        f"store of {human_bytes(engine.capacity)}."
+    )
+    return line + _found(engine.summary()) if engine.joined else line
+
+
+def _found(snapshot: Snapshot) -> str:
+    """A sentence on what has a name in a session, and one on its background cells, if any."""
+    names = sorted(name for record in snapshot.objects for name in record.names)
+    actors = sorted(facts.name_of(name) for actor in snapshot.actors for name in actor.names)
+    found = [*names, *actors]
+    jobs = [facts.job_text(job) for job in facts.concerning(snapshot.jobs)]
+    total = max(snapshot.names, len(names)) + len(actors)
+    there = f" It has {listed(found, MOST_WORDS, total)}." if found else ""
+    more = f" Background: {listed(jobs, MOST_WORDS)}; %workbench jobs shows more." if jobs else ""
+    return there + more

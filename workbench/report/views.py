@@ -1,0 +1,275 @@
+"""What views say beside the facts of single records: memory in parts, two minutes, costs, and what
+stands where there is nothing. Live views, still forms and plots share it. Pure.
+
+What a snapshot doesn't tell, because its engine can't, is None or says so, and never a zero.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from workbench.core.snapshot import (
+    HISTORY_SECONDS,
+    JobRecord,
+    ObjectRecord,
+    Sample,
+    SegmentRecord,
+    Snapshot,
+    WorkerRecord,
+)
+from workbench.report import facts
+from workbench.report.format import (
+    NO_FIGURE,
+    UNKNOWN,
+    count,
+    human_bytes,
+    human_count,
+    human_rate,
+    human_share,
+)
+from workbench.report.processes import Processes
+
+LEAST_COPY = 1 << 20
+"""Bytes: below it, a copy's time says nothing about speed."""
+
+REPEATED = "serialized {} ×: put it once"
+"""What to do about an object that was serialized so often."""
+
+
+def shown(snapshot: Snapshot) -> Snapshot:
+    """The same without the objects that are Workbench's own."""
+    kept = tuple(record for record in snapshot.objects if not facts.is_own(record))
+    hidden = len(snapshot.objects) - len(kept)
+    return replace(snapshot, objects=kept, count=max(snapshot.count - hidden, 0))
+
+
+def nothing(snapshot: Snapshot) -> dict[str, str]:
+    """What stands in place of objects, jobs and so on, where there are none."""
+    if snapshot.engine == "local":
+        return {
+            "objects": facts.NO_OBJECTS,
+            "segments": "Nothing in shared memory yet.",
+            "costs": "Nothing has been serialized yet.",
+            "jobs": facts.NO_JOBS,
+            "workers": "No workers yet.",
+            "timeline": "Nothing has happened yet.",
+        }
+    return {
+        "objects": "No objects.",
+        "segments": f"Where objects lie is {UNKNOWN}.",
+        "costs": f"What serialization costs is {UNKNOWN}.",
+        "jobs": f"Background cells are {UNKNOWN}.",
+        "workers": f"Workers are {UNKNOWN}.",
+        "timeline": f"The last two minutes are {UNKNOWN}.",
+    }
+
+
+def taken(snapshot: Snapshot) -> str:
+    """``as of 2026-11-21 14:05:12``, in the time zone of who reads it."""
+    if not snapshot.taken:
+        return f"as of a time {UNKNOWN}"
+    return time.strftime("as of %Y-%m-%d %H:%M:%S", time.localtime(snapshot.taken))
+
+
+def listed_text(snapshot: Snapshot) -> str:
+    """``of 96 000 objects, 4 000 are listed``; nothing if all are."""
+    listed, all = len(snapshot.objects), snapshot.count
+    return f"of {count(all, 'object')}, {human_count(listed)} are listed" if all > listed else ""
+
+
+def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
+    """Those that a table has no room for: ``and 12 more, 3 MB``; and those that aren't listed."""
+    size = human_bytes(sum(record.size for record in left))
+    more = f"and {human_count(len(left))} more, {size}" if left else ""
+    return "; ".join(filter(None, (more, listed_text(snapshot))))
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """Something that is full so far.
+
+    Attributes
+    ----------
+    label, figure : str
+        ``Store``, ``265 MB of 10 GB · 3 %``.
+    parts : tuple of (str, int or None)
+        Keys of `PARTS`, and bytes.
+    whole : bool
+        Whether it is known what the parts add up to.
+    note : str
+        What else there is to say.
+    """
+
+    label: str
+    figure: str
+    parts: tuple[tuple[str, int | None], ...]
+    whole: bool
+    note: str = ""
+
+    def texts(self) -> list[str]:
+        """The parts in words: ``live 265 MB``."""
+        return [f"{PARTS[part][0]} {human_bytes(size)}" for part, size in self.parts]
+
+
+PARTS = {
+    "live": ("live", "Bytes of objects in shared memory"),
+    "reusable": ("reusable", "Freed and kept: written again faster than untouched memory"),
+    "available": ("available", "Not touched yet"),
+    "spilled": ("on disk", "Spilled: read from a file, beside the capacity"),
+    "store": ("store", "Live and reusable memory of the store"),
+    "workers": ("workers", "Workers' own memory"),
+    "kernels": ("notebooks", "Own memory of notebooks and scripts"),
+    "others": ("others", "All else that runs here"),
+    "free": ("available", "For anyone"),
+}
+"""What a part of a bar is called, and what it means."""
+
+
+def store_bar(snapshot: Snapshot) -> Bar:
+    """The store's capacity. What is on disk is beside it."""
+    live, capacity, reusable = snapshot.live, snapshot.capacity, snapshot.warm_free
+    figure = UNKNOWN if live is None and not capacity else facts.room_text(snapshot)
+    if capacity and live is not None:
+        figure += f" · {human_share(live / capacity)}"
+    parts = (
+        ("live", live),
+        ("reusable", None if reusable is None else max(reusable, 0)),
+        ("available", snapshot.left),
+        ("spilled", snapshot.spilled),
+    )
+    listed = sum(record.size for record in snapshot.objects if record.where == "inline")
+    small = snapshot.inline if snapshot.count > len(snapshot.objects) else listed
+    note = f"{human_bytes(small)} of objects too small for shared memory" if small else ""
+    return Bar("Store", figure, parts, bool(capacity), note)
+
+
+def machine_bar(snapshot: Snapshot) -> Bar:
+    """The memory of the machine or container, by whose it is."""
+    memory = snapshot.memory
+    workers = processes_memory(snapshot, True)
+    kernels = processes_memory(snapshot, False)
+    if memory is None:
+        return Bar("Memory", UNKNOWN, (("workers", workers),) if workers else (), False)
+    label = facts.machine_name(snapshot).capitalize()
+    used = memory.total - memory.available
+    store = max(snapshot.granted or 0, snapshot.live or 0)
+    parts = (
+        ("store", store),
+        ("workers", workers),
+        ("kernels", kernels),
+        ("others", max(used - store - (workers or 0) - (kernels or 0), 0)),
+        ("free", memory.available),
+    )
+    return Bar(label, f"{human_bytes(used)} of {human_bytes(memory.total)} in use", parts, True)
+
+
+def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
+    """What workers, or all other processes of the session, have to themselves, in bytes; None if
+    nobody measured."""
+    sizes = dict(snapshot.memory.processes) if snapshot.memory else {}
+    if workers:
+        known = [worker_memory(worker, snapshot) for worker in snapshot.workers]
+    else:
+        pids = {client.pid for client in snapshot.clients if client.role != "worker"}
+        known = [sizes.get(pid) for pid in pids]
+    found = [size for size in known if size is not None]
+    return sum(found) if found or sizes else None
+
+
+def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
+    """What its process has, in bytes."""
+    if worker.memory is not None or snapshot.memory is None:
+        return worker.memory
+    return dict(snapshot.memory.processes).get(worker.pid)
+
+
+def reach(segment: SegmentRecord) -> int:
+    """The bytes drawn of a segment: up to its last object, and what can be reused beyond it."""
+    return segment.end if segment.disk else max(segment.end, segment.granted)
+
+
+def filled_text(segment: SegmentRecord) -> str:
+    """How full a segment is; a file is as large as what is in it."""
+    live = human_bytes(segment.live)
+    return live if segment.disk else f"{live} live of {human_bytes(segment.granted)}"
+
+
+# -- the last two minutes ------------------------------------------------------------------------
+
+
+def recent(snapshot: Snapshot) -> list[Sample]:
+    """The samples that are shown."""
+    return [sample for sample in snapshot.history or () if sample.age <= HISTORY_SECONDS]
+
+
+def happened(history: Sequence[Sample]) -> dict[str, int | None]:
+    """How many objects were put, freed and spilled meanwhile."""
+    first, last = history[0], history[-1]
+    known = first.spills is not None and last.spills is not None
+    return {
+        "put": last.puts - first.puts,
+        "free": last.frees - first.frees,
+        "spill": (last.spills or 0) - (first.spills or 0) if known else None,
+    }
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+
+def seconds_of(record: ObjectRecord) -> float:
+    """All that its serialization has taken so far."""
+    about = record.about
+    return about.pickle_seconds + about.copy_seconds + record.load_seconds if about else 0.0
+
+
+def speed_of(record: ObjectRecord) -> float | None:
+    """Bytes a second of its copying; None if that can't be told."""
+    about = record.about
+    if about is None or not about.copy_seconds or about.inband + about.outband < LEAST_COPY:
+        return None
+    return (about.inband + about.outband) / about.copy_seconds
+
+
+def speed_text(record: ObjectRecord) -> str:
+    """The same in a column of figures."""
+    speed = speed_of(record)
+    return NO_FIGURE if speed is None else human_rate(speed)
+
+
+def repeats_of(record: ObjectRecord) -> int | None:
+    """How often it was serialized in all, if more than once: else 0; None is not known."""
+    if record.about is None:
+        return None
+    return record.about.repeats + 1 if record.about.repeats else 0
+
+
+def repeats_text(record: ObjectRecord) -> str:
+    """What to do about that; nothing if there is nothing."""
+    repeats = repeats_of(record)
+    return REPEATED.format(human_count(repeats)) if repeats else ""
+
+
+# -- what runs -----------------------------------------------------------------------------------
+
+_ORDER = {"running": 0, "queued": 1}
+
+
+def jobs_in_order(jobs: Iterable[JobRecord]) -> list[JobRecord]:
+    """Those that run, those that wait, those that are over; the latest first."""
+    return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -job.number))
+
+
+def job_where(job: JobRecord) -> str:
+    """Where it runs or ran."""
+    return f"worker {job.worker}" if job.worker else ""
+
+
+def runs_text(worker: WorkerRecord, processes: Processes) -> str:
+    """What a worker is at: ``fit, fit, score``, ``Counter: add``."""
+    return ": ".join(filter(None, (processes.actor(worker), facts.runs_text(worker))))
