@@ -392,7 +392,7 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     why = session.ok("%why train").results()[0]
     for line in ("named `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
         assert line in why
-    assert "`train`, a variable that is what the store has" in why
+    assert "`train`, the stored object itself" in why
     assert "configurables" not in why
     session.ok("%pin train")
     assert "pinned at Cell In[" in session.ok("%why ref").results()[0]

@@ -148,7 +148,7 @@ def test_two_notebooks_on_one_session(
 
     gate = gates()
     cell = first.ok(
-        "%%remote\nimport workbench as wb\nprint('before')\nwb.put([7], name='result')\n"
+        "%%remote\nimport workbench as wb\nwb.put([7], name='result')\nprint('before')\n"
         f"{gate.wait}\nprint('after')\nnumber = 6"
     )
     first.until(cell.text)

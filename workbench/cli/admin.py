@@ -1,7 +1,6 @@
-"""This machine's sessions from outside, for people at a shell: which there are, what one says of
-itself, and its end. A visit starts nothing, holds nothing, and keeps no session up.
+"""This machine's sessions, for shell commands: which there are, what one says of itself, its end.
 
-No client: who only asks needs no objects and no thread, and must be able to give up waiting.
+Not a `Client`: it makes no objects, needs no thread, and gives up waiting. It keeps no session up.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,7 +24,7 @@ import msgspec
 from workbench import machine
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, Snapshot
+from workbench.core.snapshot import Account, ObjectRecord, Snapshot
 from workbench.engines.local import locked, runtime_directory, sweep
 from workbench.errors import NotAnsweringError, SessionError
 from workbench.server.settings import Settings
@@ -41,11 +40,13 @@ INQUIRY = 5.0
 ENDING = 5.0
 """Seconds in which a session that was told to end is gone."""
 
+_ANSWERS = (do.Answer, do.Changed)
+
 _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 """What a session's processes run; workers keep the command line of the nursery."""
 
 
-class Visit:
+class AdminConnection:
     """A connection to a running session. Each call takes a bounded time.
 
     Parameters
@@ -71,12 +72,12 @@ class Visit:
         self._sock = sock
         try:
             prefix = secrets.randbits(31) | 1 << 30
-            self._say(ev.Hello(os.getpid(), prefix, label="workbench", visitor=True))
+            self._say(ev.Hello(os.getpid(), prefix, label="workbench", admin=True))
         except BaseException:
             self._sock.close()
             raise
 
-    def __enter__(self) -> Visit:
+    def __enter__(self) -> AdminConnection:
         return self
 
     def __exit__(
@@ -87,29 +88,49 @@ class Visit:
     ) -> None:
         self._sock.close()
 
-    def snapshot(self) -> Snapshot:
-        """The whole session at this moment."""
-        snapshot = self._ask("snapshot").snapshot
+    def summary(self) -> Snapshot:
+        """The session at this moment, with a few of its objects."""
+        snapshot = self._ask("overview").snapshot
         assert snapshot is not None
         return snapshot
 
-    def why(self, id: int) -> Account | None:
-        """All that keeps the object; None if there is none of this id."""
-        return self._ask("why", id, INQUIRY).account
+    def objects(self) -> Iterator[ObjectRecord]:
+        """All objects. They come in parts: the server goes on in between."""
+        request, left = next(self._requests), 1
+        while left:
+            change = self._asked(ev.Subscribe(request, once=True)).change
+            left = change.left
+            yield from change.objects
+
+    def names(self) -> tuple[str, ...]:
+        """What objects are called; of very many, some."""
+        return self._ask("names").names
+
+    def why(self, what: int | str) -> Account | None:
+        """All that keeps the object of that id or name; None if there is none."""
+        id, name = (0, what) if isinstance(what, str) else (what, "")
+        return self._ask("why", id, name, INQUIRY).account
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
-        self._say(ev.End(reason))
+        self._say(ev.EndSession(reason))
 
-    def _ask(self, what: str, object: int = 0, patience: float = PATIENCE) -> do.Answer:
-        request = next(self._requests)
-        self._say(ev.Ask(request, what, object))
+    def _ask(
+        self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE
+    ) -> do.Answer:
+        answer = self._asked(ev.Ask(next(self._requests), what, object, name), patience)
+        assert isinstance(answer, do.Answer)
+        return answer
+
+    def _asked(self, question: ev.Ask | ev.Subscribe, patience: float = PATIENCE) -> Any:
+        """The answer to it, of the same number."""
+        self._say(question)
         deadline = time.monotonic() + patience
         while True:
             messages = self._inbox.messages()
             while messages:
                 message = messages.popleft()
-                if isinstance(message, do.Answer) and message.request == request:
+                if isinstance(message, _ANSWERS) and message.request == question.request:
                     return message
             self._read(deadline - time.monotonic())
 
@@ -181,8 +202,8 @@ def stop(name: str) -> Stopped:
         If no such session runs, or if something is left that can't be killed.
     """
     began = time.monotonic()
-    with suppress(NotAnsweringError), Visit(name) as visit:
-        visit.end(f"The session was stopped from a shell: `workbench stop {name}`.")
+    with suppress(NotAnsweringError), AdminConnection(name) as connection:
+        connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
     killed = 0
     if not _end(name, ENDING):
         killed = _kill(name)
@@ -223,17 +244,12 @@ def _kill(name: str) -> int:
 def _opened(pids: list[int]) -> Iterator[tuple[int, int]]:
     """(pid, descriptor) of those that live: a descriptor never means another process."""
     for pid in pids:
-        with suppress(ProcessLookupError), _pidfd(pid) as fd:
-            yield pid, fd
-
-
-@contextmanager
-def _pidfd(pid: int) -> Iterator[int]:
-    fd = os.pidfd_open(pid)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                yield pid, fd
+            finally:
+                os.close(fd)
 
 
 # -- the runtime directory ------------------------------------------------------------------------

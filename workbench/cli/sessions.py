@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -82,8 +83,8 @@ def ps(as_json: bool) -> int:
 def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
-        with admin.Visit(name) as visit:
-            snapshot = visit.snapshot()
+        with admin.AdminConnection(name) as connection:
+            snapshot = connection.summary()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
@@ -93,13 +94,13 @@ def _look(name: str) -> Seen | None:
     return Seen(name, pids, memory, max(map(machine.age, pids), default=0.0), snapshot)
 
 
-# -- objects and why ------------------------------------------------------------------------------
+# -- objects and why -----------------------------------------------------------------------------
 
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
-    with admin.Visit(session) as visit:
-        found = text.objects(visit.snapshot(), pattern, sort)
+    with admin.AdminConnection(session) as connection:
+        found = text.objects(connection.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [json.of_object(r) for r in found]})
     elif len(found):
@@ -111,14 +112,13 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
 
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
-    with admin.Visit(session) as visit:
-        records = visit.snapshot().objects
-        record = next((r for r in records if name in r.names), None)
-        by_name = record is not None
-        record = record or next((r for r in records if facts.id_of(r.id) == name), None)
-        account = None if record is None else visit.why(record.id)
+    with admin.AdminConnection(session) as connection:
+        account = connection.why(name)
+        by_name = account is not None
+        if account is None and re.fullmatch("[0-9a-f]{16}", name):
+            account = connection.why(int(name, 16))
+        names = sorted(connection.names()) if account is None else []
     if account is None:
-        names = sorted(name for record in records for name in record.names)
         raise ObjectLostError(
             f"Session {session!r} has no object {name!r}. Names it has: "
             f"{listed(names, MOST_NAMES) or 'none'}; `workbench objects {session}` shows all there "

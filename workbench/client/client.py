@@ -17,8 +17,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from workbench import context
 from workbench.call_site import call_site, name_of
-from workbench.client.completion_queue import Arrivals
+from workbench.client.completion_queue import CompletionQueue
 from workbench.client.connection import Connection
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
@@ -34,15 +35,22 @@ from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.snapshot import ACTOR_PREFIX, Account, ObjectDescription, Snapshot
+from workbench.core.snapshot import (
+    A_RESULT,
+    ACTOR_PREFIX,
+    Account,
+    Change,
+    ObjectDescription,
+    Snapshot,
+)
 from workbench.engines.base import (
-    ActorOptions,
-    Collected,
+    Abilities,
+    Call,
+    CollectedJob,
     Exported,
     OutputSink,
     Shown,
     Submitted,
-    TaskOptions,
     Waitable,
 )
 from workbench.errors import (
@@ -53,6 +61,7 @@ from workbench.errors import (
 )
 from workbench.ki_protection import ki_protection
 from workbench.memory.views import Views
+from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization.arrays import Reducer
@@ -81,6 +90,8 @@ class Client:
     huge : bool
         Whether to ask for huge pages.
     """
+
+    can = Abilities()
 
     def __init__(
         self,
@@ -113,7 +124,6 @@ class Client:
         self.roots: Callable[[], Mapping[str, Any]] = main_variables
         prefix = secrets.randbits(31) | 1 << 30
         self._ids = itertools.count((prefix << ID_BITS) + 1)
-        self._numbers = itertools.count(1)
         self.connection = Connection(
             sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
         )
@@ -249,9 +259,9 @@ class Client:
         self._wait(done, timeout)
         return _first(refs, is_ready, num_returns)
 
-    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
+    def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
         """See `Engine.arrivals`."""
-        found = Arrivals(self.objects, self._wait, self.check_refs, self.connection.flush)
+        found = CompletionQueue(self.objects, self._wait, self.check_refs, self.connection.flush)
         found.add(refs)
         return found
 
@@ -271,9 +281,9 @@ class Client:
         self.check_refs([ref])
         return self._requests.spill(ref.id)
 
-    def why(self, id: int) -> Account | None:
+    def why(self, what: int | str) -> Account | None:
         """See `Engine.why`."""
-        return self._requests.why(id)
+        return self._requests.why(what)
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """See `Engine.describe`."""
@@ -321,12 +331,13 @@ class Client:
         id = self.objects.shown(array, self.work.current)
         if not id:
             return None if id is None else Shown(0, (), "")
-        record = next((r for r in self.snapshot().objects if r.id == id), None)
-        if record is None:
+        described = self._requests.describe(id)
+        if described is None:
             return Shown(id, (), "")
+        record = described.object
         if record.about is not None and record.about.type == ARGUMENTS:
             return Shown(0, (), "")
-        return Shown(id, record.names, record.about.type if record.about else "a task's result")
+        return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """See `Engine.stored_as`."""
@@ -376,10 +387,15 @@ class Client:
         """See `Engine.reducers`."""
         return self.marshal.reducers([])
 
-    def escaped(self, ref: ObjectRef) -> None:
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         """See `Engine.escaped`."""
         if self.connection.ended is None:
             self.connection.post(ev.Escape(ref.id, call_site(self.work.name)))
+        return context.restore, (ref.id, self.session)
+
+    def mimebundle(self, thing: object) -> dict[str, str]:
+        """See `Engine.mimebundle`."""
+        return context.mimebundle(thing)
 
     # -- names --------------------------------------------------------------------------------
 
@@ -388,14 +404,9 @@ class Client:
         ref: ObjectRef | None = self._requests.ask(lambda request: ev.Find(request, name))
         return ref
 
-    def id_of(self, name: str) -> int:
-        """See `Engine.id_of`."""
-        objects = self.snapshot().objects
-        return next((record.id for record in objects if name in record.names), 0)
-
-    def names(self) -> list[str]:
+    def names(self, beginning: str = "") -> list[str]:
         """See `Engine.names`."""
-        names = (name for record in self.snapshot().objects for name in record.names)
+        names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
     def name(self, ref: ObjectRef, name: str) -> None:
@@ -411,45 +422,25 @@ class Client:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def submit(
-        self,
-        function: Exported,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.submit`."""
         if self.connection.ended is not None:
             self._check_open()
-        return self._submitter.submit(function, args, kwargs, options)
+        return self._submitter.submit(function, call)
 
-    def call(
-        self,
-        actor: ObjectRef,
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.call`."""
         self.check_refs([actor])
-        return self._submitter.call(actor, method, args, kwargs, options)
+        return self._submitter.call(actor, method, call)
 
     def refresh(self) -> None:
         """See `Engine.refresh`."""
         self.connection.post(ev.Refresh())
 
-    def create(
-        self,
-        blueprint: Exported,
-        description: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: ActorOptions,
-    ) -> ObjectRef:
+    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         """See `Engine.create`."""
         self._check_open()
-        return self._submitter.create(blueprint, description, args, kwargs, options)
+        return self._submitter.create(blueprint, description, call)
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """See `Engine.find_actor`."""
@@ -484,11 +475,11 @@ class Client:
 
     # -- what tasks show -----------------------------------------------------------------------
 
-    def collect(self, job: int) -> Collected | None:
+    def collect(self, job: int) -> CollectedJob | None:
         """See `Engine.collect`."""
         origin = self.origin()
         ask = self._requests.ask
-        found: Collected | None = ask(lambda request: ev.Collect(request, job, origin))
+        found: CollectedJob | None = ask(lambda request: ev.Collect(request, job, origin))
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
@@ -521,10 +512,18 @@ class Client:
         """See `Engine.snapshot`."""
         return self._gauge.measured(self._requests.snapshot())
 
+    def summary(self) -> Snapshot:
+        """See `Engine.summary`."""
+        return self._requests.summary()
+
+    def search(self, pattern: str, order: str, most: int) -> Change:
+        """See `Engine.search`."""
+        return self._requests.search(ev.Search(pattern, order, most))
+
     def changes(self) -> Subscription:
         """See `Engine.changes`."""
         self._check_open()
-        number = next(self._numbers)
+        number = self._requests.number()
         made = Subscription(number, self._tell, self._gauge, lambda n: self._changes.pop(n, None))
         self._changes[number] = made
         if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
@@ -608,7 +607,7 @@ class Client:
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:
             results = [self._references.grant(id) if id else None for id in message.results]
-        found = None if message.job is None else Collected(message.job, results)
+        found = None if message.job is None else CollectedJob(message.job, results)
         self._requests.answer(message.request, found)
 
     def _began(self, message: do.Began) -> None:
@@ -618,6 +617,8 @@ class Client:
     def _changed(self, message: do.Changed) -> None:
         if message.request in self._changes:
             self._changes[message.request].came(message.change)
+        else:
+            self._requests.answer(message.request, message.change)
 
     def _granted(self, message: do.Granted) -> None:
         self._store.granted(message)

@@ -13,7 +13,7 @@ from workbench.client.objects import Objects
 from workbench.ref import ObjectRef
 
 
-class Arrivals:
+class CompletionQueue:
     """See the module, and `engines.base.Arrivals`.
 
     Parameters

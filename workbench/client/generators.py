@@ -13,6 +13,7 @@ from workbench.client.objects import Objects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engines.base import engine_of
 from workbench.memory.views import Watch
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -36,7 +37,7 @@ class GeneratorReaders:
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """A stream whose task is about to be submitted."""
-        reader = ObjectRefGenerator(end, end._engine, ahead)
+        reader = ObjectRefGenerator(end, engine_of(end), ahead)
         put, wake_from_finalizer = self._connection.put, self._connection.wake_from_finalizer
         self._readers[end.id] = ReaderWatch(reader, put, end.id, wake_from_finalizer)
         return reader

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.client.object_store import Claims, LocalStore
+from workbench.context import restore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
-from workbench.ref import ObjectRef, restore
+from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import Custom, Registry
+from workbench.serialization.scratch import Scratch
 
 INLINE = 16 << 10
 """Objects up to this many bytes travel inside messages and never touch a segment."""
@@ -82,7 +84,7 @@ class Marshal:
         self._where = codec.Where("object", side)
         self._debug = debug
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
-        self._scratch = codec.Scratch()
+        self._scratch = Scratch()
         self._repeats = DuplicatePuts()
         self._loads: dict[int, float] = {}
         self._unreported: list[int] = []

@@ -29,7 +29,7 @@ from workbench.serialization import codec
 from workbench.serialization.safe_load import peek
 
 if TYPE_CHECKING:
-    from workbench.client.completion_queue import Arrivals
+    from workbench.client.completion_queue import CompletionQueue
 
 CHUNK = 10_000
 """Most ids in one message."""
@@ -62,7 +62,7 @@ class Objects:
         self.values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
-        self._announced: dict[int, list[Arrivals]] = {}  # who is told when it is known
+        self._announced: dict[int, list[CompletionQueue]] = {}  # who is told when it is known
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Objects:
 
         return done
 
-    def announce(self, ids: list[int], listener: Arrivals) -> None:
+    def announce(self, ids: list[int], listener: CompletionQueue) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
         with self.lock, ki_protection():
             for id in ids:
@@ -99,7 +99,7 @@ class Objects:
                 self._tell(id)
         self.request(ids)
 
-    def withdraw(self, ids: list[int], listener: Arrivals) -> None:
+    def withdraw(self, ids: list[int], listener: CompletionQueue) -> None:
         """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:

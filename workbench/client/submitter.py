@@ -13,14 +13,8 @@ from workbench.client.puts import Puts
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
-from workbench.engines.base import (
-    STREAMING,
-    ActorOptions,
-    CellOptions,
-    Exported,
-    Submitted,
-    TaskOptions,
-)
+from workbench.engines.base import Call, Exported, Submitted
+from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -64,39 +58,19 @@ class Submitter:
         self._marshal = client.marshal
         self._terms: dict[TaskOptions, ev.TaskSpec] = {}
 
-    def submit(
-        self,
-        function: Exported,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """Have a function run."""
-        export = self._exported(function)
-        return self._submit(export.ref.id, args, kwargs, options, options.name or function.name)
+        return self._submit(self._exported(function).ref.id, call, function.name)
 
-    def call(
-        self,
-        actor: ObjectRef,
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """Have an actor's method run."""
-        return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
+        return self._submit(0, call, method, actor.id, method)
 
-    def create(
-        self,
-        blueprint: Exported,
-        description: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: ActorOptions,
-    ) -> ObjectRef:
+    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         """Have an actor made."""
         export = self._exported(blueprint, f"class {blueprint.name}")
-        payload, deps, contains, packed = self._pack(args, kwargs)
+        options = call.options
+        payload, deps, contains, packed = self._pack(call.args, call.kwargs)
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
         ref, _, _ = self._puts.put(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
@@ -114,13 +88,12 @@ class Submitter:
     def _submit(
         self,
         function: int,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
+        call: Call[TaskOptions],
         name: str,
         actor: int = 0,
         method: str = "",
     ) -> Submitted:
+        args, kwargs, options = call
         terms = None if options.is_usual else self._terms_of(options)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
@@ -136,8 +109,8 @@ class Submitter:
         if given == STREAMING:
             stream = self._client.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
-            task, function, payload, deps, contains, returns, name, self._client.origin(),
-            retries, actor, method, terms,
+            task, function, payload, deps, contains, returns, options.name or name,
+            self._client.origin(), retries, actor, method, terms,
         )  # fmt: skip
         try:
             self._connection.send(submit)

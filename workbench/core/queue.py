@@ -1,13 +1,11 @@
-"""Tasks in the order in which they shall begin. One in the middle can leave at no cost."""
+"""A first-in, first-out queue of tasks. One in the middle can be removed at no cost."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 
-from workbench.core.records import Task, TaskState
-
-QUEUED = TaskState.QUEUED
+from workbench.core.records import QUEUED, Task
 
 
 class Queue:

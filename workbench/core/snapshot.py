@@ -10,6 +10,10 @@ import msgspec
 
 from workbench.core.events import ID_BITS, About
 
+A_RESULT = "a task's result"
+"""The type of an object of which nobody has said it."""
+
+
 ACTOR_PREFIX = "actor:"
 """Before an actor's name, among the names of objects."""
 
@@ -17,7 +21,7 @@ HISTORY_SECONDS = 120.0
 """Of a session's past that are kept, sent and drawn."""
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of the snapshot's parts."""
 
 
@@ -122,7 +126,7 @@ class ActorRecord(Record):
 
 
 class JobRecord(Record):
-    """One background cell. ``state``: queued, running, done, failed or cancelled.
+    """One background cell. ``state``: queued, running, done, failed or stopped.
 
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
     ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
@@ -151,7 +155,7 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or visitor. Pins' holders refer to ``client``."""
+    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``."""
 
     client: int
     pid: int
@@ -162,12 +166,12 @@ class ClientRecord(Record):
 class TaskRecord(Record):
     """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
 
-    ``client`` is the worker that has it, 0 if none has.
+    ``worker`` is the number of the one that has it, 0 if none has.
     """
 
     name: str
     state: str
-    client: int = 0
+    worker: int = 0
 
 
 class PinRecord(Record):
@@ -240,13 +244,55 @@ class MemoryRecord(Record):
 class Snapshot(Record):
     """A whole session at one moment. Sizes in bytes.
 
-    ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
-    last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
-    objects there are; an overview lists but some that have a name. ``history`` is of the last two
-    minutes, the oldest first. ``memory`` and ``taken``, the time (seconds since 1970), are added
-    by who asked: the session itself has neither clock nor machine. ``engine`` is what runs it:
-    ``local``, ``ray`` or ``dask``. Others may say themselves how much of the capacity is
-    ``available``; ``scope`` is what of the session they tell of, if it isn't all of it.
+    Parameters
+    ----------
+    session : str
+        Its unique name.
+    capacity : int or None
+        What the store may hold.
+    live : int or None
+        What objects have in memory.
+    granted : int or None
+        What arenas may have touched.
+    queued : int or None
+        Tasks that no worker has.
+    running : int or None
+        Workers that have one.
+    objects : tuple of ObjectRecord
+        All, in the order of their making; in an overview some of those that have a name.
+    workers : tuple of WorkerRecord
+        The pool's and the actors'.
+    clients : tuple of ClientRecord
+        Who is connected.
+    actors : tuple of ActorRecord
+        Those that aren't forgotten.
+    spilled : int or None
+        What objects have on disk.
+    trouble : str
+        Why the disk failed last.
+    jobs : tuple of JobRecord
+        Background cells.
+    linger : float
+        Seconds the session outlives its last driver.
+    count : int
+        How many objects there are.
+    segments : tuple of SegmentRecord or None
+        Where objects lie.
+    history : tuple of Sample or None
+        Of the last two minutes, the oldest first.
+    memory : MemoryRecord or None
+        The machine's. Added by who asked, as is ``taken``: the session has neither clock nor
+        machine.
+    taken : float
+        The time, in seconds since 1970.
+    engine : str
+        What runs it: ``local``, ``ray`` or ``dask``.
+    available : int or None
+        How much of the capacity is left, as other engines say it themselves.
+    scope : str
+        What of the session this tells of, if it isn't all of it.
+    names : int
+        How many names objects have, besides the actors'.
     """
 
     session: str
@@ -271,6 +317,7 @@ class Snapshot(Record):
     engine: str = "local"
     available: int | None = None
     scope: str = ""
+    names: int = 0
 
     @property
     def warm_free(self) -> int | None:
@@ -294,20 +341,58 @@ class Snapshot(Record):
     def having(
         self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...] | None
     ) -> Snapshot:
-        """The same with these parts, put together by who follows the session's changes."""
+        """The same with these parts, put together by who follows the session's changes.
+
+        Parameters
+        ----------
+        objects : tuple of ObjectRecord
+            In place of its own.
+        history : tuple of Sample or None
+            In place of its own.
+
+        Returns
+        -------
+        Snapshot
+        """
         return msgspec.structs.replace(self, objects=objects, history=history)
 
     def seen(self, memory: MemoryRecord, taken: float) -> Snapshot:
-        """The same with what its reader adds."""
+        """The same with what its reader adds.
+
+        Parameters
+        ----------
+        memory : MemoryRecord
+            The machine's.
+        taken : float
+            The time, in seconds since 1970.
+
+        Returns
+        -------
+        Snapshot
+        """
         return msgspec.structs.replace(self, memory=memory, taken=taken)
 
     def to_json(self) -> str:
-        """The snapshot as text, to be kept: `from_json` reads it."""
+        """The snapshot as text, to be kept: `from_json` reads it.
+
+        Returns
+        -------
+        str
+        """
         return msgspec.json.encode({"format": FORMAT, "snapshot": self}).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
         """What `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            That.
+
+        Returns
+        -------
+        Snapshot
 
         Raises
         ------
@@ -327,16 +412,19 @@ class Snapshot(Record):
 
 
 class Change(Record):
-    """What has changed in a session since the last one told.
+    """What has changed in a session since the last one told; or a part of all there is.
 
     ``session`` is all but the objects, and of the ``history`` what is new. ``objects`` are new, or
-    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next.
+    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next. Of a
+    search: so many ``others`` match, of ``others_size`` bytes.
     """
 
     session: Snapshot
     objects: tuple[ObjectRecord, ...]
     gone: tuple[int, ...] = ()
     left: int = 0
+    others: int = 0
+    others_size: int = 0
 
 
 FORMAT = 1

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import fnmatch
+import heapq
+import re
+from collections.abc import Callable, Container, Iterable
 from itertools import islice
+from typing import Any
 
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import READY, Entry
+from workbench.core.events import Search
 from workbench.core.records import Actor, Task, Worker
 from workbench.core.snapshot import (
+    A_RESULT,
     ActorRecord,
     ClientRecord,
     JobRecord,
@@ -27,6 +33,9 @@ LARGEST = 5
 MOST_NAMED = 20
 """Objects that an overview lists."""
 
+MOST_NAMES = 10_000
+"""Names in one answer: more than anybody reads, and a message of half a megabyte."""
+
 
 def size_of(entry: Entry) -> int:
     """Bytes the object holds in the store."""
@@ -35,16 +44,48 @@ def size_of(entry: Entry) -> int:
 
 
 def some_named(state: State) -> list[Entry]:
-    """What an overview lists."""
-    catalog = state.catalog
-    named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
+    """What an overview lists: of what isn't an actor, the first that have a name."""
+    catalog, actors = state.catalog, state.scheduler.actors
+    named = dict.fromkeys(
+        islice((id for id in catalog.names.values() if id not in actors), MOST_NAMED)
+    )
     return [entry for entry in map(catalog.get, named) if entry is not None]
+
+
+def names_with(state: State, beginning: str) -> tuple[str, ...]:
+    """Names of objects that begin so: all of them, if they aren't very many."""
+    names = state.catalog.names
+    return tuple(islice((name for name in names if name.startswith(beginning)), MOST_NAMES))
+
+
+def first_of(entries: Iterable[Entry], search: Search) -> tuple[list[int], int, int]:
+    """The ids of those that come first; how many others match; their bytes."""
+    if search.pattern:
+        matches = re.compile(fnmatch.translate(search.pattern)).match
+        entries = [e for e in entries if any(map(matches, (*e.names, _type(e))))]
+    else:
+        entries = list(entries)
+    first = heapq.nsmallest(search.most, entries, key=_ORDERS[search.order])
+    size = sum(map(size_of, entries)) - sum(map(size_of, first))
+    return [entry.id for entry in first], len(entries) - len(first), size
+
+
+def _type(entry: Entry) -> str:
+    return A_RESULT if entry.kind is None else entry.kind[0]
+
+
+_ORDERS: dict[str, Callable[[Entry], Any]] = {
+    "size": lambda entry: -size_of(entry),
+    "age": lambda entry: entry.made,
+    "name": lambda entry: (not entry.names, entry.names),
+    "type": _type,
+}
 
 
 def largest(state: State) -> list[Entry]:
     """What takes most of the memory, for the person whose put found no room."""
     there = (entry for entry in state.catalog.entries() if entry.value and not entry.value.digest)
-    return sorted(there, key=size_of, reverse=True)[:LARGEST]
+    return heapq.nlargest(LARGEST, there, key=size_of)
 
 
 def take_snapshot(
@@ -54,6 +95,7 @@ def take_snapshot(
     scheduler, catalog = state.scheduler, state.catalog
     in_use = state.in_use()
     entries = catalog.entries() if entries is None else entries
+    actors = tuple(actor_record(state, actor) for actor in scheduler.actors.values())
     return Snapshot(
         session=state.name,
         capacity=state.budget.capacity,
@@ -61,13 +103,14 @@ def take_snapshot(
         spilled=state.budget.spilled,
         trouble=state.spill_error,
         granted=state.budget.granted,
-        queued=sum(1 for t in scheduler.tasks.values() if t.worker is None),
+        queued=len(scheduler.tasks) - sum(len(w.sent) for w in scheduler.workers.values()),
         running=sum(1 for w in scheduler.workers.values() if w.sent),
         objects=tuple(object_record(e, state.now, in_use) for e in entries),
         count=len(catalog),
+        names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(state),
-        actors=tuple(actor_record(state, actor) for actor in scheduler.actors.values()),
+        actors=actors,
         jobs=job_records(state),
         linger=state.linger,
         segments=tuple(
@@ -84,13 +127,13 @@ def describe(state: State, id: int) -> ObjectDescription | None:
     if entry is None:
         return None
     maker, actor = state.scheduler.maker(id), state.scheduler.actors.get(id)
-    task = None if maker is None else _task(maker)
-    there = {*entry.holds, *entry.viewers, task.client if task else 0} & state.clients.keys()
-    workers = [w for w in state.scheduler.workers.values() if w.client in there]
+    there = {*entry.holds, *entry.viewers} & state.clients.keys()
+    makes = None if maker is None else maker.worker
+    workers = [w for w in state.scheduler.workers.values() if w.client in there or w is makes]
     return ObjectDescription(
         object_record(entry, state.now, state.in_use()),
         tuple(client_record(state.clients[number]) for number in sorted(there)),
-        task,
+        None if maker is None else _task(maker),
         None if actor is None else actor_record(state, actor),
         tuple(map(worker_record, workers)),
         tuple(actor_record(state, w.actor) for w in workers if w.actor is not None),
@@ -116,7 +159,7 @@ def _task(task: Task) -> TaskRecord:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.client or 0)
+    return TaskRecord(name, "running" if runs else "queued", worker.number)
 
 
 def actor_record(state: State, actor: Actor) -> ActorRecord:
@@ -191,11 +234,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
         for parent in state.catalog.entries():
-            if (
-                parent.state is ObjectState.READY
-                and parent.value
-                and entry.id in parent.value.contains
-            ):
+            if parent.state is READY and parent.value and entry.id in parent.value.contains:
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.dependencies import pin_arguments, unpin
-from workbench.core.entry import Entry, ObjectState
-from workbench.core.jobs import Jobs
+from workbench.core.entry import PENDING, Entry
+from workbench.core.job_manager import JobManager
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
-from workbench.core.records import Task, TaskState
+from workbench.core.records import DONE, SENT, STOPPING, Task
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 
@@ -33,7 +33,7 @@ class TaskManager:
         state: State,
         objects: ObjectManager,
         spilling: Spilling,
-        jobs: Jobs,
+        jobs: JobManager,
         actors: ActorManager,
     ) -> None:
         self._state = state
@@ -59,16 +59,16 @@ class TaskManager:
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin(task)
-        why = pin_arguments(self._catalog, task) or why
+        why = self._catalog.need_arguments(task) or why
         for id in results:  # last: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
-            task.to(TaskState.DONE)
+            task.to(DONE)
             self._set_results(task, why)
             return None
-        is_job = event.terms is not None and event.terms.job and not client.worker
+        is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
         self._scheduler.add(task)
@@ -78,7 +78,7 @@ class TaskManager:
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
         """It is over, with this as each of its results."""
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         for id in task.results:
             self._objects.result(id, value)
 
@@ -101,16 +101,12 @@ class TaskManager:
             assert entry.value is not None
             self._state.share(number, entry.value)
             values.append(entry.value)
-        self._state.out.append(
-            do.Send(
-                number,
-                do.Run(
-                    submit.task, submit.function, submit.args, submit.deps,
-                    tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    task.attempts >= submit.retries, submit.terms, task.made, task.taken,
-                ),
-            )
+        run = do.Run(
+            submit.task, submit.function, submit.args, submit.deps, tuple(values), submit.returns,
+            submit.name, submit.origin, submit.method, task.attempts >= submit.retries,
+            submit.spec, task.made, task.taken,
         )  # fmt: skip
+        self._state.send(number, run)
         if task.job is not None:
             self._jobs.began(task)
 
@@ -141,7 +137,7 @@ class TaskManager:
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])
         return None
@@ -189,9 +185,9 @@ class TaskManager:
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)
-                if not any(e is not None and e.state is ObjectState.PENDING for e in results):
+                if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
-                    unpin(self._catalog, task)
+                    self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
         """Nobody will ever run what is queued."""
@@ -253,8 +249,8 @@ class TaskManager:
             worker = task.worker
             assert worker is not None
             if task.final_value is None:
-                limit = f"{task.terms.timeout:g} s"
-                text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
+                limit = f"{task.spec.timeout:g} s"
+                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
                 self._scheduler.limits[task] = now + PATIENCE
             else:
@@ -279,8 +275,8 @@ class TaskManager:
             self._state.fail(task, why)
         else:
             assert worker.client is not None
-            if task.state is TaskState.SENT:
-                task.to(TaskState.STOPPING)
+            if task.state is SENT:
+                task.to(STOPPING)
             task.final_value = why
             if force and worker.actor is None and task is worker.running:
                 self._state.out.append(do.Kill(worker.number))
@@ -312,7 +308,7 @@ class TaskManager:
         if worker is not None:
             self._state.pool.unblock(worker)
 
-    def worker_exited(self, event: ev.WorkerExited) -> None:
+    def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
         worker, crash = self._state.pool.exited(event.worker, event.status)
         if worker is None:
@@ -364,4 +360,4 @@ def _owed(task: Task) -> int:
 
 def cancelled(task: Task) -> ev.Value:
     """What the results of a task are that somebody cancelled."""
-    return ev.error_value("cancelled", f"`{task.submit.name}` was cancelled.")
+    return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -56,9 +56,7 @@ class LocalEngine(Client):
         return f"Session({self.session!r}, {state})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench.report import cards
-
-        return cards.of_session(self).bundle()
+        return self.mimebundle(self)
 
     def keep(self, linger: float) -> None:
         """See `Engine.keep`."""
@@ -77,7 +75,7 @@ class LocalEngine(Client):
     def _stays(self, goodbye: bool) -> bool:
         """Whether another driver keeps the session up, or it is to outlive them all."""
         try:
-            snapshot = self.snapshot()
+            snapshot = self.summary()
         except SessionError:
             return False
         drivers = sum(client.role == "driver" for client in snapshot.clients)

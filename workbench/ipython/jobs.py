@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
-from workbench.markup import status
+from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
-if TYPE_CHECKING:
-    from workbench.ipython.job import Job
+MOST_NAMES = 6
+"""Assigned names that the last line lists; the rest are counted."""
+
+
+_SIGNS = {
+    "queued": ("○", "idle"),
+    "running": ("●", "busy"),
+    "done": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "stopped": ("■", "idle"),
+}
+"""By state: a sign, and its mood."""
 
 
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
@@ -32,54 +42,56 @@ def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
     return max(found, key=lambda job: (job.kept, not job.is_over, job.number))
 
 
-# -- one that this notebook follows -------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class JobStatus(Rich):
+    """One background cell at a moment. Prints as a line.
 
-MOST_NAMES = 6
-"""Assigned names that the last line lists; the rest are counted."""
+    ``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB · df``.
+    """
 
-_MARKS = {
-    "queued": ("○", "idle"),
-    "running": ("●", "busy"),
-    "done": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "cancelled": ("■", "idle"),
-}
-"""By state: a sign, and its mood."""
+    name: str
+    state: str
+    seconds: float  # for which it has run; or has waited, if it hasn't begun
+    size: int = 1  # tasks
+    ended: int = 0  # of them
+    failed: int = 0  # of those that ended
+    worker: int = 0
+    actor: str = ""  # the namespace that it runs in, if it isn't the pool
+    is_stopping: bool = False
+    share: float | None = None  # how much of it is done, from 0 to 1, if that is known
+    peak: int = 0  # bytes of memory; 0 if nobody knows
+    assigned: tuple[str, ...] = ()  # names that have a value by it
 
+    def __str__(self) -> str:
+        several = f"{self.ended} of {self.size}" if self.size > 1 else ""
+        if self.state == "queued":
+            parts = [f"queued {human_elapsed(self.seconds)}", several]
+        elif self.state == "running":
+            worker = f"worker {self.worker}" if self.size == 1 else ""
+            doing = "stopping" if self.is_stopping else "running"
+            share = human_share(self.share) if self.size == 1 and self.share is not None else ""
+            parts = [
+                f"in {self.actor}" if self.actor else worker,
+                f"{doing} {human_elapsed(self.seconds)}",
+                several or share,
+            ]
+        else:
+            how = f" {'in' if self.state == 'done' else 'after'} {human_seconds(self.seconds)}"
+            parts = [
+                self.state + (how if self.seconds else ""),  # else it never began
+                several and f"{self.ended - self.failed} of {self.size}",
+                f"peak {human_bytes(self.peak)}" if self.peak else "",
+                self._names(),
+            ]
+        return " · ".join(filter(None, [self.name, *parts]))
 
-def words(job: Job) -> str:
-    """``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB``."""
-    items = f"{job.ended} of {job.size}" if job.size > 1 else ""
-    if job.is_over:
-        items = items and f"{job.ended - len(job.errors)} of {job.size}"
-        time = human_seconds(job.seconds)
-        how = {
-            "done": f"done in {time}",
-            "failed": f"failed after {time}",
-            "cancelled": f"stopped after {time}",
-        }[job.state]
-        peak = f"peak {human_bytes(job.peak)}" if job.peak else ""
-        parts = [job.name, how, items, peak, _assigned(job)]
-    elif job.state == "queued":
-        parts = [job.name, f"queued {human_elapsed(job.seconds)}", items]
-    else:
-        worker = f"in {job.actor}" if job.actor else f"worker {job.worker}" if job.size == 1 else ""
-        doing = "stopping" if job.stopping else "running"
-        share = f"{human_share(job.share)}" if job.size == 1 and job.share is not None else ""
-        parts = [job.name, worker, f"{doing} {human_elapsed(job.seconds)}", items or share]
-    return " · ".join(filter(None, parts))
+    __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """The same with a sign in colour, and a strip if it is known how much is done."""
+        is_over = self.state not in ("queued", "running")
+        return status(*_SIGNS[self.state], str(self), None if is_over else self.share)
 
-def line_html(job: Job) -> str:
-    """The same with a sign in colour, and a strip if it is several tasks."""
-    return status(*_MARKS[job.state], words(job), None if job.is_over else job.share)
-
-
-def _assigned(job: Job) -> str:
-    names = [n for n in job.names if n not in job.unset] if job.state == "done" else []
-    return listed(names, MOST_NAMES)
-
-
-def bundle(job: Job) -> dict[str, str]:
-    """What stays in the notebook, and what front ends without widgets show."""
-    return {"text/plain": words(job), "text/html": line_html(job)}
+    def _names(self) -> str:
+        names = self.assigned if self.state == "done" else ()
+        return listed(names, MOST_NAMES)

@@ -15,13 +15,16 @@ from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes, human_seconds, human_time
-from workbench.serialization.estimate import Scale
+from workbench.serialization.estimate import Estimator
 
 AFTER = 1.0
 """Seconds until the line appears: whoever waits less has no use for it."""
 
 WORTH_WATCHING = 1_000_000
 """Bytes; storing less takes no second."""
+
+COUNTING = 0.05
+"""Seconds of counting how much is to be stored."""
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -59,7 +62,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     tell : callable(seconds) → str
         The line now. Called in a thread that ends with the block; what it raises is dropped.
     """
-    line, over = _Line(router), threading.Event()
+    line, over = _ProgressLine(router), threading.Event()
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
     thread = threading.Thread(
         target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
@@ -79,7 +82,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
             end("")
 
 
-def _watch(line: _Line, tell: Callable[[float], str], over: threading.Event) -> None:
+def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
     began = time.monotonic()
     pause = AFTER
     while not over.wait(pause):
@@ -92,18 +95,19 @@ def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[End]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
-    scale = Scale(engine.reducers())
-    sizes = {name: scale.weigh(value).bytes for name, value in values.items()}
-    if sum(sizes.values()) < WORTH_WATCHING:
+    estimator = Estimator(engine.reducers(), COUNTING)
+    sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
+    if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
         return nullcontext(_unwatched)
 
     def tell(seconds: float) -> str:
         copying = engine.copying()
-        name, size = list(sizes.items())[min(len(stored), len(sizes) - 1)]
+        name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
             done, whole = map(human_bytes, copying)
             return f"%put {name}: copied {done} of {whole}"
-        return f"%put {name}: about {human_bytes(size)}, pickling, {seconds:.0f} s"
+        about = "at least" if at_least else "about"
+        return f"%put {name}: {about} {human_bytes(nbytes)}, pickling, {seconds:.0f} s"
 
     return progress(router, tell)
 
@@ -179,7 +183,7 @@ def _in_words(task: str) -> str:
     return task if task.startswith("cell ") else f"task {task}"
 
 
-class _Line:
+class _ProgressLine:
     """In a kernel, one display that is updated; in a terminal, one line that is written over."""
 
     def __init__(self, router: Router) -> None:

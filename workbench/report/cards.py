@@ -156,7 +156,7 @@ def _failed(name: tuple[str, str], engine: Source, ref: Ref) -> Card:
         if isinstance(error, ObjectFreedError):
             return Card(name, "freed", [("why", said)])
         if isinstance(error, TaskCancelledError):
-            return Card(name, facts.JOB_STATES["cancelled"], [("why", said)])
+            return Card(name, "stopped", [("why", said)])
         kind = type(error).__name__
         text = said if isinstance(error, TaskError) else f"{kind}: {said}"  # those say their kind
         return Card(name, "failed", [("error", text)])

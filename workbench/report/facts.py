@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.core.snapshot import (
+    A_RESULT,
     ACTOR_PREFIX,
     JobRecord,
     ObjectRecord,
@@ -55,9 +56,6 @@ MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 
 NO_OBJECTS = "No objects. %put makes one."
 
-RESULT = "a task's result"
-"""The type of what a task has made, or will: nobody but its readers knows more."""
-
 
 def plain_name(name: str) -> str:
     """A name in the store without what marks it as an actor's."""
@@ -98,14 +96,14 @@ def type_of(record: ObjectRecord) -> str:
     """What kind of object it is, as far as the session knows: ``ndarray float64 (3,)``."""
     if record.about:
         return record.about.type
-    return UNKNOWN if record.type is None else record.type or RESULT
+    return UNKNOWN if record.type is None else record.type or A_RESULT
 
 
 def kind_of(record: ObjectRecord) -> str:
     """Its type's name alone, without dtype and shape; what is no type as it is."""
     if record.about or record.type:
         return type_of(record).partition(" ")[0]
-    return f"type {UNKNOWN}" if record.type is None else RESULT
+    return f"type {UNKNOWN}" if record.type is None else A_RESULT
 
 
 def site_of(record: ObjectRecord) -> str:
@@ -243,20 +241,10 @@ def what_breaks(record: ObjectRecord, processes: Processes, places: Sequence[Pla
 
 NO_JOBS = "No background cells. %%remote starts one."
 
-JOB_STATES = {
-    "queued": "queued",
-    "running": "running",
-    "done": "done",
-    "failed": "failed",
-    "cancelled": "stopped",
-}
-"""What a background cell's state is called. A person's Stop and `cancel` are one thing."""
-
 
 def job_state(job: JobRecord) -> str:
     """``running``; ``done, not fetched`` of one whose results wait for somebody."""
-    state = JOB_STATES[job.state]
-    return f"{state}, not fetched" if job.kept and job.is_over else state
+    return f"{job.state}, not fetched" if job.kept and job.is_over else job.state
 
 
 def job_output(job: JobRecord) -> str:
@@ -268,7 +256,7 @@ def job_output(job: JobRecord) -> str:
 def job_text(job: JobRecord) -> str:
     """``cell 5 done (3 lines of output)``."""
     output = job_output(job) if job.is_over else ""
-    return f"{job.name} {JOB_STATES[job.state]}" + (f" ({output} of output)" if output else "")
+    return f"{job.name} {job.state}" + (f" ({output} of output)" if output else "")
 
 
 def job_items(job: JobRecord) -> str:
@@ -283,9 +271,11 @@ def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
 
 def task_text(task: TaskRecord, processes: Processes) -> str:
     """The task that is to make an object: ``fit in worker 3``."""
-    doing = {"waiting": ", until its arguments are there", "running": ""}
-    where = f" in {processes.name(task.client)}" if task.client else ""
-    return f"`{task.name}`{doing.get(task.state, '') or (where if task.state == 'running' else '')}"
+    doing = {
+        "waiting": ", until its arguments are there",
+        "running": f" in {processes.numbered(task.worker)}",
+    }
+    return f"`{task.name}`{doing.get(task.state, '')}"
 
 
 def runs_text(worker: WorkerRecord) -> str:

@@ -99,9 +99,9 @@ def human_share(share: float | None) -> str:
     return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
 
 
-def listed(words: list[str], most: int) -> str:
-    """'a, b and 3 more': the first ones, the rest counted."""
-    more = len(words) - most
+def listed(words: Sequence[str], most: int, total: int = 0) -> str:
+    """'a, b and 3 more': the first ones of so many, the rest counted."""
+    more = max(total, len(words)) - len(words[:most])
     return ", ".join(words[:most]) + (f" and {human_count(more)} more" if more > 0 else "")
 
 

@@ -51,7 +51,7 @@ def of_session(snapshot: Snapshot) -> Document:
             }
             for actor in snapshot.actors
         ],
-        "objects": len(snapshot.objects),
+        "objects": snapshot.count,
         "tasks": {"running": snapshot.running, "queued": snapshot.queued},
         "store": {
             "used": snapshot.live,

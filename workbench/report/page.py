@@ -378,7 +378,7 @@ def job_of(job: JobRecord, now: float) -> Job:
     return Job(
         id=key_of(job.id),
         name=job.name,
-        state=facts.JOB_STATES[job.state],
+        state=job.state,
         where=views.job_where(job),
         text=" · ".join(filter(None, (facts.job_items(job), facts.job_output(job), kept))),
         started=round(now - job.seconds) if job.state == "running" else None,

@@ -67,6 +67,11 @@ class Processes:
         """``worker 2``, or the actor that it belongs to."""
         return self.actor(worker) or f"worker {worker.number}"
 
+    def numbered(self, number: int) -> str:
+        """The same of a worker by its number."""
+        found = [worker for worker in self._workers.values() if worker.number == number]
+        return self.worker(found[0]) if found else f"worker {number}"
+
     def actor(self, worker: WorkerRecord) -> str:
         """The actor that a worker belongs to; nothing if it is of the pool."""
         actor = self._actors.get(worker.actor)

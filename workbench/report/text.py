@@ -6,17 +6,24 @@ Facts put in rows and lines; `markup` makes text and HTML of them.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.core.events import About
-from workbench.core.snapshot import ACTOR_PREFIX, Account, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import Account, JobRecord, ObjectRecord, Snapshot
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.account import explained
 from workbench.report.facts import Held
-from workbench.report.format import count, human_bytes, human_rate, human_seconds, listed
+from workbench.report.format import (
+    count,
+    human_bytes,
+    human_count,
+    human_rate,
+    human_seconds,
+    listed,
+)
 from workbench.report.views import LEAST_COPY
 
 MOST_ROWS = 60
@@ -42,10 +49,14 @@ class Objects(Rich):
     records : tuple of ObjectRecord
     held : mapping of int to sequence of (str, str)
         By object, the variables of this process that have it: names for those without one.
+    others, others_size : int
+        How many more there are, and their bytes.
     """
 
     records: tuple[ObjectRecord, ...]
     held: Held = field(default_factory=dict, repr=False)
+    others: int = 0
+    others_size: int = 0
 
     def __iter__(self) -> Iterator[ObjectRecord]:
         return iter(self.records)
@@ -64,8 +75,8 @@ class Objects(Rich):
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
         """What it shows, on request with the ids by which `workbench why` knows objects."""
         left = self.records[most:]
-        more = f"and {count(len(left), 'more', 'more')}, " if left else ""
-        more += human_bytes(sum(record.size for record in left)) if left else ""
+        number, size = len(left) + self.others, sum(r.size for r in left) + self.others_size
+        more = f"and {human_count(number)} more, {human_bytes(size)}" if number else ""
         head = (*OBJECTS, "id") if ids else OBJECTS
         rows = tuple(
             (*self._row(record), facts.id_of(record.id))[: len(head)]
@@ -85,19 +96,29 @@ class Objects(Rich):
 
 
 def objects(
-    snapshot: Snapshot, pattern: str = "", order: str = "size", held: Held | None = None
+    found: Iterable[ObjectRecord],
+    pattern: str = "",
+    order: str = "size",
+    held: Held | None = None,
+    limit: int | None = None,
+    others: int = 0,
+    others_size: int = 0,
 ) -> Objects:
     """The objects of a session as a table, but for those that are Workbench's own.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    found : iterable of ObjectRecord
     pattern : str
         Only those of which a name or the type matches: ``train*``, ``ndarray*``.
     order : str
         By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
     held : mapping of int to sequence of (str, str), optional
         By object, the variables of this process that have it, as `Engine.held` tells.
+    limit : int, optional
+        How many to list.
+    others, others_size : int
+        How many there are besides ``found``, and their bytes.
 
     Returns
     -------
@@ -110,7 +131,7 @@ def objects(
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
-    records = [r for r in snapshot.objects if not facts.is_own(r)]
+    records = [r for r in found if not facts.is_own(r)]
     if pattern:
         records = [r for r in records if _matches(r, pattern)]
     match order:
@@ -122,7 +143,9 @@ def objects(
             records.sort(key=lambda r: (not r.names, r.names))
         case "type":
             records.sort(key=facts.type_of)
-    return Objects(tuple(records), held or {})
+    left = records[limit:] if limit is not None else []
+    others, others_size = others + len(left), others_size + sum(r.size for r in left)
+    return Objects(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:
@@ -256,7 +279,7 @@ class Joined(Protocol):
     def joined(self) -> bool:
         """Whether somebody else had started the session."""
 
-    def snapshot(self) -> Snapshot:
+    def summary(self) -> Snapshot:
         """What is there."""
 
 
@@ -267,15 +290,16 @@ def started_line(engine: Joined) -> str:
         f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "
         f"store of {human_bytes(engine.capacity)}."
     )
-    return line + _found(engine.snapshot()) if engine.joined else line
+    return line + _found(engine.summary()) if engine.joined else line
 
 
 def _found(snapshot: Snapshot) -> str:
     """A sentence on what has a name in a session, and one on its background cells, if any."""
-    names = [name for record in snapshot.objects for name in record.names]
-    names.sort(key=lambda name: (name.startswith(ACTOR_PREFIX), name))
-    found = list(map(facts.name_of, names))
+    names = sorted(name for record in snapshot.objects for name in record.names)
+    actors = sorted(facts.name_of(name) for actor in snapshot.actors for name in actor.names)
+    found = [*names, *actors]
     jobs = [facts.job_text(job) for job in facts.concerning(snapshot.jobs)]
-    there = f" It has {listed(found, MOST_WORDS)}." if found else ""
+    total = max(snapshot.names, len(names)) + len(actors)
+    there = f" It has {listed(found, MOST_WORDS, total)}." if found else ""
     more = f" Background: {listed(jobs, MOST_WORDS)}; %workbench jobs shows more." if jobs else ""
     return there + more

@@ -94,7 +94,7 @@ class Step:
         """How many children, from the one just stepped to, are called the same together."""
         if self.role != "cells":
             return most
-        return min(most, int(self.owner.span - (self._children - 1) % self.owner.span))
+        return min(most, int(self.owner.rows - (self._children - 1) % self.owner.rows))
 
     def step(self, child: Any) -> Step:
         """The place of the child that is saved next."""
@@ -143,7 +143,7 @@ class Step:
         if self.role == "state":
             if isinstance(self.owner, types.FunctionType) and key in _ROLES:
                 return Step(child, "", _ROLES[key], self.owner)
-            if self.table is not None and key.startswith("_"):  # how its library keeps it
+            if self.table is not None and str(key).startswith("_"):  # how its library keeps it
                 return _part_of(self.table, child)
             return Step(child, f".{key}")
         return Step(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")

@@ -1,4 +1,4 @@
-"""The pickler: cloudpickle's reducers, buffers out of band, and hooks of our own for some types.
+"""The pickler: cloudpickle's reducers, out-of-band buffers, and reducers of our own for some types.
 
 A subclass with its own table, so that plain ``cloudpickle.dumps`` in the same process is not
 changed by anything registered here.
@@ -23,6 +23,25 @@ class Writable(Protocol):
 
     def write(self, data: Any, /) -> Any:
         """Take the next piece."""
+
+
+class Counter:
+    """A file that counts the bytes of a pickle and keeps none, and those of its buffers.
+
+    Not the pickler itself: that would be a cycle, and what was pickled would live on for a while.
+    """
+
+    def __init__(self) -> None:
+        self.inband = self.outband = self.buffers = 0
+
+    def write(self, data: Any, /) -> None:
+        """Count a piece of the pickle."""
+        self.inband += len(data)
+
+    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
+        """Count a buffer: a pickler's ``buffer_callback``."""
+        self.outband += arrays.out_of_band(buffer).nbytes
+        self.buffers += 1
 
 
 class GlobalsRead(NamedTuple):
@@ -102,7 +121,15 @@ def _by_cloudpickle(obj: Any) -> Any:
 
 
 def dumps(value: Any, reducers: Mapping[type, Reducer] | None = None) -> bytes:
-    """One in-band pickle."""
+    """Pickle a value with all its buffers in the pickle.
+
+    Parameters
+    ----------
+    value : object
+        Anything that cloudpickle can take.
+    reducers : mapping of type → reducer, optional
+        As for `Pickler`.
+    """
     file = io.BytesIO()
     Pickler(file, reducers or {}).dump(value)
     return file.getvalue()

@@ -64,10 +64,6 @@ def _leaf_pair(pair: tuple[Any, Any]) -> Any:
     return (key, value) if key and value else None
 
 
-def _no_kind(pair: tuple[Any, Any]) -> None:
-    return None
-
-
 _one_at_a_time = threading.RLock()  # the limit is one for all threads
 
 
@@ -84,6 +80,10 @@ def with_room(function: Callable[[], T]) -> T:
 
 class TooManyObjectsError(Exception):
     """More objects than the pickler was to look at."""
+
+
+class TooDeepError(RecursionError):
+    """More objects in objects than are followed."""
 
 
 class TracingPickler(pickle._Pickler):
@@ -149,14 +149,14 @@ class TracingPickler(pickle._Pickler):
         else:
             place = Step(obj, self._root)
         if len(self.path) > self._deepest:
-            raise RecursionError(f"It is nested more than {self._deepest} objects deep.")
+            raise TooDeepError(f"It is nested more than {self._deepest} objects deep.")
         self._left -= 1
         if self._left < 0:
             raise TooManyObjectsError
         self.path.append(place)
         try:
             self.save_here(obj)
-        except (RecursionError, MemoryError, TooManyObjectsError):
+        except (TooDeepError, MemoryError, TooManyObjectsError):
             raise
         except Exception as error:
             if not self.failed(error):
@@ -277,7 +277,9 @@ class TracingPickler(pickle._Pickler):
         here = self.path[-1]
         with here.saving("pairs"):
             for batch in batches:
-                for leaves, run in groupby(batch, _leaf_pair if here.is_large_dict else _no_kind):
+                for leaves, run in groupby(
+                    batch, _leaf_pair if here.is_large_dict else lambda _: None
+                ):
                     if leaves:
                         self.save_leaf_pairs(list(run))
                     else:

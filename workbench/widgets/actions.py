@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from workbench import api
-from workbench.engines.base import Watched
+from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import text
 from workbench.report.page import Answer, Tree
@@ -30,12 +30,12 @@ STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
 
-def perform(engine: Watched, request: Request) -> dict[str, Any]:
+def perform(observed: Observed, request: Request) -> dict[str, Any]:
     """Do what a page asks for; the answer, without its number. Never raises.
 
     Parameters
     ----------
-    engine : Watched
+    observed : Observed
     request : dict
         ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
 
@@ -48,6 +48,7 @@ def perform(engine: Watched, request: Request) -> dict[str, Any]:
         action, id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
+        engine = acting_on(observed, NEEDS[request["do"]])
         answer = action(engine, id, request)
     except WorkbenchError as error:
         answer = Answer(str(error), ok=False)
@@ -56,29 +57,29 @@ def perform(engine: Watched, request: Request) -> dict[str, Any]:
     return {"ok": answer.ok, **to_builtins(answer)}
 
 
-def _free(engine: Watched, id: int, request: Request) -> Answer:
+def _free(engine: Engine, id: int, request: Request) -> Answer:
     engine.free([engine.borrow(id)])
     return Answer("Freed.")
 
 
-def _pin(engine: Watched, id: int, request: Request) -> Answer:
+def _pin(engine: Engine, id: int, request: Request) -> Answer:
     engine.pin(engine.borrow(id), True, "a live view's button")
     return Answer("Pinned: it stays, in memory, until it is unpinned.")
 
 
-def _unpin(engine: Watched, id: int, request: Request) -> Answer:
+def _unpin(engine: Engine, id: int, request: Request) -> Answer:
     engine.pin(engine.borrow(id), False)
     return Answer("Unpinned.")
 
 
-def _spill(engine: Watched, id: int, request: Request) -> Answer:
+def _spill(engine: Engine, id: int, request: Request) -> Answer:
     obstacle = engine.spill(engine.borrow(id))
     if obstacle:
         return Answer(f"It can't be moved to disk: {obstacle}.", ok=False)
     return Answer("It is on disk now, and is read from there without a copy.")
 
 
-def _why(engine: Watched, id: int, request: Request) -> Answer:
+def _why(engine: Engine, id: int, request: Request) -> Answer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
@@ -86,7 +87,7 @@ def _why(engine: Watched, id: int, request: Request) -> Answer:
     return Answer(str(why), html=str(why._repr_html_()))
 
 
-def _cost(engine: Watched, id: int, request: Request) -> Answer:
+def _cost(engine: Engine, id: int, request: Request) -> Answer:
     ref = engine.borrow(id)
     (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
@@ -107,7 +108,7 @@ def _tree(cost: Cost) -> Tree:
     )
 
 
-def _stop(engine: Watched, id: int, request: Request) -> Answer:
+def _stop(engine: Engine, id: int, request: Request) -> Answer:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
     if not over:
         return Answer("It was told to stop, and goes on so far.", ok=False)
@@ -117,7 +118,7 @@ def _stop(engine: Watched, id: int, request: Request) -> Answer:
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, Callable[[Watched, int, Request], Answer]] = {
+ACTIONS: dict[str, Callable[[Engine, int, Request], Answer]] = {
     "free": _free,
     "pin": _pin,
     "unpin": _unpin,
@@ -126,3 +127,14 @@ ACTIONS: dict[str, Callable[[Watched, int, Request], Answer]] = {
     "cost": _cost,
     "stop": _stop,
 }
+
+NEEDS = {
+    "free": "free",
+    "pin": "pin",
+    "unpin": "pin",
+    "spill": "spill",
+    "why": "why",
+    "cost": "get",
+    "stop": "interrupt",
+}
+"""Of the engine's abilities (`engines.base.Abilities`), by action."""

@@ -19,7 +19,7 @@ from msgspec import structs, to_builtins
 from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
 from workbench.core.snapshot import Sample as Past
-from workbench.engines.base import Watched
+from workbench.engines.base import Observed
 from workbench.errors import SessionError
 from workbench.report import page
 from workbench.report.facts import Place
@@ -70,7 +70,7 @@ class Feed:
 
     Parameters
     ----------
-    engine : Watched
+    engine : Observed
         The session.
 
     Attributes
@@ -79,7 +79,7 @@ class Feed:
         By object, the variables of this process that have it.
     """
 
-    def __init__(self, engine: Watched) -> None:
+    def __init__(self, engine: Observed) -> None:
         self.engine = engine
         self._lock = threading.RLock()  # guards all below
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
@@ -180,7 +180,7 @@ class Feed:
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
-                self._changes.wake_from_finalizer()
+                self._changes.interrupt()
                 if time.monotonic() - heard > UNSEEN:
                     self._hurry.set()
         return before
@@ -188,7 +188,7 @@ class Feed:
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
         if self._thread is not None:
-            self._changes.wake_from_finalizer()
+            self._changes.interrupt()
 
     def close(self) -> None:
         """Nobody is fed any more."""
@@ -381,4 +381,4 @@ def feed_of(of: Any = None) -> Feed:
     if of is None:
         api.engine()
         return context.companion(Feed)
-    return context.beside(of, lambda: Feed(api.watched(of)), lambda feed: feed.is_over)
+    return context.beside(of, lambda: Feed(api.observed(of)), lambda feed: feed.is_over)

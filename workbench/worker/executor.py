@@ -196,7 +196,7 @@ class Executor:
     # -- stopping ---------------------------------------------------------------------------------
 
     def stop(self, task: int) -> None:
-        """Somebody cancelled it. The reading thread."""
+        """Somebody stopped it. The reading thread."""
         for run in list(self._queue):
             if run.task == task:
                 with contextlib.suppress(ValueError):  # it begins just now
@@ -367,9 +367,9 @@ class Executor:
 
     def _named(self, run: do.Run) -> Types:
         """After which exceptions it may be tried again: its `retry_exceptions`."""
-        if run.terms is None or not run.terms.retry_on:
+        if run.spec is None or not run.spec.retry_on:
             return ()
-        named: Types = codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS)
+        named: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
         return named
 
     def _leave(self, run: do.Run) -> None:
@@ -442,7 +442,7 @@ class Executor:
 
 def is_stream(run: do.Run) -> bool:
     """Whether its items go out one by one."""
-    return run.terms is not None and run.terms.ahead > 0
+    return run.spec is not None and run.spec.ahead > 0
 
 
 def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
@@ -479,7 +479,7 @@ def _owed(run: do.Run) -> int:
 
 
 def _cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    return (ev.error_value("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
+    return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)
 
 
 def _together(results: list[Result]) -> Results:

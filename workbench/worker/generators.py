@@ -13,8 +13,8 @@ class Outflow:
     """
 
     def __init__(self, run: do.Run) -> None:
-        assert run.terms is not None
-        self._ahead = run.terms.ahead
+        assert run.spec is not None
+        self._ahead = run.spec.ahead
         self._taken = run.taken
         self._skip = run.made  # a worker that died had sent so many
         self.made = 0

@@ -9,12 +9,15 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import pytest
 
+from tests.patience import THOROUGH
 from tests.unit.core.peers import ABOUT
 from workbench.client.object_store import Claims, LocalStore
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Tick
 from workbench.core.session import Session
 from workbench.errors import StoreFullError
 from workbench.memory import segment as seg
@@ -25,7 +28,7 @@ from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20
 SMALLEST, LARGEST = 17 << 10, 700 << 10
-STEPS = 100_000
+STEPS = 100_000 if THOROUGH else 20_000
 STRANDED = 0.01
 """Share of the capacity that may be out of reach when an object is refused: as good as nothing."""
 
@@ -38,7 +41,7 @@ class Server:
         self._stores: dict[int, LocalStore] = {}
         self._answers: dict[int, Any] = {}
         self._requests = count(1)
-        self.tell(0, ev.Tick())
+        self.tell(0, Tick())
 
     def tell(self, number: int, *events: ev.Event) -> None:
         for instruction in self.session.handle([(number, event) for event in events], 0.0):
@@ -77,6 +80,7 @@ class Server:
             yield store
 
 
+@pytest.mark.thorough
 def test_what_is_refused_has_no_room() -> None:
     """Mixed sizes come and go at random, in three processes, always at the edge of the capacity."""
     chance = random.Random(7)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,6 +16,7 @@ from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshots import take_snapshot
@@ -66,10 +66,10 @@ class SessionMachine(RuleBasedStateMachine):
     def begin(self, workers: int) -> None:
         self.session = Session("test", workers, CAPACITY)
         self.spec.started()
-        self.post(0, ev.Tick())
+        self.post(0, Tick())
         self.turn()
         self.driver_joins(5.0)
-        for worker in self.unborn():
+        for worker in self.starting():
             self.worker_joins(worker)
         self.peers[1].put(ev.Value(b"a function"), "f")
         self.turn()
@@ -109,7 +109,7 @@ class SessionMachine(RuleBasedStateMachine):
                     self.segments.add(event.segment)
                     self.knows[number].add(event.segment)
             self.spec.end_of_batch()
-            left = {number for number, event in batch if isinstance(event, ev.Left)}
+            left = {number for number, event in batch if isinstance(event, Left)}
             told: Counter[tuple[int, object]] = Counter()
             exits = 0
             for instruction in self.session.handle(batch, self.spec.now):
@@ -226,7 +226,7 @@ class SessionMachine(RuleBasedStateMachine):
     def hang_up(self, number: int) -> None:
         del self.peers[number]
         self.followers.pop(number, None)
-        self.post(number, ev.Left())
+        self.post(number, Left())
 
     def check_shown(self, to: int, value: ev.Value) -> None:
         assert not value.segment or value.segment in self.knows[to] & self.segments
@@ -238,7 +238,7 @@ class SessionMachine(RuleBasedStateMachine):
                 assert value.segment != segment or not offset <= value.offset < offset + length
 
     def compare(self) -> None:
-        """The session says of itself what the spec says, also to who watches it."""
+        """The session says of itself what the spec says, also to who subscribes."""
         for follower in self.followers.values():
             follower.check(self.session)
         spec, snapshot = self.spec, take_snapshot(self.session.state)
@@ -284,15 +284,15 @@ class SessionMachine(RuleBasedStateMachine):
         self.knows[number] = set()
         self.post(number, hello)
 
-    def unborn(self) -> list[int]:
+    def starting(self) -> list[int]:
         return sorted(self.processes - set(self.workers.values()))
 
-    def driver_joins(self, linger: float, visitor: bool = False) -> None:
+    def driver_joins(self, linger: float, admin: bool = False) -> None:
         number = len(self.workers) + 1
-        self.connect(ev.Hello(1000 + number, number, linger=linger, visitor=visitor))
+        self.connect(ev.Hello(1000 + number, number, linger=linger, admin=admin))
 
     def worker_joins(self, worker: int) -> None:
-        self.post(0, ev.WorkerForked(worker, 2000 + worker))
+        self.post(0, WorkerForked(worker, 2000 + worker))
         self.connect(ev.Hello(2000 + worker, len(self.workers) + 1, worker))
 
     def worker_dies(self, worker: int, exit_first: bool = True) -> None:
@@ -300,22 +300,22 @@ class SessionMachine(RuleBasedStateMachine):
         number = next((p.number for p in self.peers.values() if p.worker == worker), 0)
         if number and not exit_first:
             self.hang_up(number)
-        self.post(0, ev.WorkerExited(worker, -9 if number else 1))
+        self.post(0, WorkerExited(worker, -9 if number else 1))
         if number and exit_first:
             self.hang_up(number)
 
-    @precondition(lambda self: self.unborn() or len(self.peers) < 6)
+    @precondition(lambda self: self.starting() or len(self.peers) < 6)
     @rule(
         n=PICK,
         linger=st.sampled_from([5.0, 0.0]),
-        visitor=st.sampled_from([False, False, True]),
+        admin=st.sampled_from([False, False, True]),
         pace=PACE,
     )
-    def joins(self, n: int, linger: float, visitor: bool, pace: str) -> None:
-        if self.unborn():
-            self.worker_joins(pick(self.unborn(), n))
+    def joins(self, n: int, linger: float, admin: bool, pace: str) -> None:
+        if self.starting():
+            self.worker_joins(pick(self.starting(), n))
         else:
-            self.driver_joins(linger, visitor)
+            self.driver_joins(linger, admin)
         self.turn(pace)
 
     @rule(n=PICK, what=st.sampled_from(["wait", "leave", "die"]), how=st.booleans(), pace=PACE)
@@ -335,7 +335,7 @@ class SessionMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.turn()
         self.spec.now += seconds
-        self.post(0, ev.Tick())
+        self.post(0, Tick())
         self.turn()
 
     @precondition(lambda self: any(p.inbox for p in self.peers.values()))
@@ -382,7 +382,7 @@ class SessionMachine(RuleBasedStateMachine):
             case "find":
                 peer.post(ev.Find(1, name))
             case "ask":
-                peer.post(ev.Ask(1, "snapshot"))
+                peer.post(ev.Ask(1, "overview"))
             case "escape":
                 peer.post(ev.Escape(id, f"at {name}"))
             case "pin" | "unpin":
@@ -409,7 +409,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.peers)
     @rule(n=PICK, pace=PACE)
-    def watches(self, n: int, pace: str) -> None:
+    def subscribes(self, n: int, pace: str) -> None:
         """Somebody asks what has changed."""
         peer = pick(self.peers.values(), n)
         follower = self.followers.setdefault(peer.number, Follower())
@@ -446,7 +446,7 @@ class SessionMachine(RuleBasedStateMachine):
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                terms=ev.TaskSpec(job=job, size=size, group=group) if job else None,
+                spec=ev.TaskSpec(job=job, size=size, group=group) if job else None,
                 **options,
             )
             group = group or results.start if size > 1 else 0
@@ -460,11 +460,11 @@ class SessionMachine(RuleBasedStateMachine):
         pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n))
         self.turn(pace)
 
-    @precondition(lambda self: any(p.runs and p.runs[0].terms for p in self.running()))
+    @precondition(lambda self: any(p.runs and p.runs[0].spec for p in self.running()))
     @rule(n=PICK, o=PICK, pace=PACE)
     def shows(self, n: int, o: int, pace: str) -> None:
         """A background cell prints."""
-        peer = pick([p for p in self.running() if p.runs[0].terms], n)
+        peer = pick([p for p in self.running() if p.runs[0].spec], n)
         if self.spec.cell_of.get(peer.runs[0].task) in self.spec.cells:
             peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)
@@ -521,7 +521,7 @@ class SessionMachine(RuleBasedStateMachine):
                 moved = True
                 if worker in self.workers.values():  # killed after its connection ended
                     self.processes.remove(worker)
-                    self.post(0, ev.WorkerExited(worker, -9))
+                    self.post(0, WorkerExited(worker, -9))
                 else:
                     self.worker_joins(worker)
             for peer in list(self.peers.values()):
@@ -573,5 +573,5 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 # Finding the shortest story that goes wrong takes its time.
-TestSession = pytest.mark.timeout(600)(SessionMachine.TestCase)
+TestSession = SessionMachine.TestCase
 TestSession.settings = settings(max_examples=2 * settings().max_examples)

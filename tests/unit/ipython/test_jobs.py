@@ -7,7 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.core.snapshot import ACTOR_PREFIX, ClientRecord, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import (
+    ACTOR_PREFIX,
+    ActorRecord,
+    ClientRecord,
+    JobRecord,
+    ObjectRecord,
+    Snapshot,
+)
 from workbench.errors import MagicError
 from workbench.ipython.jobs import choose
 from workbench.report.text import JobTable, started_line
@@ -25,18 +32,28 @@ JOBS = (
     job(2, "cell 5", "done", 3, kept=True, binds=("df", "model")),
     job(3, "cell 9", "failed", 1, 2, kept=True),
     job(4, "cell 2", "done", 5),
-    job(5, "cell 7", "cancelled"),
+    job(5, "cell 7", "stopped"),
     job(6, "cell 3", "queued"),
 )
 
 
-def snapshot(names: list[str], jobs: tuple[JobRecord, ...]) -> Snapshot:
+def snapshot(
+    names: list[str],
+    jobs: tuple[JobRecord, ...],
+    actors: str = "",
+) -> Snapshot:
     objects = tuple(
         ObjectRecord(n, "ready", (name,), 8, "inline", None, (), (), 0, 0)
         for n, name in enumerate(names)
     )
     clients = tuple(ClientRecord(n, n, "driver", "") for n in range(1))
-    return Snapshot("lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs)
+    return Snapshot(
+        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs,
+        names=len(names), actors=tuple(
+            ActorRecord(n, "Counter", (f"{ACTOR_PREFIX}{name}",), "alive", n, 0, 0)
+            for n, name in enumerate(actors)
+        ),
+    )  # fmt: skip
 
 
 @dataclass
@@ -52,7 +69,7 @@ class Engine:
     def joined(self) -> bool:
         return self.there is not None
 
-    def snapshot(self) -> Snapshot:
+    def summary(self) -> Snapshot:
         assert self.there is not None
         return self.there
 
@@ -66,8 +83,8 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
         (None, HEAD.replace("joined", "started")),
         (snapshot([], ()), HEAD),
         (snapshot(["df"], ()), f"{HEAD} It has df."),
-        (snapshot([f"{ACTOR_PREFIX}a", "df"], ()), f"{HEAD} It has df, actor a."),
-        (snapshot([ACTOR_PREFIX + c for c in "ba"], ()), f"{HEAD} It has actor a, actor b."),
+        (snapshot(["df"], (), actors="a"), f"{HEAD} It has df, actor a."),
+        (snapshot([], (), actors="ba"), f"{HEAD} It has actor a, actor b."),
         (
             snapshot(["model", "df"], JOBS),
             f"{HEAD} It has df, model. Background: cell 7 running, cell 5 done (3 lines of "

@@ -65,7 +65,7 @@ def wanted(record: ObjectRecord, now: Snapshot, held: Held) -> dict[str, str]:
 
 def a_list(now: Snapshot, held: Held) -> Told:
     """%objects in a notebook; in a terminal it has the same cells."""
-    listed = text.objects(now, held=held)
+    listed = text.objects(now.objects, held=held)
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", listed._repr_html_())[1:]
     cells = [
         [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]

@@ -12,7 +12,7 @@ from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ref import ObjectRef
-from workbench.report.text import ORDERS, Objects, Why
+from workbench.report.text import MOST_ROWS, ORDERS, Objects, Why
 
 
 @magics_class
@@ -26,7 +26,7 @@ class KeepingMagics(NotebookMagics):
     def objects(self, line: str) -> Objects:
         """List what the store has: name, type, size, where it is, what keeps it, its age."""
         args = parse(self.objects, line)
-        return api.objects(args.pattern, sort=args.sort)
+        return api.objects(args.pattern, sort=args.sort, limit=MOST_ROWS)
 
     @magic_arguments()
     @argument("name", help="a variable that holds an ObjectRef, or a name in the store")
@@ -40,7 +40,7 @@ class KeepingMagics(NotebookMagics):
     @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
     @line_magic
     def free(self, line: str) -> None:
-        """Free objects now, whoever holds them. Arrays that show one stay valid."""
+        """Delete objects now, even if something refers to them. Arrays that show one stay valid."""
         for what in self._meant(self.free, line, "names"):
             api.free(what)
 
@@ -48,7 +48,7 @@ class KeepingMagics(NotebookMagics):
     @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
     @line_magic
     def pin(self, line: str) -> None:
-        """Keep objects, and keep them in memory, until `%unpin`."""
+        """Keep objects in memory until `%unpin`."""
         for what in self._meant(self.pin, line, "names"):
             api.pin(what)
 

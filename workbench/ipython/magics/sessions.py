@@ -52,7 +52,10 @@ class SessionMagics(NotebookMagics):
         "--session", type=unquoted, help="name; notebooks that give the same one share a session"
     )
     @argument(
-        "--keep", "--linger", dest="linger", help="how long it outlives its last notebook, like 8h"
+        "--keep",
+        "--linger",
+        dest="linger",
+        help="how long it stays after the last notebook left, like 8h",
     )
     @line_magic
     def workbench(self, line: str) -> Job | JobTable | Dashboard | None:
@@ -75,7 +78,7 @@ class SessionMagics(NotebookMagics):
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 api.engine().keep(config.load(settings).linger)
-                now = api.snapshot()
+                now = api.engine().summary()
                 print(f"Session {facts.session_name(now)}: {facts.users_text(now)}.")
             case "start":
                 print(started_line(api.init(**settings)))
@@ -102,11 +105,11 @@ class SessionMagics(NotebookMagics):
         """The session's card, with what else this process knows."""
         engine = api.engine()
         huge = [("huge pages", engine.huge_pages())]
-        return cards.of_snapshot(engine.overview() or engine.snapshot(), huge).text()
+        return cards.of_snapshot(engine.summary(), huge).text()
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
-        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        jobs = api.engine().summary().jobs if api.is_initialized() else ()
         if not wanted:
             return JobTable(jobs)
         record = choose(jobs, wanted)
@@ -119,7 +122,7 @@ class SessionMagics(NotebookMagics):
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        jobs = api.engine().summary().jobs if api.is_initialized() else ()
         record = choose(jobs, wanted)
         job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
         if job is None:

@@ -37,7 +37,7 @@ class StoringMagics(NotebookMagics):
     @argument(
         "--name", "-n", type=unquoted, help="name in the store; needed if it isn't a plain variable"
     )
-    @argument("--pin", action="store_true", help="keep it, and in memory, until you unpin it")
+    @argument("--pin", action="store_true", help="keep it in memory until you unpin it")
     @argument(
         "--replace",
         action="store_true",
@@ -180,7 +180,7 @@ class StoringMagics(NotebookMagics):
         engine = api.engine()
         jobs = self._notebook.jobs
         variables = self._notebook.variables
-        for record in engine.snapshot().jobs:
+        for record in engine.summary().jobs:
             if record.id not in jobs and record.kept:
                 self._notebook.collect(engine, record.id)
             job = jobs.get(record.id)
