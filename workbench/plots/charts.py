@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
-from workbench.plots.drawing import LINE, Bar, Sheet
+from workbench.plots.drawing import LINE, Rect, Sheet
 from workbench.report import facts, reasons, views
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
 from workbench.report.facts import Held
@@ -47,7 +47,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         why = facts.why_text(record, processes, (held or {}).get(record.id, ())).replace("`", "")
         size = facts.figure(facts.size_of(record))
         sheet.line(facts.title_of(record, held), f"{facts.kind_of(record)} · {why}", size)
-        bar = Bar(0, record.size, STRENGTHS[record.strength][0])
+        bar = Rect(0, record.size, STRENGTHS[record.strength][0])
         _bar(sheet, [bar] if facts.size_of(record) is not None else [])
     _more(sheet, records[fits:], now)
     unknown = any(record.strength is None for record in records)
@@ -73,14 +73,14 @@ def _reasons(sheet: Sheet, found: Sequence[tuple[str, int, int]], objects: int) 
         reason = reasons.REASONS[code]
         color = STRENGTHS["resident" if reason.keeps_in_memory else "alive"][0]
         sheet.line(reason.chip, count(number, "object"), human_bytes(size))
-        _bar(sheet, [Bar(0, size, color)])
+        _bar(sheet, [Rect(0, size, color)])
     if len(found) > fits:
         sheet.note(f"and {count(len(found) - fits, 'more reason')}")
     if not found:
         sheet.note(f"What keeps objects is {UNKNOWN}.")
 
 
-def _bar(sheet: Sheet, bars: Sequence[Bar]) -> None:
+def _bar(sheet: Sheet, bars: Sequence[Rect]) -> None:
     sheet.bars(bars, THIN, sheet.most)
     sheet.skip(ROW - LINE - THIN)
 
@@ -144,7 +144,7 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
     took = (about.pickle_seconds, about.copy_seconds, record.load_seconds)
     for length, (_, color) in zip(took, COSTS, strict=True):
         if length:
-            bars.append(Bar(at, length, color))
+            bars.append(Rect(at, length, color))
         at += length
     _bar(sheet, bars)
 

@@ -38,7 +38,7 @@ _SEAM = 1.0
 """Points between neighbours that have room for it."""
 
 
-class Bar(NamedTuple):
+class Rect(NamedTuple):
     """A box: ``start`` and ``length`` in what the x axis shows; ``alpha`` from 0 to 1."""
 
     start: float
@@ -112,7 +112,7 @@ class Sheet:
         self._text(0.0, clip(text, self.letters()), style="italic")
         self.y += LINE
 
-    def bars(self, bars: Iterable[Bar], height: float = 7.0, track: float = 0.0) -> None:
+    def bars(self, bars: Iterable[Rect], height: float = 7.0, track: float = 0.0) -> None:
         """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
         from matplotlib.collections import PolyCollection
 
@@ -134,7 +134,7 @@ class Sheet:
         self.ax.add_collection(drawn, autolim=False)
         self.y += height
 
-    def labels(self, bars: Sequence[Bar], height: float) -> None:
+    def labels(self, bars: Sequence[Rect], height: float) -> None:
         """In the bars just drawn, the labels that fit into theirs."""
         for bar in bars:
             room = int(bar.length / self.most * self.width / ((SIZE - 1.5) * _EM)) - 1

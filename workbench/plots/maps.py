@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
-from workbench.plots.drawing import LINE, POINTS, SIZE, Bar, Sheet, quiet, say
+from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
 from workbench.report import colors, facts, views
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
@@ -79,7 +79,7 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
         for part, size in sizes.items():
             if size:
                 start = at + gap if part == "spilled" else at
-                bars.append(Bar(start, size * scale, colors.PARTS[part]))
+                bars.append(Rect(start, size * scale, colors.PARTS[part]))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)
@@ -91,7 +91,7 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
 def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
     sheet.line(lane.owner, count(lane.objects, "object"), views.filled_text(lane.segment))
     bars = [
-        Bar(
+        Rect(
             box.start, box.length, box.color,
             0.5 if box.record and box.record.state == "freed" else 0.3 + 0.7 * box.full,
             _label(box.record, held or {}) if box.record else "",

@@ -7,6 +7,7 @@ import { Costs } from "./costs.js";
 import { Jobs } from "./jobs.js";
 import { Occupancy } from "./occupancy.js";
 import { Pins } from "./pins.js";
+import { changeOf } from "./store.js";
 import { SIGNALS, isDark } from "./colors.js";
 
 const VIEWS = { occupancy: Occupancy, pins: Pins, costs: Costs, jobs: Jobs };
@@ -15,8 +16,6 @@ const TITLES = { occupancy: "Occupancy", pins: "Pins", costs: "Costs", jobs: "Jo
 const WIDE = 900;
 /** Attributes by which front ends say which theme they have. */
 const THEMED = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-id"];
-
-const onlyKeys = (...keys) => ({ everything: false, objects: new Set(), keys: new Set(keys) });
 
 const merged = (a, b) => ({
   everything: a.everything || b.everything,
@@ -134,7 +133,7 @@ export class Dashboard {
       for (const node of nodes) observer.observe(node, options);
       this.ends.push(() => observer.disconnect());
     };
-    observe(new ResizeObserver(() => this.changed(onlyKeys("size"))), {}, this.el);
+    observe(new ResizeObserver(() => this.changed(changeOf("size"))), {}, this.el);
     const sight = new IntersectionObserver((entries) => {
       this.near = entries.at(-1).isIntersecting;
       this.looked();
@@ -146,7 +145,7 @@ export class Dashboard {
     listen(document, "visibilitychange", looked);
     listen(document, "load", themed, true); // a theme's style sheet comes after its name
     this.themed = this.drawn = false;
-    this.changed({ ...onlyKeys("size"), everything: true });
+    this.changed({ ...changeOf("size"), everything: true });
   }
 
   /** Stops whatever runs for it; it may be woken again. */

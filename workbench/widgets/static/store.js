@@ -13,7 +13,8 @@ const ENVELOPE = new Set(["kind", "seq", "now", "objects", "gone", "timeline"]);
  * @property {Set<string>} keys top-level keys that have changed
  */
 
-const changeOf = (...keys) => ({ everything: false, objects: new Set(), keys: new Set(keys) });
+/** A change of nothing but these keys. */
+export const changeOf = (...keys) => ({ everything: false, objects: new Set(), keys: new Set(keys) });
 
 /** The world of a message: its objects in a Map, in the order they came. */
 export function worldOf({ kind, ...world }) {
