@@ -1,6 +1,6 @@
 """Refs in the order in which they become ready, each looked at once however many there are.
 
-`arrived` and `stir` run in whichever thread reads the socket; the rest in that of one reader.
+`arrived` and `notify` run in whichever thread reads the socket; the rest in that of one reader.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workbench.client.objects import Objects
 from workbench.ref import ObjectRef
 
 
-class Arrivals:
+class CompletionQueue:
     """See the module, and `engines.base.Arrivals`.
 
     Parameters
@@ -66,9 +66,9 @@ class Arrivals:
         future: Future[None] = Future()
         self._waiting.append(future)
         if self._came:
-            self.stir()
+            self.notify()
             return None
-        self._check(())  # after it is in the list: an end that comes now stirs it
+        self._check(())  # after it is in the list: an end that comes now is told to it
         self._flush()
         return future
 
@@ -83,9 +83,9 @@ class Arrivals:
         ref = self._pending.pop(id, None)
         if ref is not None:
             self._came.append(ref)
-            self.stir()
+            self.notify()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Whoever waits without a thread shall look."""
         while True:
             try:

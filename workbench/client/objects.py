@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,22 +17,28 @@ from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
 from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Marshal
-from workbench.client.object_store import LocalStore
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, SessionError
 from workbench.memory.copying import Bytes
-from workbench.memory.views import Watch, bases
+from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.safe_load import peek
 
-if TYPE_CHECKING:
-    from workbench.client.completion_queue import Arrivals
-
 CHUNK = 10_000
 """Most ids in one message."""
+
+
+class Listener(Protocol):
+    """Who is told of objects that become known. Called in whichever thread reads the socket."""
+
+    def arrived(self, id: int) -> None:
+        """It is known now: its value, or what it failed with."""
+
+    def notify(self) -> None:
+        """The session is over."""
 
 
 class Objects:
@@ -40,7 +46,7 @@ class Objects:
 
     Parameters
     ----------
-    connection, handles, store, marshal
+    connection, references, views, marshal
         This process's own.
 
     Attributes
@@ -50,11 +56,11 @@ class Objects:
     """
 
     def __init__(
-        self, connection: Connection, handles: ReferenceCounter, store: LocalStore, marshal: Marshal
+        self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
     ) -> None:
         self._connection = connection
-        self._references = handles
-        self._store = store
+        self._references = references
+        self._views = views
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
@@ -62,7 +68,7 @@ class Objects:
         self.values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
-        self._announced: dict[int, list[Arrivals]] = {}  # who is told when it is known
+        self._announced: dict[int, list[Listener]] = {}  # who is told when it is known
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -90,7 +96,7 @@ class Objects:
 
         return done
 
-    def announce(self, ids: list[int], listener: Arrivals) -> None:
+    def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
         with self.lock, ki_protection():
             for id in ids:
@@ -99,7 +105,7 @@ class Objects:
                 self._tell(id)
         self.request(ids)
 
-    def withdraw(self, ids: list[int], listener: Arrivals) -> None:
+    def withdraw(self, ids: list[int], listener: Listener) -> None:
         """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:
@@ -129,7 +135,7 @@ class Objects:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
-                self._store.check(id, value)
+                self._check(id, value)
             except ObjectLostError:
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
@@ -145,7 +151,7 @@ class Objects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
-            self._store.check(id, value)
+            self._check(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -170,16 +176,21 @@ class Objects:
                 extent = self._open(id, value)
         return peek(value.header, extent)
 
+    def _check(self, id: int, value: ev.Value) -> None:
+        """If it lies on disk, read it through before anybody maps it. It may take long."""
+        if value.digest:
+            self._views.check(id, value.segment, value.offset, value.length, value.digest)
+
     def _open(self, id: int, value: ev.Value) -> Bytes:
         """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
-        extent, new = self._store.open(id, value)
+        extent, new = self._views.open(id, value.segment, value.offset, value.length)
         if new:
             self._connection.post(ev.View(id, value.segment))
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:
         """The object whose bytes an array shows: 0 for the arguments of the task that runs."""
-        id = self._store.shown_by(array)
+        id = self._views.shown_by(array)
         if id is not None:
             return id
         *_, last = bases(array)
@@ -196,7 +207,7 @@ class Objects:
         """See `Engine.stored_as`."""
         if type(value) is not np.ndarray or value.base is None:
             return None
-        id = self._store.begun_by(value)
+        id = self._views.begun_by(value)
         if id is None:
             return None
         stored = self.values.get(id)
@@ -214,7 +225,7 @@ class Objects:
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
         if isinstance(thing, np.ndarray | memoryview):
-            return self._store.shown_by(thing), "view"
+            return self._views.shown_by(thing), "view"
         return None, ""
 
     # -- futures --------------------------------------------------------------------------------
@@ -251,7 +262,7 @@ class Objects:
             announced = list(self._announced.values())
         for listeners in announced:
             for listener in listeners:
-                listener.stir()
+                listener.notify()
         while self._futures:
             try:
                 _, (_, futures) = self._futures.popitem()
@@ -299,10 +310,10 @@ class Objects:
         """A handle or view has died."""
         with self.lock:
             if type(watch) is not HandleWatch:
-                self._store.finalized(watch)
+                self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
-                self._store.forget(watch.id)
+                self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 
     def close(self) -> None:

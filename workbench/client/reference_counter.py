@@ -5,14 +5,11 @@ Creation and death are all the server hears of; reference counting inside the pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.client.ki_protection import ki_protection
+from workbench.engines.base import Engine
+from workbench.errors import ForeignRefError
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
 
 
 class HandleWatch(Watch):
@@ -26,21 +23,25 @@ class ReferenceCounter:
 
     Parameters
     ----------
-    engine : Engine
-        What the handles ask.
     on_death, alarm
         Called when a handle dies: at any allocation, in any thread. See `Watch`.
+
+    Attributes
+    ----------
+    engine : Engine
+        What the handles ask. Whoever makes the engine sets it, before the first handle.
     """
 
-    def __init__(self, engine: Engine, on_death: Callback, alarm: Callback) -> None:
-        self._engine = engine
+    engine: Engine
+
+    def __init__(self, on_death: Callback, alarm: Callback) -> None:
         self._on_death = on_death
         self._alarm = alarm
         self._watches: dict[int, HandleWatch] = {}
 
     def new(self, id: int) -> ObjectRef:
         """A handle for which the server counts one hold (or will, by a message on its way)."""
-        ref = ObjectRef(id, self._engine)
+        ref = ObjectRef(id, self.engine)
         self._watches[id] = HandleWatch(ref, self._on_death, id, self._alarm)
         return ref
 
@@ -59,8 +60,25 @@ class ReferenceCounter:
 
     def alive(self, id: int) -> bool:
         """Whether a handle lives here."""
-        watch = self._watches.get(id)
-        return watch is not None and watch() is not None
+        return self.find(id) is not None
+
+    def check(self, ref: ObjectRef) -> None:
+        """Raise unless it is a ref of this session.
+
+        Raises
+        ------
+        TypeError
+            If it is no ref.
+        ForeignRefError
+            If it is another session's.
+        """
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
+        if ref._engine is not self.engine and ref.session != self.engine.session:
+            raise ForeignRefError(
+                f"{ref.hex()} belongs to session {ref.session!r}, and this is "
+                f"{self.engine.session!r}. A ref is good only inside its own session."
+            )
 
     def finalized(self, watch: HandleWatch) -> bool:
         """True if the object has no newer handle. May be asked twice of one watch.

@@ -1,6 +1,6 @@
-"""What this process is about to say: deaths become messages, neighbouring pieces of text one.
+"""Send queue: turns finalizer records into Drop, Unview and Cancel, and merges adjacent text.
 
-Pure, but for forgetting what is dead anyway. Called by whoever sends.
+No socket. Called by whichever thread sends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
 TEXT = 1 << 20
-"""Bytes of text, about, that neighbouring pieces are joined up to."""
+"""Bytes of text, about, that adjacent pieces are joined up to."""
 
 
 class SendQueue:
@@ -25,17 +25,17 @@ class SendQueue:
 
     Parameters
     ----------
-    objects, streams, marshal
+    objects, generators, marshal
         This process's own.
     prefix : int
         Of the ids it makes.
     """
 
     def __init__(
-        self, objects: Objects, streams: GeneratorReaders, marshal: Marshal, prefix: int
+        self, objects: Objects, generators: GeneratorReaders, marshal: Marshal, prefix: int
     ) -> None:
         self._objects = objects
-        self._streams = streams
+        self._generators = generators
         self._marshal = marshal
         self._prefix = prefix
 
@@ -65,7 +65,7 @@ class SendQueue:
                 unviews.append((message.id, message.segment))
                 self._objects.finalized(message)
             elif type(message) is ReaderWatch:
-                if self._streams.finalized(message):
+                if self._generators.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
                 if type(message) is ev.Ask or type(message) is ev.Grow:
@@ -81,7 +81,7 @@ class SendQueue:
 
 
 def _texts_joined(messages: list[Any]) -> list[Any]:
-    """Neighbouring pieces of one stream's text as one message: ``print(a, b)`` writes four."""
+    """Adjacent pieces of one stream's text as one message: ``print(a, b)`` writes four."""
 
     size = 0
 

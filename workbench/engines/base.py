@@ -187,7 +187,10 @@ class Watched(Protocol):
     WorkbenchError that says so.
     """
 
-    session: str
+    @property
+    def session(self) -> str:
+        """The session's unique name."""
+        ...
 
     @property
     def ended(self) -> str | None:
@@ -255,8 +258,6 @@ class Engine(Watched, Protocol):
     what this process has, until ``close``.
     """
 
-    workers: int
-    capacity: int
     joined: bool
     """Whether the session was there before this process came."""
     output: OutputSink | None
@@ -266,6 +267,16 @@ class Engine(Watched, Protocol):
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
     """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
+
+    @property
+    def workers(self) -> int:
+        """Worker processes."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that its store may hold."""
+        ...
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""

@@ -21,7 +21,7 @@ from workbench.errors import NotDefinedError
 from workbench.host.environment import Surroundings, move, within
 from workbench.machine import peak_memory, reset_peak_memory
 from workbench.units import human_seconds
-from workbench.worker.executor import Failed
+from workbench.worker.task_runner import Failed
 
 Names = dict[str, Any]
 

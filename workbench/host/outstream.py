@@ -24,7 +24,8 @@ from workbench.host.room import WorkerRoom
 from workbench.host.throttle import TEXT, Shown, Throttle
 
 if TYPE_CHECKING:
-    from workbench.client.client import Client
+    from workbench.client.connection import Connection
+    from workbench.client.task_context import TaskContext
 
 PAUSE = 0.05
 """Seconds from one sending to the next. What comes after a pause is sent at once."""
@@ -46,8 +47,10 @@ class OutStream:
 
     Parameters
     ----------
-    client : Client
-        The worker's, whose tasks these are.
+    connection : Connection
+        Takes it to the server.
+    work : TaskContext
+        The worker's tasks.
     spools : tuple of Spool
         Where descriptors 1 and 2 lead.
     mark : callable(position)
@@ -55,10 +58,14 @@ class OutStream:
     """
 
     def __init__(
-        self, client: Client, spools: tuple[FdCapture, FdCapture], mark: Callable[[int], None]
+        self,
+        connection: Connection,
+        work: TaskContext,
+        spools: tuple[FdCapture, FdCapture],
+        mark: Callable[[int], None],
     ) -> None:
-        self._connection = client.connection
-        self._work = client.work
+        self._connection = connection
+        self._work = work
         self._spools = spools
         self._mark = mark
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()

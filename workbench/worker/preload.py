@@ -1,4 +1,4 @@
-"""What the nursery imports before it forks: all that a first task or cell is likely to need."""
+"""What the forkserver imports before it forks: all that a first task or cell is likely to need."""
 
 import cloudpickle
 import numpy

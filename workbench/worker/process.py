@@ -41,11 +41,13 @@ def run_worker(
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
-    ``nursery`` is its parent's pid, known before the fork: it may be gone by now.
+    ``forkserver`` is its parent's pid, known before the fork: it may be gone by now.
     ``begins`` is told of each task: should this one kill the process, that is all that's left,
     and what it wrote to descriptor 2 after the last ``mark``. ``spools`` are where 1 and 2 lead.
     """
+    from workbench.client.base import ClientBase
     from workbench.client.client import Client
+    from workbench.client.task_context import TaskContext
     from workbench.host.capture import Capture
     from workbench.host.outstream import OutStream
     from workbench.host.stdin_guard import install
@@ -56,24 +58,25 @@ def run_worker(
     sys.argv = ["workbench-worker"]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(settings.address)
-    client = Client(
+    base = ClientBase(
         sock, settings.session, worker=number, threads=settings.threads,
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
-    context.set(client)
-    outlet = OutStream(client, spools, mark)
-    client.on_show = outlet.put
-    executor = Executor(client, begins, outlet.finish, settings.reload)
+    work = TaskContext()
+    outlet = OutStream(base.connection, work, spools, mark)
+    executor = Executor(base, work, outlet, begins, settings.reload)
+    Client(base, executor)
+    context.set(base.references.engine)
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
     streams = (
-        Capture("stdout", 1, client.work, outlet), Capture("stderr", 2, client.work, outlet)
+        Capture("stdout", 1, work, outlet), Capture("stderr", 2, work, outlet)
     )  # fmt: skip
     sys.stdout, sys.stderr = streams
     install()
     for forked in (outlet.abandon, *(stream.forked for stream in streams)):
         os.register_at_fork(after_in_child=forked)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
-    signal.signal(signal.SIGINT, executor.interrupted)
-    client.join()
+    signal.signal(signal.SIGINT, executor.on_signal)
+    base.join()
     executor.serve()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.unit.core.peers import ABOUT
-from workbench.client.object_store import Claims, LocalStore
+from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
@@ -35,7 +35,7 @@ class Server:
 
     def __init__(self) -> None:
         self.session = Session("test", 1, CAPACITY)
-        self._stores: dict[int, LocalStore] = {}
+        self._stores: dict[int, ArenaWriter] = {}
         self._answers: dict[int, Any] = {}
         self._requests = count(1)
         self.tell(0, ev.Tick())
@@ -45,7 +45,7 @@ class Server:
             if isinstance(instruction, do.Send):
                 self._hear(self._stores[instruction.to], instruction.message)
 
-    def _hear(self, store: LocalStore, message: do.Message) -> None:
+    def _hear(self, store: ArenaWriter, message: do.Message) -> None:
         match message:
             case do.Granted() as answer:
                 store.granted(answer)
@@ -58,7 +58,7 @@ class Server:
                 store.trim(message)
 
     @contextmanager
-    def store(self, number: int) -> Iterator[LocalStore]:
+    def store(self, number: int) -> Iterator[ArenaWriter]:
         """One client's."""
 
         def post(message: Any) -> None:
@@ -70,7 +70,7 @@ class Server:
             return self._answers.pop(request)
 
         ids = count((number << ID_BITS) + 1)
-        store = LocalStore(post, ask, Views(lambda watch: None), ids.__next__, 1)
+        store = ArenaWriter(post, ask, Views(lambda watch: None), ids.__next__, 1)
         self._stores[number] = store
         self.tell(number, ev.Hello(1, number))
         with closing(store):

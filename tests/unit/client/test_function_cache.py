@@ -82,7 +82,7 @@ def site() -> str:
 
 def test_the_site_is_the_innermost_line_that_is_not_ours() -> None:
     line = site.__code__.co_firstlineno + 1
-    assert site() == f"test_exports.py:{line}"
+    assert site() == f"test_function_cache.py:{line}"
 
 
 def test_a_cells_line_is_known_by_its_file_name() -> None:
@@ -91,7 +91,7 @@ def test_a_cells_line_is_known_by_its_file_name() -> None:
     exec(code, names)
     assert names["found"] == "a cell, line 3"
     line = site.__code__.co_firstlineno + 1
-    assert names["inner"] == f"test_exports.py:{line}, from a cell, line 4"
+    assert names["inner"] == f"test_function_cache.py:{line}, from a cell, line 4"
     exec(code, {"call": lambda: names.update(worker=call_site("cell [7]")), "site": site})
     assert names["worker"].endswith("from cell [7], line 3")
 
