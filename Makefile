@@ -7,15 +7,17 @@ PIP := $(RUN) pip --disable-pip-version-check
 LAB := $(VENV)/.installed-lab
 TEST := $(VENV)/.installed-test
 SLOW := $(VENV)/.installed-slow
+JOBS = auto
 PYTHONS = python3 python python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo lab test browser pictures stills slow bench scale pins clean distclean
+.PHONY: help install demo lab test quick browser pictures stills slow bench scale pins clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo 'PYTHON=... says which Python to use (3.11 or newer), ARGS=... is passed on.'
+	@echo 'PYTHON=... says which Python to use (3.11 or newer), ARGS=... is passed on,'
+	@echo 'JOBS=... how many tests run at once, PATIENCE=3 makes them wait three times as long.'
 
 install: $(LAB) ## Install Workbench and JupyterLab into .venv
 
@@ -25,10 +27,11 @@ demo: $(LAB) ## Run the first notebook, and leave the page it makes in build/dem
 lab: $(LAB) ## Open JupyterLab on the notebooks
 	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
 
-test: $(TEST) browser ## Check style and types, run all tests but the slow ones
-	@$(RUN) ruff check --quiet
-	@$(RUN) mypy
-	@$(RUN) pytest -m 'not slow' $(ARGS)
+test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
+	@$(RUN) pytest -n $(JOBS) -m 'not slow' $(ARGS)
+
+quick: $(TEST) ## Run the tests that the difference from main touches; what failed last comes first
+	@$(RUN) pytest -n $(JOBS) -m 'not slow' --failed-first $$($(VENV)/bin/python tests/touched.py) $(ARGS)
 
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
@@ -37,8 +40,8 @@ stills: $(LAB) ## Renew the output with which notebooks/02-what-you-see.ipynb is
 	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/02-what-you-see.ipynb
 	@cp build/demo/02-what-you-see.ipynb notebooks/
 
-slow: $(SLOW) ## Run the slow tests; installs torch (5 GB) and Ray for them
-	@$(RUN) pytest -m slow --timeout 0 $(ARGS)
+slow: $(SLOW) ## Run the slow tests, Hypothesis at length; installs torch (5 GB) and Ray for them
+	@HYPOTHESIS_PROFILE=thorough $(RUN) pytest -m 'slow or hypothesis' --timeout 0 $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)

@@ -1,17 +1,106 @@
-"""How much Hypothesis tries, everywhere. No fixtures: those live with the tests that use them."""
+"""How tests are run: how much Hypothesis tries, in which processes, in which order. No fixtures:
+those live with the tests that use them.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.patience import TEST_TIMEOUT
+from workbench.machine import cpu_count
 
 settings.register_profile(
-    "ci",
+    "quick",
     deadline=None,
     max_examples=80,
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", settings.get_profile("ci"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# A shell that starts us in the background has us ignore Ctrl-C, and all that we start inherits it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Hundreds of processes are started, each of which would compile all of the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+FIRST = (
+    "tests/browser",
+    "tests/test_style.py",
+    "tests/chaos",
+    "tests/kernel",
+    "tests/process",
+)
+"""What takes long begins first, so that no process works alone in the end."""
+
+ALONE = "TEST_ALONE"
+"""Set in the process that a test marked ``own_process`` has got."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before pytest-timeout looks."""
+    if config.option.timeout is None:
+        config.option.timeout = TEST_TIMEOUT
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow folders first; what is marked ``own_process`` gets one."""
+    items.sort(key=_rank)
+    for item in items:
+        if item.get_closest_marker("own_process") and ALONE not in os.environ:
+            assert isinstance(item, pytest.Function)
+            item.fixturenames.clear()  # they are for the test, which isn't here
+            item.runtest = lambda item=item: _run_alone(item)  # type: ignore[method-assign, misc]
+
+
+def _rank(item: pytest.Item) -> int:
+    return next((n for n, each in enumerate(FIRST) if item.nodeid.startswith(each)), len(FIRST))
+
+
+def _run_alone(item: pytest.Item) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", item.nodeid],
+        cwd=item.config.rootpath,
+        env={**os.environ, ALONE: "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if run.returncode:
+        pytest.fail(run.stdout, pytrace=False)
+
+
+# -- with several processes: pytest -n -------------------------------------------------------------
+
+
+class ByFile(LoadScopeScheduling):
+    """A file's tests share a process and its fixtures; all that need the browser share one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/browser"):
+            return "tests/browser"
+        if nodeid.startswith("tests/chaos"):  # long, and without fixtures to share
+            return nodeid
+        return nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """In the order in which they were collected, not by their number."""
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """As many as there are processors for us, a container's limits included."""
+    return cpu_count()

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
-TIMEOUT = 15.0
-"""Seconds that what ends by itself may take on a busy machine."""
+from tests.patience import TIMEOUT
 
 
 def eventually(condition: Callable[[], object], timeout: float = TIMEOUT) -> bool:

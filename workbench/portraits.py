@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from workbench import markup
-from workbench.core.snapshot import ClientRecord, Description, Snapshot
+from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot
 from workbench.engines.base import ACTOR_PREFIX, Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.listing import Objects
@@ -98,7 +98,7 @@ def of_ref(ref: ObjectRef) -> Portrait:
     return Portrait(name, "ready", _facts(found, kind), shown)
 
 
-def _facts(found: Description, kind: str) -> Facts:
+def _facts(found: ObjectDescription, kind: str) -> Facts:
     record, about = found.object, found.object.about
     type = about.type if about else kind
     return [
@@ -110,7 +110,7 @@ def _facts(found: Description, kind: str) -> Facts:
     ]
 
 
-def _pending(name: tuple[str, str], found: Description) -> Portrait:
+def _pending(name: tuple[str, str], found: ObjectDescription) -> Portrait:
     record, task = found.object, found.task
     seconds = record.age or 0.0
     age = f"{human_seconds(round(seconds))} ago" if seconds >= 1 else "just now"

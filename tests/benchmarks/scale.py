@@ -78,7 +78,7 @@ class World:
             busy_one, _ = self.runs.pop()  # it is never done, and never crashes
             self.clients = {n: client for n, client in self.clients.items() if client != busy_one}
         self.objects = deque(self.put() for _ in range(size))
-        scheduler = self.session.scheduler
+        scheduler = self.session.state.scheduler
         while len(scheduler.tasks) < size:
             self.last = self.submit(self.gate)
         if busy:  # what a task takes is known when one is done; then more may be sent ahead

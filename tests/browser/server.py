@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.leaks import eventually
-
-TIMEOUT = 60.0
+from tests.patience import TIMEOUT
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false"},  # it would ask whether it may

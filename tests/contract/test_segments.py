@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from workbench.fallocate import punch
 from workbench.memory import segment as seg
 from workbench.memory.copying import write_cold
 
@@ -62,7 +63,7 @@ def test_it_costs_nothing_until_touched(segment: seg.Descriptors) -> None:
 def test_punched_pages_come_back_and_read_as_zeros(segment: seg.Descriptors) -> None:
     readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
     write_cold(segment.writable, memoryview(b"\xff" * (16 * PAGE)), 0)
-    seg.punch(segment.writable, 4 * PAGE, 8 * PAGE)
+    punch(segment.writable, 4 * PAGE, 8 * PAGE)
     assert seg.touched(segment.writable) == 8 * PAGE
     assert not readonly[4 * PAGE : 12 * PAGE].any()
     assert readonly[: 4 * PAGE].all()
@@ -73,11 +74,11 @@ def test_a_punch_keeps_the_neighbours_bytes(segment: seg.Descriptors) -> None:
     """Only whole pages go: what shares a page with something else stays."""
     readonly = np.frombuffer(seg.map_readonly(segment.readonly, SIZE), np.uint8)
     write_cold(segment.writable, memoryview(b"\xff" * (3 * PAGE)), 0)
-    seg.punch(segment.writable, 100, 2 * PAGE)
+    punch(segment.writable, 100, 2 * PAGE)
     assert readonly[:PAGE].all()
     assert not readonly[PAGE : 2 * PAGE].any()
     assert readonly[2 * PAGE : 3 * PAGE].all()
-    seg.punch(segment.writable, 100, 50)
+    punch(segment.writable, 100, 50)
     assert readonly[:PAGE].all()
 
 

@@ -17,8 +17,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from tests.kernel.gates import Gate
-
-TIMEOUT = 60.0
+from tests.patience import TIMEOUT
 
 
 class Cell:

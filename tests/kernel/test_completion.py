@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernel.conftest import TIMEOUT, Kernel
+from tests.kernel.conftest import Kernel
+from tests.patience import TIMEOUT
 
 
 def offered(kernel: Kernel, code: str, at: int | None = None) -> list[str]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import TIMEOUT
+
 SCRIPT = """
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
@@ -34,7 +36,7 @@ def test_the_magics_work_in_a_terminal(runtime_dir: str, tmp_path: Path) -> None
         env={**os.environ, "WORKBENCH_RUNTIME_DIR": runtime_dir, "IPYTHONDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT,
         check=True,
     )
     for text in (

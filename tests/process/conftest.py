@@ -2,32 +2,122 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import workbench as wb
-from tests.leaks import nothing_left
+from tests.leaks import eventually, nothing_left
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench import context
+from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
+
+USUAL: dict[str, Any] = {"workers": 2, "memory": "64MB"}
+
+
+class Sessions:
+    """The session of a module's tests: who leaves it as it was leaves it to the next one.
+
+    Starting one takes longer than most tests. Objects that nobody needs must be gone after each;
+    what only the end of a session shows (threads, descriptors, …) is looked at then.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._engine: Engine | None = None
+        self._attributes: dict[str, Any] = {}
+
+    def lend(self) -> Engine:
+        """The one there is, or a new one."""
+        if self._engine is None:
+            self._engine = wb.init(**USUAL)
+            self._attributes = dict(vars(self._engine))
+        return self._engine
+
+    def take_back(self, passed: bool) -> None:
+        """End it, unless it is as it was. A test that passed must have left no object behind."""
+        engine = self._engine
+        if not passed or engine is None or engine is not context.get():
+            return self.end()
+        gc.collect()  # what only a cycle keeps is let go
+        if not eventually(lambda: not _left(engine)):
+            left = _left(engine)
+            self.end()
+            raise AssertionError(f"left behind: {left}")
+        if vars(engine) != self._attributes or not eventually(lambda: _is_idle(engine), 0.2):
+            self.end()
+        return None
+
+    def end(self) -> None:
+        """For a test that needs another, or none."""
+        self._engine = None
+        wb.shutdown()
+
+
+def _left(engine: Engine) -> list[ObjectRecord]:
+    """Objects that this process keeps, or nobody: without name, pin or task, in no worker."""
+    now = engine.snapshot()
+    ours = {client.client for client in now.clients if client.pid == os.getpid()}
+    return [
+        record
+        for record in now.objects
+        if ours.issuperset(record.holders)
+        and not (record.names or record.pinned or record.tasks or record.parents or record.job)
+    ]
+
+
+def _is_idle(engine: Engine) -> bool:
+    now = engine.snapshot()
+    there = now.objects or now.actors or now.jobs or now.queued or now.running
+    return not there and [w.state for w in now.workers] == ["idle"] * USUAL["workers"]
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[Sessions]:
+    """The module's session, when a test asks for it. Nothing may outlive the module."""
+    directory = tempfile.mkdtemp(prefix="wb-")
+    try:
+        with nothing_left(directory):
+            sessions = Sessions(directory)
+            yield sessions
+            sessions.end()
+    finally:
+        shutil.rmtree(directory)
+
+
+def _shares(request: pytest.FixtureRequest) -> bool:
+    """Whether the test is content with the module's session."""
+    is_fresh = request.node.get_closest_marker("fresh_session")
+    return "session" in request.fixturenames and not is_fresh
 
 
 @pytest.fixture(autouse=True)
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The test's runtime directory, short enough for sockets. Nothing may outlive the test."""
-    directory = tempfile.mkdtemp(prefix="wb-")
+def runtime(
+    request: pytest.FixtureRequest, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The runtime directory, short enough for sockets. Nothing may outlive a test of its own."""
+    directory = sessions.directory if _shares(request) else tempfile.mkdtemp(prefix="wb-")
     for variable in [name for name in os.environ if name.startswith(("WORKBENCH_", "JPY_"))]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("WORKBENCH_RUNTIME_DIR", directory)
     monkeypatch.setenv("WORKBENCH_SPILL_DIR", "none")  # unless a test gives one
+    monkeypatch.setenv("WORKBENCH_HEADROOM", "0")  # whatever else the machine is doing
     monkeypatch.setenv("XDG_CONFIG_HOME", directory)  # nobody's own config file
+    if directory == sessions.directory:
+        yield directory
+        return
+    sessions.end()
     try:
         with nothing_left(directory):
             yield directory
@@ -37,10 +127,15 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def session(runtime: str) -> Iterator[Engine]:
-    """A session of two workers and 64 MB."""
-    yield wb.init(workers=2, memory="64MB")
-    wb.shutdown()
+def session(request: pytest.FixtureRequest, runtime: str, sessions: Sessions) -> Iterator[Engine]:
+    """A session of two workers and 64 MB: the module's, or, where a test is marked, its own."""
+    if not _shares(request):
+        yield wb.init(**USUAL)
+        wb.shutdown()
+        return
+    failures = request.session.testsfailed
+    yield sessions.lend()
+    sessions.take_back(passed=request.session.testsfailed == failures)
 
 
 @pytest.fixture
@@ -58,7 +153,7 @@ def shell(runtime: str) -> Callable[..., subprocess.CompletedProcess[str]]:
             [sys.executable, "-m", "workbench", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=TIMEOUT,
             env={**os.environ, **environ},
         )
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from types import TracebackType
 
-TIMEOUT = 30.0
+from tests.patience import TIMEOUT
 
 _PID = struct.Struct("i")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import workbench as wb
-from tests.leaks import TIMEOUT
+from tests.patience import TIMEOUT
 from workbench.widgets.feed import Feed
 from workbench.widgets.rows import key_of
 

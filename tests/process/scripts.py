@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-TIMEOUT = 60.0
+from tests.patience import TIMEOUT
 
 _ROOT = Path(__file__).parents[2]
 

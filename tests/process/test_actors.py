@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskCancelledError, TaskError
@@ -341,12 +342,12 @@ def test_cancelling_what_sleeps_runs_or_has_not_begun(session: Engine, gate: Gat
     for ref in (queued, *sleeping):
         wb.cancel(ref)
         with pytest.raises(TaskCancelledError, match="was cancelled"):
-            wb.get(ref, timeout=10)
+            wb.get(ref, timeout=TIMEOUT)
     spinning = spin.remote(gate.path)
     gate.next().let_on()
     wb.cancel(spinning)
     with pytest.raises(TaskCancelledError):
-        wb.get(spinning, timeout=10)
+        wb.get(spinning, timeout=TIMEOUT)
     done = wb.remote(len).remote("abc")
     assert wb.get(done) == 3
     wb.cancel(done)  # too late: nothing happens
@@ -370,7 +371,7 @@ def test_cancelling_what_does_not_listen(session: Engine, gate: Gate) -> None:
     pid = gate.next().pid  # it goes on
     wb.cancel(ref, force=True)
     with pytest.raises(TaskCancelledError):
-        wb.get(ref, timeout=10)
+        wb.get(ref, timeout=TIMEOUT)
     assert ends(pid)
 
 
@@ -386,7 +387,7 @@ def test_cancelling_what_a_task_has_submitted(session: Engine, gate: Gate, recur
     visitors = [gate.next(), gate.next()]
     wb.cancel(ref, recursive=recursive)
     with pytest.raises(TaskCancelledError):
-        wb.get(ref, timeout=10)
+        wb.get(ref, timeout=TIMEOUT)
     if not recursive:
         assert wb.snapshot().running >= 2
         for visitor in visitors:
@@ -437,7 +438,7 @@ def test_threads_that_wait_are_cancelled_together(session: Engine, gate: Gate) -
             wb.cancel(ref)
         for ref in waiting:
             with pytest.raises(TaskCancelledError):
-                wb.get(ref, timeout=30)
+                wb.get(ref, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
@@ -463,7 +464,7 @@ def test_a_call_that_has_no_turn_yet_is_cancelled_at_once(
     session.snapshot()  # by now they were sent
     wb.cancel(behind[1])
     with pytest.raises(TaskCancelledError):
-        wb.get(behind.pop(1), timeout=30)
+        wb.get(behind.pop(1), timeout=TIMEOUT)
     for visitor in visitors:
         visitor.let_on()
     wb.get([*running, *behind])
@@ -494,7 +495,7 @@ def test_a_call_that_came_while_the_loop_was_busy_is_cancelled(session: Engine, 
     assert eventually(lambda: not any(o.viewers for o in session.snapshot().objects))
     visitor.let_on()
     with pytest.raises(TaskCancelledError):
-        wb.get(ref, timeout=30)
+        wb.get(ref, timeout=TIMEOUT)
     assert wb.get(blocking) == "go"
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.gates import TIMEOUT, Gate, Visitor
+from tests.patience import TIMEOUT
+from tests.process.gates import Gate, Visitor
 from tests.process.processes import Processes
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, SessionError, TaskCancelledError, TaskError

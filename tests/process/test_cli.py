@@ -21,6 +21,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -373,7 +374,7 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
                     shown += more
             except OSError:  # how a terminal says that nobody is left at the other end
                 pass
-            assert process.wait(30) == 0
+            assert process.wait(TIMEOUT) == 0
     text = shown.decode()
     assert "───" in text
     assert "\x1b[32mok" in text  # green

@@ -20,6 +20,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import nothing_left
+from tests.patience import TIMEOUT
 from tests.process.pages import Page, Row
 from workbench import context
 from workbench.engines import dask, observed
@@ -206,7 +207,7 @@ def test_nobody_is_asked_while_nobody_looks(
     thread = feed._thread
     assert thread is not None
     feed.shown(page, False)
-    thread.join(15)
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 

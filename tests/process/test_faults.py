@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -120,9 +121,9 @@ def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes:
     waiting = threading.Thread(target=waits)
     waiting.start()
     processes.server().kill()
-    waiting.join(30)
+    waiting.join(TIMEOUT)
     assert "server hung up" in str(caught[0])
-    assert isinstance(future.exception(30), SessionError)
+    assert isinstance(future.exception(TIMEOUT), SessionError)
     assert not wb.is_initialized()
     uses: list[Callable[[], object]] = [
         lambda: wb.put(1),

@@ -16,7 +16,8 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
-from tests.process.gates import TIMEOUT, Gate
+from tests.patience import TIMEOUT
+from tests.process.gates import Gate
 from tests.process.processes import Processes
 from workbench import gathering
 from workbench.engines.base import Engine
@@ -265,6 +266,7 @@ def test_a_failing_item_ends_what_was_submitted_before(session: Engine, gate: Ga
     assert eventually(lambda: is_idle(session))
 
 
+@pytest.mark.own_process
 def test_ctrl_c_leaves_nothing_running(session: Engine, gate: Gate) -> None:
     stop = gate.stop
     other = same.remote("not map's")

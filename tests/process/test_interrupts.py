@@ -17,6 +17,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.client.connection import Connection
@@ -150,7 +151,7 @@ def interrupt_every_call(session: Engine) -> None:
         "submit large": lambda: wb.get(one.remote(ARRAY)),
         "wait": lambda: wb.wait([one.remote(), held], num_returns=2),
         "timeout": lambda: wb.wait([one.remote()], timeout=0),
-        "future": lambda: one.remote().future().result(60),
+        "future": lambda: one.remote().future().result(TIMEOUT),
         "free": lambda: wb.free(wb.put(ARRAY)),
         "register": lambda: wb.register_serializer(Odd, serializer=id, deserializer=str),
         "use a serializer": lambda: wb.get(one.remote(Odd(), [Odd()])),
@@ -176,16 +177,16 @@ def interrupt_every_call(session: Engine) -> None:
     make = wb.remote(lambda: Kind())
 
     def in_order(thorough: bool) -> None:
-        assert wb.get(one.remote(), timeout=60) == 1
+        assert wb.get(one.remote(), timeout=TIMEOUT) == 1
         is_custom = Kind in session.reducers()
-        assert (wb.get(make.remote(), timeout=60) == "custom") == is_custom
+        assert (wb.get(make.remote(), timeout=TIMEOUT) == "custom") == is_custom
         wb.deregister_serializer(Kind)
-        assert wb.get(make.remote(), timeout=60) != "custom"
+        assert wb.get(make.remote(), timeout=TIMEOUT) != "custom"
         for ref in found:
-            assert len(wb.get(ref, timeout=60)) == 2
+            assert len(wb.get(ref, timeout=TIMEOUT)) == 2
         found.clear()
         if thorough:
-            assert one.remote().future().result(60) == 1  # read by the connection's own thread
+            assert one.remote().future().result(TIMEOUT) == 1  # read by the connection's own thread
             assert (wb.get(wb.put(ARRAY)) == ARRAY).all()
 
     limit = sys.getrecursionlimit()
@@ -196,6 +197,7 @@ def interrupt_every_call(session: Engine) -> None:
     wb.free(held)  # else its pickled ref keeps it
 
 
+@pytest.mark.own_process
 def test_at_any_place_of_any_call(session: Engine) -> None:
     """Each call is interrupted at every place where CPython would hear it. Then all is in order:
     every thread can still read and write, and what the call had taken has been given back."""
@@ -205,6 +207,7 @@ def test_at_any_place_of_any_call(session: Engine) -> None:
     wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost
 
 
+@pytest.mark.own_process
 def test_while_memory_is_asked_for(runtime: str) -> None:
     """The store has room for one of two arrays: each put takes back what the other left warm."""
     session = wb.init(workers=1, memory="4MB")
@@ -216,7 +219,7 @@ def test_while_memory_is_asked_for(runtime: str) -> None:
         return 1
 
     def in_order(thorough: bool = True) -> None:
-        assert wb.get(elsewhere.remote(), timeout=60) == 1
+        assert wb.get(elsewhere.remote(), timeout=TIMEOUT) == 1
 
     in_order()
     assert everywhere(lambda: wb.put(array), in_order) > 100

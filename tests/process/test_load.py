@@ -9,6 +9,7 @@ import numpy as np
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 
@@ -52,10 +53,10 @@ def three_threads() -> list[BaseException]:
             for i in range(200):
                 array = np.full(5_000, i)
                 refs = [add.remote(n, j) for j in range(5)]
-                assert wb.get(add.remote(wb.put(array), n), timeout=60)[-1] == i + n
-                assert wb.wait(refs, num_returns=3, timeout=60)[0]
-                assert wb.get(refs, timeout=60) == [n + j for j in range(5)]
-                assert add.remote(i, n).future().result(60) == i + n
+                assert wb.get(add.remote(wb.put(array), n), timeout=TIMEOUT)[-1] == i + n
+                assert wb.wait(refs, num_returns=3, timeout=TIMEOUT)[0]
+                assert wb.get(refs, timeout=TIMEOUT) == [n + j for j in range(5)]
+                assert add.remote(i, n).future().result(TIMEOUT) == i + n
         except BaseException as error:
             problems.append(error)
 

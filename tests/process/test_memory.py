@@ -15,6 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes, seen_memory
 from workbench import machine
@@ -187,9 +188,9 @@ def test_threads_that_get_the_same_object_count_as_they_should(
     def run() -> None:
         try:
             for i in range(150):
-                barrier.wait(60)
+                barrier.wait(TIMEOUT)
                 assert wb.get(shared[0])[0] == i
-                if barrier.wait(60) == 0:
+                if barrier.wait(TIMEOUT) == 0:
                     shared[0] = wb.put(array(0.1, i + 1))
         except BaseException as error:
             problems.append(error)

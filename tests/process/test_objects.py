@@ -15,6 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import mapping_of
 from tests.process.scripts import Script
@@ -178,7 +179,7 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
             wb.get([quick, slow], timeout=timeout)
     assert wb.get(quick, timeout=0) == 1
     visitor.let_on("late")
-    assert wb.get([slow, quick], timeout=60) == ["late", 1]
+    assert wb.get([slow, quick], timeout=TIMEOUT) == ["late", 1]
 
 
 def test_a_timeout_of_zero_asks_once(session: Engine) -> None:
@@ -440,6 +441,6 @@ def test_await_and_futures(session: Engine, gate: Gate) -> None:
     assert not futures[0].done()
     assert not futures[0].cancel()
     gate.next().let_on("later")
-    assert [future.result(30) for future in futures] == ["later", "later"]
-    assert wb.put(3).future().result(30) == 3
+    assert [future.result(TIMEOUT) for future in futures] == ["later", "later"]
+    assert wb.put(3).future().result(TIMEOUT) == 3
     assert isinstance(fails.remote().future().exception(30), KeyError)

@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
 from workbench.errors import SerializationError, TaskCancelledError, TaskTimeoutError
@@ -42,7 +43,7 @@ def test_what_runs_too_long_is_stopped(session: Engine, body: Callable[..., None
     limited = wb.remote(timeout=0.1)(body)
     ref = limited.remote(100) if body is sleeps else limited.remote()
     with pytest.raises(TaskTimeoutError, match=f"`{body.__name__}` was stopped.* 0.1 s"):
-        wb.get(ref, timeout=30)
+        wb.get(ref, timeout=TIMEOUT)
     assert issubclass(TaskTimeoutError, TaskCancelledError | TimeoutError)
     assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
 
@@ -54,7 +55,7 @@ def test_time_in_the_queue_does_not_count(session: Engine, gate: Gate) -> None:
     assert wb.wait(late, timeout=0)[0] == []
     for visitor in visitors:
         visitor.let_on()
-    assert wb.get(late, timeout=30) == [1] * 20
+    assert wb.get(late, timeout=TIMEOUT) == [1] * 20
     wb.get(busy)
 
 
@@ -76,7 +77,7 @@ def test_a_call_that_takes_too_long_leaves_its_actor(session: Engine) -> None:
     limited = [actor.spin.options(timeout=0.1).remote() for _ in range(3)]
     for ref in limited:
         with pytest.raises(TaskTimeoutError, match=r"`Slow\.spin`"):
-            wb.get(ref, timeout=30)
+            wb.get(ref, timeout=TIMEOUT)
     assert wb.get(actor.count.remote()) == 3
 
 
@@ -165,7 +166,7 @@ def test_exceptions_that_the_worker_does_not_know(
 
     ref = wb.remote(retry_exceptions=known_here_alone.Odd)(lambda: 1).remote()
     with pytest.raises(SerializationError, match="retry_exceptions"):
-        wb.get(ref, timeout=30)
+        wb.get(ref, timeout=TIMEOUT)
 
 
 def test_a_cancelled_task_is_not_tried_again(session: Engine, gate: Gate) -> None:
@@ -174,7 +175,7 @@ def test_a_cancelled_task_is_not_tried_again(session: Engine, gate: Gate) -> Non
     gate.next()
     wb.cancel(ref)
     with pytest.raises(TaskCancelledError):
-        wb.get(ref, timeout=30)
+        wb.get(ref, timeout=TIMEOUT)
 
 
 # -- num_cpus -------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def test_more_light_tasks_run_than_there_are_processors(session: Engine, gate: G
 def test_tasks_that_need_no_processor_wait_for_nobody(session: Engine, gate: Gate) -> None:
     busy = [wb.remote(gate.stop).remote() for _ in range(2)]
     visitors = [gate.next(), gate.next()]
-    assert wb.get(wb.remote(num_cpus=0)(lambda: "at once").remote(), timeout=30) == "at once"
+    assert wb.get(wb.remote(num_cpus=0)(lambda: "at once").remote(), timeout=TIMEOUT) == "at once"
     for visitor in visitors:
         visitor.let_on()
     wb.get(busy)
@@ -205,7 +206,7 @@ def test_tasks_that_need_no_processor_wait_for_nobody(session: Engine, gate: Gat
 def test_tasks_that_need_no_processor_keep_nobody_from_one(session: Engine, gate: Gate) -> None:
     idling = [wb.remote(num_cpus=0)(gate.stop).remote() for _ in range(3)]
     visitors = [gate.next() for _ in idling]
-    assert wb.get(wb.remote(lambda: "goes on").remote(), timeout=30) == "goes on"
+    assert wb.get(wb.remote(lambda: "goes on").remote(), timeout=TIMEOUT) == "goes on"
     for visitor in visitors:
         visitor.let_on()
     wb.get(idling)
@@ -229,7 +230,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
     light = wb.remote(gate.stop).remote()
     assert wb.wait([heavy, light], timeout=0)[0] == []
     visitor.let_on()
-    assert wb.get([first, heavy], timeout=30) == ["go", 2]
+    assert wb.get([first, heavy], timeout=TIMEOUT) == ["go", 2]
     gate.next().let_on()
     assert wb.get(light) == "go"
 

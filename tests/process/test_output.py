@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engines.base import Engine
@@ -402,7 +403,7 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
         import sys
         import threading
 
-        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
+        output: Any = sys.stdout._queue  # type: ignore[union-attr]
         places: list[int] = []
 
         def at_each_line(frame: Any, event: str, arg: Any) -> Any:
@@ -412,7 +413,7 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
                 if event == "line" and len(places) < 300:
                     places.append(frame.f_lineno)
                     sys.settrace(None)
-                    outlet._pass_on()
+                    output._pass_on()
                     sys.settrace(at_each_line)
                 return at_each_line
             return None
@@ -420,13 +421,13 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
         def in_thread() -> None:
             sys.settrace(at_each_line)
             try:
-                outlet._pass_on(send=True)
+                output._pass_on(send=True)
             finally:
                 sys.settrace(None)
 
         thread = threading.Thread(target=in_thread, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join(TIMEOUT)
         return 0 if thread.is_alive() else len(places)
 
     assert wb.get(prints.remote()) > 10
@@ -441,23 +442,23 @@ def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: S
         import sys
         import threading
 
-        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
-        add, flush = outlet._add, outlet._flush_c
+        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        add, flush = output._add, output._flush_c
         taken, ends = threading.Event(), threading.Event()
 
         def add_late(*args: Any, **options: Any) -> None:
-            del outlet._add
+            del output._add
             taken.set()
-            ends.wait(20)
+            ends.wait(TIMEOUT)
             add(*args, **options)
 
         def end() -> None:
-            outlet._flush_c = flush
+            output._flush_c = flush
             ends.set()
 
-        outlet._add, outlet._flush_c = add_late, end
+        output._add, output._flush_c = add_late, end
         os.write(1, b"from C\n")
-        assert taken.wait(20)
+        assert taken.wait(TIMEOUT)
 
     for _ in range(5):
         screen.clear()
@@ -474,26 +475,26 @@ def test_a_print_and_c_code_that_come_while_a_thread_is_at_it_keep_their_order(
         import sys
         import threading
 
-        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
-        queue, main = outlet._queue, threading.get_ident()
+        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        queue, main = output._queue, threading.get_ident()
         empty, goes_on, looks = threading.Event(), threading.Event(), list[int]()
 
         class Queue(type(queue)):  # type: ignore[misc]
             def __bool__(self) -> bool:
                 more = len(self) > 0
-                if not more and threading.get_ident() != main and outlet._busy:
+                if not more and threading.get_ident() != main and output._busy:
                     looks.append(1)
                     if len(looks) == 2:  # behind the last one
                         empty.set()
-                        goes_on.wait(20)
+                        goes_on.wait(TIMEOUT)
                 return more
 
         queue = Queue(queue)
-        outlet._queue = queue
+        output._queue = queue
         sys.stdout.write("begins\n")
-        outlet._pass_on(send=True)
+        output._pass_on(send=True)
         sys.stdout.write("no end yet, ")  # so that the thread is to look
-        assert empty.wait(20)
+        assert empty.wait(TIMEOUT)
         sys.stdout.write("printed, ")
         os.write(1, b"from C\n")
         goes_on.set()
@@ -507,14 +508,14 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> Non
     def ends_late() -> None:
         import sys
 
-        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
-        connection = outlet._connection
+        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        connection = output._link._connection
         post = connection.post
 
         def print_first(message: Any) -> None:
             del connection.post
             print("after all was sent")
-            outlet._pass_on()
+            output._pass_on()
             post(message)
 
         connection.post = print_first
@@ -523,9 +524,9 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> Non
     def flows() -> int:
         import sys
 
-        outlet: Any = sys.stdout._show.__self__  # type: ignore[union-attr]
-        outlet._pass_on(send=True)
-        return len(outlet._flows)
+        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output._pass_on(send=True)
+        return len(output._throttles)
 
     for _ in range(3):
         wb.get([ends_late.remote(), ends_late.remote()])

@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, OutOfMemoryError
@@ -47,7 +48,7 @@ def greedy(runtime: str) -> Callable[[], int]:
 def test_a_task_that_takes_too_much_ends_and_says_so(tight: Engine, runtime: str) -> None:
     ref = wb.remote(greedy(runtime)).remote()
     with pytest.raises(OutOfMemoryError) as caught:
-        wb.get(ref, timeout=60)
+        wb.get(ref, timeout=TIMEOUT)
     text = str(caught.value)
     assert isinstance(caught.value, MemoryError)
     assert "ran short" in text
@@ -64,7 +65,7 @@ def test_beside_others_it_is_tried_again_and_they_stay(
     other = wb.remote(gate.stop).remote()
     visitor = gate.next()
     with pytest.raises(OutOfMemoryError):
-        wb.get(wb.remote(max_retries=1)(greedy(runtime)).remote(), timeout=60)
+        wb.get(wb.remote(max_retries=1)(greedy(runtime)).remote(), timeout=TIMEOUT)
     assert os.path.getsize(os.path.join(runtime, "tries")) == 2
     visitor.let_on("untouched")
     assert wb.get(other) == "untouched"
@@ -80,4 +81,4 @@ def test_an_actor_that_takes_too_much_says_so(tight: Engine, runtime: str) -> No
 
     actor = Greedy.remote()
     with pytest.raises(ActorDiedError, match=r"ran short .*; in use: Greedy "):
-        wb.get(actor.take.remote(), timeout=60)
+        wb.get(actor.take.remote(), timeout=TIMEOUT)

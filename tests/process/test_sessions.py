@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -83,7 +84,7 @@ def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate
     future = ref.future()
     wb.shutdown()
     for thread in threads:
-        thread.join(30)
+        thread.join(TIMEOUT)
     assert len(ends) == 3
     assert all("shut down" in text for text in ends)
     assert isinstance(future.exception(30), SessionError)
@@ -108,7 +109,7 @@ def test_joining_a_session_that_is_just_ending(
     joins.start()
     assert eventually(lambda: len(connected(old.pid)) > 1)  # its hello waits to be read
     old.resume()
-    joins.join(30)
+    joins.join(TIMEOUT)
     assert wb.get(wb.remote(lambda: "works").remote()) == "works"
     wb.shutdown()
 

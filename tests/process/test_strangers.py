@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -26,7 +27,6 @@ from workbench.engines.base import Engine
 from workbench.wire.codec import decode_from_server, encode
 from workbench.wire.framing import LARGEST, frame, split
 
-TIMEOUT = 30.0
 ABOUT = ev.About("thing", 1, 0, 0, 0.0, 0.0)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
@@ -123,7 +124,7 @@ def test_a_closed_stream_gives_no_more(session: Engine) -> None:
     stream.close()
     assert list(stream) == []
     with pytest.raises(TaskCancelledError):
-        wb.get(stream.completed(), timeout=10)
+        wb.get(stream.completed(), timeout=TIMEOUT)
 
 
 def test_what_comes_after_a_stream_was_closed_is_not_given(session: Engine) -> None:
@@ -138,12 +139,12 @@ def test_what_comes_after_a_stream_was_closed_is_not_given(session: Engine) -> N
 def test_a_stream_whose_end_somebody_awaits_is_dropped_too(session: Engine) -> None:
     end = counting().options(max_ahead=2).remote(100).completed()
     with pytest.raises(TaskCancelledError):
-        wb.get(end, timeout=30)
+        wb.get(end, timeout=TIMEOUT)
     short = counting().remote(3)
     assert len(list(short)) == 3
     end = short.completed()
     del short
-    assert wb.get(end, timeout=30) == 3
+    assert wb.get(end, timeout=TIMEOUT) == 3
 
 
 def test_an_interrupt_while_an_item_is_taken_does_not_stop_the_stream(
@@ -159,7 +160,7 @@ def test_an_interrupt_while_an_item_is_taken_does_not_stop_the_stream(
         ctrl_c.setattr(session, "took", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(stream)
-    assert wb.wait([stream], timeout=30) == ([stream], [])
+    assert wb.wait([stream], timeout=TIMEOUT) == ([stream], [])
     assert wb.get(next(stream)) == 1
 
 
@@ -396,8 +397,8 @@ def test_async_for_lets_the_loop_go_on(session: Engine, gate: Gate) -> None:
     async def main() -> list[int]:
         letting = asyncio.create_task(lets_on())
         reading = asyncio.create_task(reads())
-        await asyncio.wait_for(went_on.wait(), 30)
-        got = await asyncio.wait_for(reading, 30)
+        await asyncio.wait_for(went_on.wait(), TIMEOUT)
+        got = await asyncio.wait_for(reading, TIMEOUT)
         await letting
         return got
 
@@ -412,7 +413,7 @@ def test_a_cancelled_reader_loses_no_item(session: Engine, gate: Gate) -> None:
             await asyncio.wait_for(anext(stream), 0.01)
         visitor = await asyncio.to_thread(gate.next)
         visitor.let_on()
-        return [await asyncio.wait_for(await asyncio.wait_for(anext(stream), 30), 30)]
+        return [await asyncio.wait_for(await asyncio.wait_for(anext(stream), TIMEOUT), TIMEOUT)]
 
     assert asyncio.run(main()) == [0]
 
@@ -437,7 +438,7 @@ def test_two_readers_share_a_stream(session: Engine) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(TIMEOUT)
     assert sorted(got) == list(range(300))
 
 
@@ -459,7 +460,7 @@ def test_the_end_of_the_session_reaches_the_readers(
         await asyncio.wait([reading], timeout=0)
         processes.server().kill()
         with pytest.raises(SessionError):
-            await asyncio.wait_for(reading, 30)
+            await asyncio.wait_for(reading, TIMEOUT)
 
     asyncio.run(main())
     with pytest.raises(SessionError):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.leaks import TIMEOUT, eventually
+from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate, stopper
 from tests.process.pages import Page, Row
 from tests.process.scripts import Script

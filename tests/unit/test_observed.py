@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.leaks import TIMEOUT
+from tests.patience import TIMEOUT
 from workbench import context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
 from workbench.engines import observed

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
     "errors", "units", "markup", "config", "ref", "ref_generator", "context", "spin_poll",
-    "portraits",
+    "portraits", "call_site", "ki_protection", "task_context", "fallocate",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -31,27 +31,28 @@ LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
-    "memory": (PURE, {"numpy", "xxhash"}),
+    "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
     "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
     "client": (
         NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "machine"},
         {"numpy"},
     ),
     "server": (
-        PURE | {"spin_poll", "machine", "core", "wire", "memory.segment", "memory.spill"},
+        PURE
+        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"},
         {"msgspec"},
     ),
     "host": (
-        NEUTRAL
-        | {"core.events", "core.instructions", "client", "serialization", "actors", "functions"}
-        | {"machine", "readonly", "wire.buffers", "memory.segment", "worker"},
-        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
+        PURE
+        | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
+        | {"core.events", "machine", "readonly", "serialization.pickler"},
+        {"IPython", "traitlets", "comm"},
     ),
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "wire.buffers", "client", "serialization"}
-        | {"server.settings", "memory.segment", "actors", "functions", "machine", "readonly"},
-        {"msgspec", "numpy", "cloudpickle", "IPython", "traitlets", "comm"},
+        | {"server.settings", "actors", "functions"},
+        {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
         NEUTRAL
@@ -111,6 +112,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ref": ({"context", "errors", "engines.base", "portraits"}, set()),
     "context": ({"engines.base"}, set()),
     "spin_poll": (set(), set()),
+    "ki_protection": (set(), set()),
+    "task_context": (set(), set()),
+    "call_site": ({"errors"}, set()),
+    "fallocate": ({"units"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"api", "config", "core.snapshot", "functions", "gathering", "ref", "ref_generator"}

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from workbench import machine
-from workbench.client.ki_protection import ki_protection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
+from workbench.fallocate import punch
+from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory.arena import Arena, Extent
 from workbench.memory.copying import Bytes, Copier, fill
@@ -196,7 +197,7 @@ class ArenaWriter:
         assert self._descriptors is not None
         cooled = self._arena.cool(nbytes)
         for extent in cooled:
-            seg.punch(self._descriptors.writable, extent.offset, extent.length)
+            punch(self._descriptors.writable, extent.offset, extent.length)
         return sum(e.length for e in cooled)
 
     def huge_pages(self) -> str:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, cast
 
 from workbench.client.base import ClientBase
-from workbench.client.ki_protection import ki_protection
 from workbench.client.object_store import ObjectStore
 from workbench.client.referrers import Places, find, survey
 from workbench.client.side import Side
@@ -19,8 +18,9 @@ from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Description, Snapshot
+from workbench.core.snapshot import ObjectDescription, Snapshot
 from workbench.engines.base import ACTOR_PREFIX, Collected, Engine, Shown
+from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import check
@@ -63,8 +63,8 @@ class Client:
         self.huge_pages = base.arena.huge_pages
 
         tasks = Submitter(base, store, side)
-        self.submit, self.cancel, self.show = tasks.submit, tasks.cancel, side.show
-        self.create, self.call = tasks.create, tasks.call
+        self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
+        self.cancel = tasks.cancel
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
@@ -79,7 +79,7 @@ class Client:
 
     # -- objects ------------------------------------------------------------------------------
 
-    def describe(self, ref: ObjectRef) -> Description | None:
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """See `Engine.describe`."""
         return self._requests.describe(ref.id)
 

@@ -19,9 +19,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.ki_protection import ki_protection
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
+from workbench.ki_protection import ki_protection
 from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server

@@ -62,9 +62,6 @@ class Driver(Client):
         """See `Side.blocking`: nobody else is kept waiting."""
         return nullcontext()
 
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """See `Engine.show`: there is no task whose output it could be."""
-
     def keep(self, linger: float) -> None:
         """See `Engine.keep`."""
         super().keep(linger)

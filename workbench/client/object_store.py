@@ -7,11 +7,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from workbench.call_site import call_site, name_of
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
-from workbench.client.call_site import call_site, name_of
 from workbench.client.completion_queue import CompletionQueue
-from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
@@ -19,6 +18,7 @@ from workbench.client.side import Side
 from workbench.core import events as ev
 from workbench.engines.base import Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
+from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec

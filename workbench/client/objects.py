@@ -15,12 +15,12 @@ import numpy as np
 
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
-from workbench.client.ki_protection import ki_protection
 from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, SessionError
+from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef

@@ -5,9 +5,9 @@ Creation and death are all the server hears of; reference counting inside the pr
 
 from __future__ import annotations
 
-from workbench.client.ki_protection import ki_protection
 from workbench.engines.base import Engine
 from workbench.errors import ForeignRefError
+from workbench.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.client.call_site import is_own
+from workbench.call_site import is_own
 from workbench.engines.base import WHERE
 
 MOST_SECONDS = 1.0

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, Description, Snapshot
+from workbench.core.snapshot import Account, ObjectDescription, Snapshot
 from workbench.errors import SessionError
 
 GLANCE = 0.5
@@ -76,7 +76,7 @@ class Requests:
         text: str = self.ask(lambda request: ev.Ask(request, "spill", id)).text
         return text
 
-    def describe(self, id: int) -> Description | None:
+    def describe(self, id: int) -> ObjectDescription | None:
         """See `Engine.describe`."""
         answer = self._glance("describe", id)
         return None if answer is None else answer.description

@@ -27,6 +27,3 @@ class Side(Protocol):
     def blocking(self) -> AbstractContextManager[None]:
         """Around every wait for objects."""
         ...
-
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """See `Engine.show`."""

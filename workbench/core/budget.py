@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from workbench.core.events import Value
 from workbench.units import PAGE, round_up
 
-SHELF = 1 << 30
+SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""
 
 PATIENCE = 5.0
@@ -28,7 +28,7 @@ SERVER = 0
 
 
 @dataclass(slots=True)
-class Arena:
+class ArenaUsage:
     """One segment, one writer. Sizes in bytes, of whole pages."""
 
     segment: int
@@ -46,7 +46,7 @@ class Arena:
 
 
 @dataclass(slots=True)
-class Request:
+class GrowRequest:
     """A Grow that waits until others have made room. ``spill``: even by moving objects to disk.
 
     ``returned``: what came back to the asker's own arena meanwhile, warm, which is as good.
@@ -69,27 +69,25 @@ class Budget:
         Bytes all arenas in memory and inline objects may hold together.
     inline_bytes : callable() → int
         What the inline objects hold now.
+
+    Attributes
+    ----------
     make_room : callable(int) → bool
         Has so many bytes of objects moved to disk; False if that can't be done.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        inline_bytes: Callable[[], int],
-        make_room: Callable[[int], bool] = lambda nbytes: False,
-    ) -> None:
+    def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
+        self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.capacity = capacity
-        self.arenas: dict[int, Arena] = {}  # by segment
+        self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
         self._granted = 0
         self._live = 0
         self._inline_bytes = inline_bytes
-        self._make_room = make_room
-        self._by_owner: dict[int, Arena] = {}
-        self._shelves: dict[bool, Arena] = {}  # on disk? → the one that is being filled
+        self._by_owner: dict[int, ArenaUsage] = {}
+        self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
         self._own_segments = 0
-        self._queue: deque[Request] = deque()
+        self._queue: deque[GrowRequest] = deque()
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
 
@@ -103,7 +101,7 @@ class Budget:
         """Bytes of objects in memory."""
         return self._live + self._inline_bytes()
 
-    def of(self, client: int) -> Arena | None:
+    def of(self, client: int) -> ArenaUsage | None:
         """The arena this client writes."""
         return self._by_owner.get(client)
 
@@ -113,20 +111,20 @@ class Budget:
         """The client made an arena; False if it has one."""
         if client in self._by_owner:
             return False
-        self.arenas[segment] = self._by_owner[client] = Arena(segment, size, client)
+        self.arenas[segment] = self._by_owner[client] = ArenaUsage(segment, size, client)
         return True
 
     def reserve(self, nbytes: int, disk: bool) -> tuple[int, int]:
         """An extent in a segment of the server's own, as (segment, offset). Counts at once."""
         length = round_up(nbytes)
-        shelf = self._shelves.get(disk)
-        if shelf is None or shelf.end + length > shelf.size:
+        arena = self._filling.get(disk)
+        if arena is None or arena.end + length > arena.size:
             self._own_segments += 1  # a client's have its prefix, and no prefix is 0
-            shelf = Arena(self._own_segments, max(SHELF, length), None, disk)
-            self._shelves[disk] = self.arenas[shelf.segment] = shelf
-        offset = shelf.end
-        self.seal(shelf.segment, offset, length)
-        return shelf.segment, offset
+            arena = ArenaUsage(self._own_segments, max(SEGMENT_SIZE, length), None, disk)
+            self._filling[disk] = self.arenas[arena.segment] = arena
+        offset = arena.end
+        self.seal(arena.segment, offset, length)
+        return arena.segment, offset
 
     def admits(self, client: int, values: Iterable[Value]) -> bool:
         """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
@@ -169,7 +167,7 @@ class Budget:
             if arena.owner is None:
                 self._grant(arena, length)
 
-    def release(self, segment: int, offset: int, cold: bool = False) -> tuple[Arena, int]:
+    def release(self, segment: int, offset: int, cold: bool = False) -> tuple[ArenaUsage, int]:
         """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
         memory: its pages have been given back."""
         arena = self.arenas[segment]
@@ -183,7 +181,7 @@ class Budget:
                 self._grant(arena, -length)
         return arena, length
 
-    def orphan(self, client: int) -> Iterator[tuple[Arena, tuple[tuple[int, int], ...]]]:
+    def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
         self._queue = deque(r for r in self._queue if r.client != client)
@@ -196,16 +194,16 @@ class Budget:
     def close(self, segment: int) -> None:
         """Forget an arena that holds nothing."""
         arena = self.arenas.pop(segment)
-        if self._shelves.get(arena.disk) is arena:
-            del self._shelves[arena.disk]
+        if self._filling.get(arena.disk) is arena:
+            del self._filling[arena.disk]
 
-    def _grant(self, arena: Arena, nbytes: int) -> None:
+    def _grant(self, arena: ArenaUsage, nbytes: int) -> None:
         arena.granted += nbytes
         self._granted += nbytes
 
     # -- grants -------------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: GrowRequest) -> None:
         """A client wants to grow. :meth:`settle` answers."""
         self._queue.append(request)
 
@@ -272,7 +270,7 @@ class Budget:
                     if short <= 0:
                         break
                 return
-            if not nobody and head.spill and self._make_room(short):
+            if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
             self._queue.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
@@ -292,14 +290,14 @@ class Budget:
                 assert self._by_owner[arena.owner] is arena
         arenas = self.arenas.values()
         assert len(self._by_owner) == sum(a.owner is not None for a in arenas)
-        assert all(self.arenas[a.segment] is a for a in self._shelves.values())
+        assert all(self.arenas[a.segment] is a for a in self._filling.values())
         assert self._granted == sum(a.granted for a in arenas) <= self.capacity
         assert self._live == sum(a.live for a in arenas if not a.disk)
         assert self.spilled == sum(a.live for a in arenas if a.disk)
         assert self._trimming.keys() <= self._by_owner.keys()
 
 
-def _gaps(arena: Arena) -> Iterator[tuple[int, int]]:
+def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:
     """What no live extent covers, as (offset, length)."""
     end = 0
     for offset, length in sorted(arena.lengths().items()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from workbench.core.events import Event, Output, Refresh, TaskSpec, Took, Value
-from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
 
 
 class Instruction(Event):
@@ -120,7 +120,7 @@ class Answer(Instruction, tag=11):
     snapshot: Snapshot | None = None
     account: Account | None = None
     text: str = ""
-    description: Description | None = None
+    description: ObjectDescription | None = None
 
 
 class Registered(Instruction, tag=12):

@@ -1,19 +1,15 @@
-"""Memory that runs short: which worker has to end before the kernel picks the notebook instead.
+"""Component: kills a worker when memory runs short, before the kernel kills the notebook.
 
-A desk of the session's. It says when to measure, and decides on what was measured.
+It says when to measure, and decides on what was measured.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.scheduler import Worker
+from workbench.core.records import Worker
+from workbench.core.state import State
 from workbench.units import human_bytes
-
-if TYPE_CHECKING:
-    from workbench.core.session import Session
 
 SPEED = 2 << 30
 """Bytes a second at which memory is expected to be taken, at worst; as DESIGN.md measured it."""
@@ -30,45 +26,45 @@ class MemoryMonitor:
 
     Parameters
     ----------
-    session : Session
-        Whose workers they are.
+    state : State
+        The session's.
     headroom : int
         Bytes that shall stay free; 0: nobody looks.
     """
 
-    def __init__(self, session: Session, headroom: int) -> None:
-        self._session = session
-        self._schedule = session.scheduler
+    def __init__(self, state: State, headroom: int) -> None:
+        self._state = state
+        self._scheduler = state.scheduler
         self.headroom = headroom
         self.due: float | None = None
         self._ending = 0  # the worker we ended, until it has
 
     def settle(self) -> None:
         """Begin to look when somebody works, and have the memory measured when it is time."""
-        now = self._session.now
+        now = self._state.now
         if self.due is not None:
             self.due = now + LATE  # or as the answer says
-            self._session.instruct(do.Measure())
+            self._state.out.append(do.Measure())
         elif self.headroom and self._is_busy:
             self.due = now + SOON
 
     def measured(self, event: ev.Measured) -> None:
         """Decide who ends, and when to look again."""
         spare = event.available - self.headroom
-        if spare < 0 and self._ending not in self._schedule.workers:
+        if spare < 0 and self._ending not in self._scheduler.workers:
             self._relieve(event)
-        self.due = self._session.now + min(max(spare / SPEED, SOON), LATE)
+        self.due = self._state.now + min(max(spare / SPEED, SOON), LATE)
         if not self._is_busy:
             self.due = None
 
     @property
     def _is_busy(self) -> bool:
         """Whether anybody may take memory. Not `used`: who needs no processor may need that."""
-        return bool(self._schedule.tasks or self._schedule.actors)
+        return bool(self._scheduler.tasks or self._scheduler.actors)
 
     def _relieve(self, event: ev.Measured) -> None:
         """End one of those who have most: one with nothing to do, or the youngest task."""
-        workers = self._schedule.workers
+        workers = self._scheduler.workers
         sizes = {workers[n]: size for n, size in event.workers if n in workers}
         most = max(sizes.values(), default=0)
         if most < event.total * BLAMELESS:
@@ -82,17 +78,17 @@ class MemoryMonitor:
         victim.kill_reason = (
             f"was ended because memory ran short ({human_bytes(event.available)} of "
             f"{human_bytes(event.total)} were left; in use: {', '.join(usage)}, the store "
-            f"{human_bytes(self._session.budget.granted)})"
+            f"{human_bytes(self._state.budget.granted)})"
         )
-        others = [w for w in self._schedule.workers.values() if w is not victim and w.sent]
+        others = [w for w in self._scheduler.workers.values() if w is not victim and w.sent]
         victim.alone = not others
         self._ending = victim.number
-        self._session.instruct(do.Kill(victim.number))
+        self._state.out.append(do.Kill(victim.number))
 
 
 def _doing(worker: Worker) -> str:
     """Who that is, to a person: what it runs."""
     if worker.actor is not None:
         return worker.actor.name
-    task = next(iter(worker.sent.values()), None)
+    task = worker.running
     return f"worker {worker.number}" if task is None else f"`{task.submit.name}`"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from workbench.core.actors import Actor
-from workbench.core.scheduler import Scheduler, Worker
+from workbench.core.records import Actor, Worker
+from workbench.core.scheduler import Scheduler
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
@@ -18,7 +18,7 @@ for tasks wait for ever; it ends fork bombs."""
 LIGHT = 32
 """Workers beyond the usual number, at most, for tasks that need less than a processor each."""
 
-STILLBORN = 3
+MOST_STARTUP_FAILURES = 3
 """After so many workers in a row that died before their Hello, no more are made."""
 
 KILLS = 10
@@ -39,28 +39,28 @@ class Pool:
         self.target = target
         self.most = max(MOST, 2 * target)  # workers at any time
         self.startup_failures = 0  # those deaths, each by SIGKILL as one, any other as KILLS
-        self.last_words = ""  # how the last stillborn worker went
+        self.last_words = ""  # how the last worker went that failed at its start
         self.steady = False  # as many have a slot as shall have one: nothing to decide
-        self._schedule = scheduler
+        self._scheduler = scheduler
         self._numbers = 0
 
     @property
     def broken(self) -> bool:
         """Workers die before they say a word; making more would go on for ever."""
-        return self.startup_failures >= STILLBORN * KILLS
+        return self.startup_failures >= MOST_STARTUP_FAILURES * KILLS
 
     @property
     def _may_grow(self) -> bool:
-        return not self.broken and len(self._schedule.workers) < self.most
+        return not self.broken and len(self._scheduler.workers) < self.most
 
     @property
     def hopeless(self) -> bool:
         """No worker can run a task, and none can be made."""
-        return self.broken and not self._schedule.working
+        return self.broken and not self._scheduler.working
 
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
-        scheduler = self._schedule
+        scheduler = self._scheduler
         if scheduler.queue.size and scheduler.has_room:
             yield from self._wanted_for_light()
         if self.steady:
@@ -74,7 +74,7 @@ class Pool:
     def _wanted_for_light(self) -> Iterator[int]:
         """Tasks that need little run several to a processor: each needs a worker all the same,
         and so does whoever needs the rest of it."""
-        scheduler = self._schedule
+        scheduler = self._scheduler
         free = scheduler.pooled - len(scheduler.pool) + len(scheduler.idle)
         for _ in range(scheduler.startable(LIGHT) - free):
             if scheduler.working < self.target + LIGHT and self._may_grow:
@@ -84,15 +84,15 @@ class Pool:
     def spawn(self, actor: Actor | None = None) -> int:
         """The number of one more worker to fork, which will be this actor's."""
         self._numbers += 1
-        self._schedule.new_worker(self._numbers, actor)
+        self._scheduler.new_worker(self._numbers, actor)
         return self._numbers
 
     def surplus(self, now: float) -> Iterator[Worker]:
-        """Workers to send home: slots came back, and nobody used the extra one for a while."""
+        """Workers to release: slots came back, and nobody used the extra one for a while."""
         if self.steady:
             return
-        idle = self._schedule.idle
-        while idle and self._schedule.working > self.target:
+        idle = self._scheduler.idle
+        while idle and self._scheduler.working > self.target:
             worker = next(iter(idle.values()))
             if now < worker.since + SPARE_SECONDS:
                 return  # nor are those behind it
@@ -101,31 +101,31 @@ class Pool:
 
     def deadline(self) -> float | None:
         """When :meth:`surplus` may next have something."""
-        if self.steady or self._schedule.working <= self.target:
+        if self.steady or self._scheduler.working <= self.target:
             return None
-        longest = next(iter(self._schedule.idle.values()), None)
+        longest = next(iter(self._scheduler.idle.values()), None)
         return longest.since + SPARE_SECONDS if longest is not None else None
 
     def block(self, worker: Worker) -> None:
         """Its task waits for others: its slot is free."""
-        self._schedule.block(worker)
+        self._scheduler.block(worker)
         self.steady = False
 
     def unblock(self, worker: Worker) -> None:
         """One of its waits is over."""
         if worker.blocked:
-            self._schedule.unblock(worker)
+            self._scheduler.unblock(worker)
             self.steady = False
 
     def forked(self, number: int, pid: int) -> None:
         """The process exists."""
-        worker = self._schedule.workers.get(number)
+        worker = self._scheduler.workers.get(number)
         if worker is not None:
             worker.pid = pid
 
     def exited(self, number: int, status: int) -> tuple[Worker | None, str]:
         """The process is gone; returns its record and a clause that says how it went."""
-        worker = self._schedule.workers.get(number)
+        worker = self._scheduler.workers.get(number)
         if worker is None:
             return None, ""
         self.steady = False
@@ -137,7 +137,7 @@ class Pool:
 
     def check(self) -> None:
         """Raise AssertionError unless there are as many workers as there is use for."""
-        scheduler = self._schedule
+        scheduler = self._scheduler
         assert len(scheduler.workers) <= self.most
         assert not self.steady or scheduler.working == self.target
         if scheduler.working < self.target and self._may_grow:

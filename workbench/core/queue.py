@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workbench.core.scheduler import Task
+from workbench.core.records import Task, TaskState
+
+QUEUED = TaskState.QUEUED
 
 
 class Queue:
-    """See the module. ``task.queued`` tells who is in it, ``size`` how many that are.
+    """See the module. All its tasks are QUEUED; ``size`` is how many there are.
 
     Whoever leaves early keeps its place, as a gap, until it is first, or half of all are gaps: a
     dict that keeps an order would need a hundred bytes more a task. So it must never come back.
@@ -26,41 +26,39 @@ class Queue:
         return self.size
 
     def __iter__(self) -> Iterator[Task]:
-        return (task for task in self._tasks if task.queued)
+        return (task for task in self._tasks if task.state is QUEUED)
 
     def append(self, task: Task) -> None:
         """It is the last."""
-        task.queued = True
+        task.to(QUEUED)
         self._tasks.append(task)
         self.size += 1
 
     def appendleft(self, task: Task) -> None:
         """It is the first."""
-        task.queued = True
+        task.to(QUEUED)
         self._tasks.appendleft(task)
         self.size += 1
 
     @property
     def first(self) -> Task:
         """Who is next; the queue isn't empty."""
-        while not self._tasks[0].queued:
+        while self._tasks[0].state is not QUEUED:
             self._tasks.popleft()
             self._gaps -= 1
         return self._tasks[0]
 
     def popleft(self) -> Task:
-        """Take out the first."""
+        """Take out the first, which is to be SENT."""
         task = self.first
         self._tasks.popleft()
         self.size -= 1
-        task.queued = False
         return task
 
-    def remove(self, task: Task) -> None:
-        """It will never begin."""
-        task.queued = False
+    def left(self) -> None:
+        """One of its tasks is DONE before it was sent."""
         self.size -= 1
         self._gaps += 1
         if self._gaps > len(self._tasks) // 2:
-            self._tasks = deque(task for task in self._tasks if task.queued)
+            self._tasks = deque(task for task in self._tasks if task.state is QUEUED)
             self._gaps = 0

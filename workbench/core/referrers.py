@@ -1,4 +1,4 @@
-"""Why an object is still here: asked of everybody who holds it. A desk of the session's.
+"""Component: finds out why an object is still here, by asking every process that holds it.
 
 The core knows which process holds what; which variables those are, only the process can find out.
 """
@@ -6,16 +6,13 @@ The core knows which process holds what; which variables those are, only the pro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.catalog import Entry
+from workbench.core.entry import Entry
 from workbench.core.snapshot import Account, PinRecord
 from workbench.core.snapshots import clients_of, object_record, pins_of
-
-if TYPE_CHECKING:
-    from workbench.core.session import Client, Session
+from workbench.core.state import ClientState, State
 
 PATIENCE = 3.0
 """Seconds within which a process must have looked; whoever hasn't is named without its places."""
@@ -36,27 +33,27 @@ class Inquiry:
 class Referrers:
     """See the module. Methods named like an event handle it."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._open: dict[int, Inquiry] = {}
         self._numbers = 0
 
-    def ask(self, client: Client, event: ev.Ask) -> None:
+    def ask(self, client: ClientState, event: ev.Ask) -> None:
         """Pass the question on."""
-        entry = self._session.catalog.get(event.object)
+        entry = self._state.catalog.get(event.object)
         if entry is None:
-            return self._session.send(client.number, do.Answer(event.request))
+            return self._state.send(client.number, do.Answer(event.request))
         self._numbers += 1
-        holders = {*entry.holds, *entry.viewers} & self._session.clients.keys()
-        until = self._session.now + PATIENCE
+        holders = {*entry.holds, *entry.viewers} & self._state.clients.keys()
+        until = self._state.now + PATIENCE
         self._open[self._numbers] = Inquiry(
             client.number, event.request, event.object, until, holders
         )
         for number in holders:
-            self._session.send(number, do.Explain(self._numbers, event.object))
+            self._state.send(number, do.Explain(self._numbers, event.object))
         return None
 
-    def explained(self, client: Client, event: ev.Explained) -> None:
+    def explained(self, client: ClientState, event: ev.Explained) -> None:
         """One of them has looked."""
         inquiry = self._open.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
@@ -77,12 +74,12 @@ class Referrers:
     def settle(self) -> None:
         """Answer what can be answered."""
         for key, inquiry in list(self._open.items()):
-            if not inquiry.waiting or self._session.now >= inquiry.until:
+            if not inquiry.waiting or self._state.now >= inquiry.until:
                 del self._open[key]
-                entry = self._session.catalog.get(inquiry.object)
+                entry = self._state.catalog.get(inquiry.object)
                 account = None if entry is None else self._account(entry, inquiry)
                 answer = do.Answer(inquiry.request, account=account)
-                self._session.send(inquiry.asker, answer)
+                self._state.send(inquiry.asker, answer)
 
     @property
     def is_open(self) -> bool:
@@ -90,9 +87,9 @@ class Referrers:
         return bool(self._open)
 
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
-        pins = [_found(pin, inquiry) for pin in pins_of(self._session, entry)]
-        record = object_record(entry, self._session.now, self._session.spilling.in_use())
-        return Account(record, tuple(pins), clients_of(self._session))
+        pins = [_found(pin, inquiry) for pin in pins_of(self._state, entry)]
+        record = object_record(entry, self._state.now, self._state.in_use())
+        return Account(record, tuple(pins), clients_of(self._state))
 
 
 def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:

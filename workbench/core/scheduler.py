@@ -1,4 +1,4 @@
-"""Tasks and workers: which task runs where, and when. Knows object ids, not objects.
+"""The scheduler: which task is sent to which worker, and when. Knows object ids, not objects.
 
 Short tasks are sent to a worker in batches, so that it never waits for the next one; a task whose
 function isn't known to be short is sent only to a worker with nothing else to do, so that nobody
@@ -14,10 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from workbench.core.actors import Actor
-from workbench.core.events import USUAL, Submit, TaskSpec, Value
-from workbench.core.jobs import Job
 from workbench.core.queue import Queue
+from workbench.core.records import ONE, Actor, Task, TaskState, Worker
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -27,102 +25,6 @@ BATCH_TASKS = 128
 
 RECENT = 0.2
 """Weight of the newest run in a function's expected seconds."""
-
-ONE = USUAL.cpus
-"""One processor, in the unit of `TaskSpec.cpus`."""
-
-
-class Task:
-    """One task. ``missing`` counts the dependencies that aren't ready."""
-
-    __slots__ = (
-        "actor",
-        "attempts",
-        "audience",
-        "cpus",
-        "final_value",
-        "job",
-        "made",
-        "owner",
-        "parent",
-        "pending_dependencies",
-        "pins",
-        "queued",
-        "seconds",
-        "submit",
-        "taken",
-        "worker",
-    )
-
-    def __init__(
-        self, submit: Submit, owner: int, audience: int, parent: Task | None = None
-    ) -> None:
-        self.submit = submit
-        self.owner = owner
-        self.audience = audience  # the client that sees its output: a task's own isn't its worker
-        self.parent = parent  # the task that submitted it
-        self.job: Job | None = None if parent is None else parent.job  # that it is, or belongs to
-        self.actor: Actor | None = None  # whose call it is, or whose birth
-        self.cpus = ONE if submit.terms is None else submit.terms.cpus
-        self.final_value: Value | None = None  # it was told to stop; what its results are then
-        self.made = 0  # items, if it is a stream
-        self.taken = 0  # those that its reader took
-        self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
-        self.pending_dependencies = 0
-        self.attempts = 0
-        self.seconds = 0.0  # what was expected of it when it was sent
-        self.queued = False
-        self.worker: Worker | None = None
-
-    @property
-    def terms(self) -> TaskSpec:
-        """What it asks for."""
-        return self.submit.terms or USUAL
-
-    @property
-    def results(self) -> range:
-        """The objects it makes."""
-        return range(self.submit.task, self.submit.task + self.submit.returns)
-
-
-class Worker:
-    """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
-
-    __slots__ = (
-        "actor",
-        "alone",
-        "blocked",
-        "client",
-        "cpus",
-        "kill_reason",
-        "load",
-        "number",
-        "pid",
-        "recalled",
-        "sent",
-        "since",
-        "used",
-    )  # fmt: skip
-
-    def __init__(self, number: int, actor: Actor | None = None) -> None:
-        self.number = number
-        self.actor = actor  # whose it is, for ever; None in the pool
-        self.pid = 0
-        self.client: int | None = None  # None until its Hello
-        self.sent: dict[int, Task] = {}  # in order; the first one runs
-        self.load = 0.0  # expected seconds of what was sent
-        self.cpus = ONE  # what each of those needs
-        self.used = 0  # what is counted for it in `Scheduler.used`
-        self.blocked = 0  # its task waits for others (nested waits count)
-        self.recalled = False  # a GaveBack is due
-        self.since = 0.0  # idle, or busy, since this time
-        self.kill_reason = ""  # why we killed it: a clause
-        self.alone = False  # nobody else worked then
-
-    @property
-    def idle(self) -> bool:
-        """Ready for any task."""
-        return self.client is not None and not self.sent and not self.blocked and self.actor is None
 
 
 class Scheduler:
@@ -157,9 +59,6 @@ class Scheduler:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def __contains__(self, task: Task) -> bool:
-        return self.tasks.get(task.submit.task) is task
-
     def maker(self, object: int) -> Task | None:
         """The task that is to make this object."""
         return self.tasks.get(object) or self._several.get(object)
@@ -168,37 +67,53 @@ class Scheduler:
         """Those it has submitted."""
         return list(self._children.get(task.submit.task, {}).values())
 
-    def add(self, task: Task) -> None:
-        """A new task; in the queue at once unless it waits for something."""
-        self.enter(task)
-        task.cpus = min(task.cpus, self.cpus)
-        actor = task.actor
-        if actor is not None:
-            if task is not actor.creation_task:
-                actor.add(task)
-            self.notify(actor)
-        elif not task.pending_dependencies:
-            self.queue.append(task)
+    def running_in(self, client: int) -> Task | None:
+        """The task that runs in this client, if it is a worker and has one."""
+        worker = self.by_client.get(client)
+        return None if worker is None else worker.running
 
-    def enter(self, task: Task) -> None:
-        """It is one that isn't done: a new one, or a birth that is needed once more."""
+    def add(self, task: Task) -> None:
+        """A new task, or an actor's creation that is needed once more; queued unless it waits."""
         self.tasks[task.submit.task] = task
         self.owners[task.owner] = self.owners.get(task.owner, 0) + 1
         if task.submit.returns > 1:
             self._several.update(dict.fromkeys(task.results[1:], task))
         if task.parent is not None:
             self._children.setdefault(task.parent.submit.task, {})[task.submit.task] = task
+        task.cpus = min(task.cpus, self.cpus)
+        actor = task.actor
+        if actor is not None and task is not actor.creation_task:
+            actor.add(task)
+            self.notify(actor)
+        elif not task.pending_dependencies:
+            self._enqueue(task)
 
     def dependency_ready(self, task: Task) -> None:
         """One dependency of the task is ready."""
-        if task in self:
-            task.pending_dependencies -= 1
-            actor = task.actor
-            if actor is not None:
-                actor.advance(task.owner)
-                self.notify(actor)
-            elif not task.pending_dependencies:
-                self.queue.append(task)
+        if task.state is TaskState.DONE:
+            return
+        task.pending_dependencies -= 1
+        actor = task.actor
+        if actor is not None and task is not actor.creation_task:
+            actor.advance(task.owner)
+            self.notify(actor)
+        elif not task.pending_dependencies:
+            self._enqueue(task)
+
+    def _enqueue(self, task: Task) -> None:
+        if task.actor is None:
+            self.queue.append(task)
+        else:
+            task.to(TaskState.QUEUED)
+            self.notify(task.actor)
+
+    def restart(self, actor: Actor) -> None:
+        """The actor's worker died: its creation is needed once more, unless it still waits."""
+        creation = actor.creation_task
+        if creation.is_over:
+            self.add(creation)
+        elif creation.state is TaskState.LOST:
+            self._enqueue(creation)
 
     def notify(self, actor: Actor) -> None:
         """It may have calls to send."""
@@ -206,6 +121,8 @@ class Scheduler:
 
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
+        was = task.state
+        task.to(TaskState.DONE)
         del self.tasks[task.submit.task]
         self.owners[task.owner] -= 1
         if not self.owners[task.owner]:
@@ -218,13 +135,12 @@ class Scheduler:
             del siblings[task.submit.task]
             if not siblings:
                 del self._children[task.parent.submit.task]
-        worker = task.worker
         actor = task.actor
-        if worker is not None:
-            self._unsend(worker, task)
-        elif task.queued:
-            self.queue.remove(task)
-        elif actor is not None and task is not actor.creation_task:
+        if task.worker is not None:
+            self._unsend(task.worker, task)
+        elif actor is None and was is TaskState.QUEUED:
+            self.queue.left()
+        elif actor is not None and task is not actor.creation_task and was is not TaskState.LOST:
             actor.remove(task)
         if actor is not None:
             self.notify(actor)
@@ -233,18 +149,16 @@ class Scheduler:
             self._seconds[task.submit.function] = known + RECENT * (seconds - known)
 
     def give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not started: first in the queue again, in the order they had."""
-        for task in reversed([task for task in tasks if not task.submit.actor]):
+        """Sent, but not done: first in the queue again, in the order they had."""
+        for task in tasks:
             if task.worker is not None:
                 self._unsend(task.worker, task)
-            self.queue.appendleft(task)
-
-    def recover(self, task: Task, actor: Actor) -> None:
-        """A call to be sent again, before all that wait."""
-        if task.worker is not None:
-            self._unsend(task.worker, task)
-        actor.put_back([task])
-        self.notify(actor)
+        for task in reversed(tasks):
+            if task.actor is None:
+                self.queue.appendleft(task)
+            else:
+                task.actor.put_back([task])
+                self.notify(task.actor)
 
     def forget_function(self, id: int) -> None:
         """The function's object is gone."""
@@ -286,7 +200,7 @@ class Scheduler:
         return worker
 
     def lost(self, worker: Worker) -> list[Task]:
-        """It is gone; returns what had been sent to it, the running one first."""
+        """It is gone; returns what had been sent to it, now LOST, the running one first."""
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
             self.pooled -= 1
             self.working -= not worker.blocked
@@ -296,13 +210,14 @@ class Scheduler:
             worker.actor.worker = None
         tasks = list(worker.sent.values())
         for task in tasks:
+            task.to(TaskState.LOST)
             self._unsend(worker, task)
         return tasks
 
     def disconnected(self, client: int) -> Worker | None:
         """Its connection is gone; the process will follow."""
-        for book in (self.pool, self.idle, self._accepting, self._ahead):
-            book.pop(client, None)
+        for workers in (self.pool, self.idle, self._accepting, self._ahead):
+            workers.pop(client, None)
         return self.by_client.pop(client, None)
 
     def block(self, worker: Worker) -> None:
@@ -403,8 +318,8 @@ class Scheduler:
         return count
 
     def _assign_to_actors(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        stirred, self._notified = self._notified, {}
-        for actor in stirred.values():
+        notified, self._notified = self._notified, {}
+        for actor in notified.values():
             for worker, task in actor.next():
                 self._note_sent(worker, task, now)
                 yield worker, task
@@ -437,30 +352,46 @@ class Scheduler:
             yield victim, len(victim.sent) // 2
 
     def check(self) -> None:
-        """Raise AssertionError unless each task waits, is queued, or was sent to one worker."""
-        queued = [task.submit.task for task in self.queue]
-        sent = [id for worker in self.workers.values() for id in worker.sent]
-        calls = [task.submit.task for actor in self.actors.values() for task in actor.calls]
-        waiting = [
-            id
-            for id, task in self.tasks.items()
-            if task.pending_dependencies and not task.submit.actor
-        ]
-        births = [id for id, actor in self.actors.items() if id in self.tasks and id not in sent]
-        assert len(queued) == len(self.queue)
-        assert sorted([*queued, *sent, *waiting, *calls, *births]) == sorted(self.tasks)
+        """Raise AssertionError unless each task is where its state says, and the sums are true."""
+        where = {
+            TaskState.QUEUED: [*self.queue, *(t for a in self.actors.values() for t in a.ready)],
+            TaskState.SENT: [t for w in self.workers.values() for t in w.sent.values()],
+            TaskState.WAITING: [
+                t for a in self.actors.values() for calls in a.waiting.values() for t in calls
+            ],
+        }
+        where[TaskState.STOPPING] = [t for t in where[TaskState.SENT] if t.final_value is not None]
+        where[TaskState.SENT] = [t for t in where[TaskState.SENT] if t.final_value is None]
+        for task in self.tasks.values():
+            if task.actor is None and task.pending_dependencies:
+                where[TaskState.WAITING].append(task)
+            elif task.is_creation and task.worker is None:
+                waits = bool(task.pending_dependencies)
+                where[TaskState.WAITING if waits else TaskState.QUEUED].append(task)
+        placed = [task for tasks in where.values() for task in tasks]
+        assert len(placed) == len(self.tasks), "a task is nowhere, or in two places"
+        assert {task.submit.task: task for task in placed} == self.tasks
+        assert all(task.state is state for state, tasks in where.items() for task in tasks)
+        sent_to = {id: worker for worker in self.workers.values() for id in worker.sent}
+        for task in placed:
+            assert task.pending_dependencies >= 0
+            assert task.worker is sent_to.get(task.submit.task)
         for id, actor in self.actors.items():
             assert actor.id == id
             actor.check()
-        for id, task in self.tasks.items():
-            assert task.submit.task == id
-            assert task.pending_dependencies >= 0
-            assert task.queued == (id in queued)
-            assert (task.worker is None) == (id not in sent)
+        assert len(list(self.queue)) == len(self.queue)
+        self._check_workers()
+        assert self.owners == Counter(task.owner for task in self.tasks.values())
+        several = {id: t for t in self.tasks.values() for id in t.results[1:]}
+        assert self._several == several
+        children = [id for siblings in self._children.values() for id in siblings]
+        assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
+        assert self.limits.keys() <= {t for t in placed if t.worker and t.terms.timeout}
+
+    def _check_workers(self) -> None:
         for number, worker in self.workers.items():
             assert worker.number == number
             assert worker.blocked >= 0
-            assert all(task.worker is worker for task in worker.sent.values())
             assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
             assert not worker.sent or worker.client is not None
         pooled = [worker for worker in self.workers.values() if worker.actor is None]
@@ -469,17 +400,7 @@ class Scheduler:
         assert self.idle == {c: w for c, w in self.pool.items() if w.idle}
         assert self._ahead == {c: w for c, w in self.pool.items() if len(w.sent) > 1}
         assert self._accepting.keys() <= {c for c, w in self.pool.items() if not w.blocked}
-        assert self.owners == Counter(task.owner for task in self.tasks.values())
-        several = {id: t for t in self.tasks.values() for id in t.results[1:]}
-        assert self._several == several
-        children = [id for siblings in self._children.values() for id in siblings]
-        assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.used == sum(
-            w.cpus for w in self.workers.values() if w.sent and not w.blocked and not w.actor
-        )
-        assert self.limits.keys() <= {
-            t for w in self.workers.values() for t in w.sent.values() if t.terms.timeout
-        }
+        assert self.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
         for client, worker in self.by_client.items():
             assert worker.client == client
             assert self.workers[worker.number] is worker
@@ -494,6 +415,7 @@ class Scheduler:
     def _note_sent(self, worker: Worker, task: Task, now: float) -> None:
         if not worker.sent:
             worker.since = now
+        task.to(TaskState.SENT)
         task.worker = worker
         worker.sent[task.submit.task] = task
         worker.load += task.seconds

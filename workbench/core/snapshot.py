@@ -190,7 +190,7 @@ class Account(Record):
     clients: tuple[ClientRecord, ...]
 
 
-class Description(Record):
+class ObjectDescription(Record):
     """One object at a glance. ``task`` is to make it; ``actor`` is the one whose handles it is.
 
     ``clients`` are those that hold or show it.

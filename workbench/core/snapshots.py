@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from workbench.core.actors import Actor
 from workbench.core.budget import Budget
-from workbench.core.catalog import Catalog, Entry, State
+from workbench.core.catalog import Catalog
+from workbench.core.entry import Entry, ObjectState
+from workbench.core.records import Actor, Task
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
-    Description,
+    JobRecord,
+    ObjectDescription,
     ObjectRecord,
     PinRecord,
     SegmentRecord,
@@ -20,11 +21,8 @@ from workbench.core.snapshot import (
     TaskRecord,
     WorkerRecord,
 )
+from workbench.core.state import ClientState, State
 from workbench.units import human_bytes
-
-if TYPE_CHECKING:
-    from workbench.core.scheduler import Task
-    from workbench.core.session import Client, Session
 
 LARGEST = 5
 """Rows in the table of what holds the room."""
@@ -39,30 +37,30 @@ def size_of(entry: Entry) -> int:
     return 0 if value is None else value.length if value.segment else len(value.header)
 
 
-def some_named(session: Session) -> list[Entry]:
+def some_named(state: State) -> list[Entry]:
     """What an overview lists."""
-    catalog = session.catalog
+    catalog = state.catalog
     named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
     return [entry for entry in map(catalog.get, named) if entry is not None]
 
 
 def take_snapshot(
-    session: Session, entries: Iterable[Entry] | None = None, since: float = 0.0
+    state: State, entries: Iterable[Entry] | None = None, since: float = 0.0
 ) -> Snapshot:
     """The session as it is now, with these objects, or all; of its history what came ``since``."""
-    scheduler, catalog = session.scheduler, session.catalog
-    in_use = session.spilling.in_use()
+    scheduler, catalog = state.scheduler, state.catalog
+    in_use = state.in_use()
     entries = catalog.entries() if entries is None else entries
     return Snapshot(
-        session=session.name,
-        capacity=session.budget.capacity,
-        live=session.budget.live,
-        spilled=session.budget.spilled,
-        trouble=session.spilling.trouble,
-        granted=session.budget.granted,
+        session=state.name,
+        capacity=state.budget.capacity,
+        live=state.budget.live,
+        spilled=state.budget.spilled,
+        trouble=state.spill_error,
+        granted=state.budget.granted,
         queued=sum(1 for t in scheduler.tasks.values() if t.worker is None),
         running=sum(1 for w in scheduler.workers.values() if w.sent),
-        objects=tuple(object_record(e, session.now, in_use) for e in entries),
+        objects=tuple(object_record(e, state.now, in_use) for e in entries),
         count=len(catalog),
         workers=tuple(
             WorkerRecord(
@@ -76,33 +74,33 @@ def take_snapshot(
             )
             for w in scheduler.workers.values()
         ),
-        clients=clients_of(session),
-        actors=tuple(_actor(session, actor) for actor in scheduler.actors.values()),
-        jobs=session.jobs.records(),
-        linger=session.linger,
+        clients=clients_of(state),
+        actors=tuple(_actor(state, actor) for actor in scheduler.actors.values()),
+        jobs=job_records(state),
+        linger=state.linger,
         segments=tuple(
             SegmentRecord(a.segment, a.owner or 0, a.granted, a.live, a.end, a.disk)
-            for a in session.budget.arenas.values()
+            for a in state.budget.arenas.values()
         ),
-        history=session.history.samples(since),
+        history=state.history.samples(state.now, state.levels(), since),
     )  # fmt: skip
 
 
-def describe(session: Session, id: int) -> Description | None:
+def describe(state: State, id: int) -> ObjectDescription | None:
     """One object, in a time that doesn't depend on how many there are."""
-    entry = session.catalog.get(id)
+    entry = state.catalog.get(id)
     if entry is None:
         return None
-    maker, actor = session.scheduler.maker(id), session.scheduler.actors.get(id)
-    return Description(
-        object_record(entry, session.now, session.spilling.in_use()),
+    maker, actor = state.scheduler.maker(id), state.scheduler.actors.get(id)
+    return ObjectDescription(
+        object_record(entry, state.now, state.in_use()),
         tuple(
-            client_record(session.clients[number])
+            client_record(state.clients[number])
             for number in dict.fromkeys((*entry.holds, *entry.viewers))
-            if number in session.clients
+            if number in state.clients
         ),
         None if maker is None else _task(maker),
-        None if actor is None else _actor(session, actor),
+        None if actor is None else _actor(state, actor),
     )
 
 
@@ -115,14 +113,14 @@ def _task(task: Task) -> TaskRecord:
     return TaskRecord(name, "running" if runs else "queued", worker.pid)
 
 
-def _actor(session: Session, actor: Actor) -> ActorRecord:
-    entry = session.catalog.get(actor.id)
+def _actor(state: State, actor: Actor) -> ActorRecord:
+    entry = state.catalog.get(actor.id)
     worker = actor.worker
     return ActorRecord(
         id=actor.id,
         cls=actor.name,
         names=() if entry is None else entry.names,
-        state=actor.life.value,
+        state=actor.state.value,
         worker=0 if worker is None else worker.number,
         calls=len(actor.calls) + (0 if worker is None else len(worker.sent)),
         restarts=actor.restarts,
@@ -159,7 +157,13 @@ def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRec
     )
 
 
-def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
+def job_records(state: State) -> tuple[JobRecord, ...]:
+    """All jobs that are remembered, in the order in which they were submitted."""
+    records = [*state.past_jobs.values(), *(job.record(state.now) for job in state.jobs.values())]
+    return tuple(sorted(records, key=lambda record: record.number))
+
+
+def pins_of(state: State, entry: Entry) -> list[PinRecord]:
     """Every reason why the object is here. It takes a look at all there is: for people who ask."""
     pins = [PinRecord("name", detail=name) for name in entry.names]
     if entry.pinned:
@@ -167,35 +171,36 @@ def pins_of(session: Session, entry: Entry) -> list[PinRecord]:
     if entry.job:
         pins.append(PinRecord("job", detail=entry.job))
     pins += [PinRecord("ref", client) for client in entry.holds]
-    stale = session.catalog.stale_copies.get(entry.id)
+    stale = state.stale_copies.get(entry.id)
     viewers = {*entry.viewers, *(() if stale is None else stale.viewers)}
     pins += [PinRecord("view", client) for client in sorted(viewers)]
     if entry.tasks:
-        for task in session.scheduler.tasks.values():
+        for task in state.scheduler.tasks.values():
             if entry.id in task.pins:
                 client = 0 if task.worker is None else task.worker.client or 0
                 pins.append(PinRecord("task", client, task.submit.name, task.submit.task))
-        for actor in session.scheduler.actors.values():  # may be made again
-            if (
-                entry.id in actor.creation_task.pins
-                and actor.creation_task not in session.scheduler
-            ):
+        for actor in state.scheduler.actors.values():  # may be made again
+            if entry.id in actor.creation_task.pins and actor.creation_task.is_over:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
-        for parent in session.catalog.entries():
-            if parent.state is State.READY and parent.value and entry.id in parent.value.contains:
+        for parent in state.catalog.entries():
+            if (
+                parent.state is ObjectState.READY
+                and parent.value
+                and entry.id in parent.value.contains
+            ):
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
     return pins
 
 
-def clients_of(session: Session) -> tuple[ClientRecord, ...]:
+def clients_of(state: State) -> tuple[ClientRecord, ...]:
     """Who is connected."""
-    return tuple(map(client_record, session.clients.values()))
+    return tuple(map(client_record, state.clients.values()))
 
 
-def client_record(client: Client) -> ClientRecord:
+def client_record(client: ClientState) -> ClientRecord:
     """What is told of one."""
     return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
 
@@ -232,6 +237,6 @@ def _why(entry: Entry) -> str:
         reasons.append(f"made by background {entry.job}, which nobody has collected")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is State.FREED:
+    if entry.state is ObjectState.FREED:
         reasons.append("already freed")
     return ", ".join(reasons)

@@ -1,26 +1,22 @@
-"""Which objects lie on disk, and which move there or back, when. A desk of the session's.
+"""Component: decides which objects move to disk or back, and when.
 
 Moving is copying to a segment of the server's own, and then telling whoever may know the old
-place; what becomes of that is the catalog's business (`StaleCopy`). Pinned objects, those that
+place; what becomes of that is in `relocation` (`StaleCopy`). Pinned objects, those that
 somebody shows, and those that a worker has been sent for a task stay where they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.budget import SERVER, Request
-from workbench.core.catalog import Entry, StaleCopy, State
+from workbench.core.budget import SERVER, GrowRequest
+from workbench.core.entry import Entry, ObjectState
 from workbench.core.lru import LruList
+from workbench.core.relocation import Move, StaleCopy
+from workbench.core.state import ClientState, State
 from workbench.units import human_bytes, round_up
-
-if TYPE_CHECKING:
-    from workbench.core.session import Client, Session
 
 HIGH, LOW = 0.9, 0.8
 """Shares of the capacity: more than the first in use, and objects move to disk until the second."""
@@ -33,41 +29,20 @@ RESPITE = 5.0
 """Seconds before the disk is tried again after it failed."""
 
 
-@dataclass(slots=True)
-class Move:
-    """An object on its way. ``digest``: that of the copy, once it is made; ``unwanted``: nobody
-    needs that any more."""
-
-    source: ev.Value
-    target: tuple[int, int]
-    disk: bool
-    digest: int = 0
-    unwanted: bool = False
-    asked_by: list[tuple[int, int]] = field(default_factory=list)  # (client, request)
-
-    @property
-    def nbytes(self) -> int:
-        """What it frees where it was."""
-        return round_up(self.source.length)
-
-
 class Spilling:
     """See the module.
 
     Parameters
     ----------
-    session : Session
-        Whose objects they are.
+    state : State
+        The session's.
     enabled : bool
         Whether there is a disk to move to.
     """
 
-    def __init__(self, session: Session, enabled: bool) -> None:
-        self._session = session
+    def __init__(self, state: State, enabled: bool) -> None:
+        self._state = state
         self.enabled = enabled
-        self.moves: dict[int, Move] = {}  # by object
-        self.trouble = ""  # why the disk failed last
-        self.spilled = 0  # objects that have moved to disk since the beginning
         self._broken_until = 0.0
         self._resting: LruList[Entry] = LruList()  # in memory and not shown
         self._copied: set[int] = set()  # moves whose copy is made
@@ -89,7 +64,7 @@ class Spilling:
 
         ``force``: others shall make room for it.
         """
-        value, move = entry.value, self.moves.get(entry.id)
+        value, move = entry.value, self._state.moves.get(entry.id)
         if value is None or not value.segment:
             return
         if move is not None and force:
@@ -104,11 +79,11 @@ class Spilling:
         self._resting.discard(entry)
         self._wished.pop(entry.id, None)
 
-    def spill(self, client: Client, event: ev.Ask) -> None:
+    def spill(self, client: ClientState, event: ev.Ask) -> None:
         """A person wants the object on disk."""
-        entry = self._session.catalog.get(event.object)
+        entry = self._state.catalog.get(event.object)
         text = self._obstacle(entry)
-        move = self.moves.get(event.object)
+        move = self._state.moves.get(event.object)
         if not text and entry is not None:
             if move is not None and not move.disk:
                 move.unwanted = True  # it is on disk, and stays
@@ -117,15 +92,15 @@ class Spilling:
             if move is not None and move.disk:
                 move.asked_by.append((client.number, event.request))
                 return
-        self._session.send(client.number, do.Answer(event.request, text=text))
+        self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: ev.Copied) -> None:
         """A copy is made, or isn't."""
-        move = self.moves[event.object]
+        move = self._state.moves[event.object]
         if event.error:
             if move.disk:
-                self.trouble = event.error
-                self._broken_until = self._session.now + RESPITE
+                self._state.spill_error = event.error
+                self._broken_until = self._state.now + RESPITE
             self._give_up(event.object, event.error)
         elif not move.disk and event.digest != move.source.digest:
             self._give_up(event.object, "")  # whoever reads it will say so
@@ -140,7 +115,7 @@ class Spilling:
         coming = self._coming()
         if coming >= nbytes:
             return True
-        if not self.enabled or self._session.now < self._broken_until:
+        if not self.enabled or self._state.now < self._broken_until:
             return coming > 0
         victims = self._victims(nbytes - coming)
         if coming + sum(_size(v) for v in victims) >= nbytes:
@@ -152,7 +127,7 @@ class Spilling:
     def bring(self, id: int, granted: bool) -> None:
         """The answer to who asked for memory for an object on disk."""
         self._asked.discard(id)
-        entry = self._session.catalog.get(id)
+        entry = self._state.catalog.get(id)
         if granted and entry is not None and self._may_return(entry):
             self._start(entry, disk=False)
 
@@ -163,13 +138,13 @@ class Spilling:
 
     def settle(self) -> None:
         """Put in place what can be; have come back what was used; keep below the water mark."""
-        catalog, budget = self._session.catalog, self._session.budget
+        catalog, budget = self._state.catalog, self._state.budget
         if self._copied:
-            cached, sent = self._cached(), self._sent()
+            cached, sent = self._state.cached_functions(), self._state.sent_objects()
             for id in list(self._copied):
                 if id in cached:
                     self._give_up(id, "a worker has begun to use it as a function")
-                elif self.moves[id].unwanted:
+                elif self._state.moves[id].unwanted:
                     self._give_up(id, "it was pinned meanwhile")
                 elif id not in sent:
                     self._arrive(id)
@@ -177,39 +152,35 @@ class Spilling:
         wished, self._wished = self._wished, {}
         for id, force in wished.items():
             entry = catalog.get(id)
-            if entry is None or entry.state is not State.READY:
+            if entry is None or entry.state is not ObjectState.READY:
                 continue
-            if id in self._asked or id in catalog.stale_copies:
+            if id in self._asked or id in self._state.stale_copies:
                 if force:  # when that is answered, or all have heard of the last move
                     self._wished[id] = True
             elif not self._may_return(entry):
                 continue
             elif force or budget.live + _size(entry) <= low:
                 self._asked.add(id)
-                budget.ask(Request(SERVER, id, _size(entry), force))
+                budget.ask(GrowRequest(SERVER, id, _size(entry), force))
         if self._grown:
             self._grown = False
             over = budget.live - self._coming() - int(budget.capacity * HIGH)
-            if self.enabled and over > 0 and self._session.now >= self._broken_until:
+            if self.enabled and over > 0 and self._state.now >= self._broken_until:
                 for victim in self._victims(over + int(budget.capacity * HIGH) - low):
                     if not self._resting.is_newest(victim):  # somebody has just put or read it
                         self._start(victim, disk=True)
 
-    def in_use(self) -> set[int]:
-        """What workers may read at any moment, and so doesn't move."""
-        return self._sent() | self._cached()
-
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""
-        stale_copies = self._session.catalog.stale_copies.values()
+        stale_copies = self._state.stale_copies.values()
         return min((g.since + PATIENCE for g in stale_copies if not self._is_late(g)), default=None)
 
     def explain(self) -> str:
         """Why nothing more goes to disk, to the person whose put found no room."""
         if not self.enabled:
             return "This session moves nothing to disk: it was started without a `spill_dir`."
-        if self._session.now < self._broken_until:
-            return f"Nothing could be moved to disk: {self.trouble}."
+        if self._state.now < self._broken_until:
+            return f"Nothing could be moved to disk: {self._state.spill_error}."
         return (
             "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
             "task, or held by a process that doesn't answer."
@@ -220,18 +191,20 @@ class Spilling:
     def _coming(self) -> int:
         """Bytes of memory that moves under way will free."""
         moving = sum(
-            move.nbytes for id, move in self.moves.items() if move.disk and id not in self._copied
+            move.nbytes
+            for id, move in self._state.moves.items()
+            if move.disk and id not in self._copied
         )
         return moving + sum(
             round_up(stale.value.length)
-            for stale in self._session.catalog.stale_copies.values()
+            for stale in self._state.stale_copies.values()
             if not stale.value.digest and not stale.viewers and not self._is_late(stale)
         )
 
     def _victims(self, nbytes: int) -> list[Entry]:
         """The least recently used that may move, of so many bytes; fewer if there aren't more."""
         chosen: list[Entry] = []
-        total, busy, late = 0, self.in_use(), self._late()
+        total, busy, late = 0, self._state.in_use(), self._late()
         for entry in self._resting:
             if total >= nbytes:
                 break
@@ -239,7 +212,7 @@ class Spilling:
                 self._resting.discard(entry)  # the catalog tells when it is again
             elif (
                 entry.id not in busy
-                and entry.id not in self._session.catalog.stale_copies
+                and entry.id not in self._state.stale_copies
                 and late.isdisjoint(entry.holds)
             ):
                 chosen.append(entry)
@@ -248,41 +221,32 @@ class Spilling:
 
     def _is_at_rest(self, entry: Entry) -> bool:
         return (
-            entry.state is State.READY
+            entry.state is ObjectState.READY
             and not entry.viewers
             and not entry.pinned
-            and entry.id not in self.moves
+            and entry.id not in self._state.moves
         )
 
     def _may_return(self, entry: Entry) -> bool:
         return (
-            entry.state is State.READY
+            entry.state is ObjectState.READY
             and entry.value is not None
             and entry.value.digest != 0
-            and entry.id not in self.moves
-            and entry.id not in self._session.catalog.stale_copies
+            and entry.id not in self._state.moves
+            and entry.id not in self._state.stale_copies
         )
 
     def _late(self) -> set[int]:
         """Clients that haven't taken note of a move in time: what they hold would move in vain."""
-        stale_copies = self._session.catalog.stale_copies.values()
+        stale_copies = self._state.stale_copies.values()
         return {client for stale in stale_copies if self._is_late(stale) for client in stale.owed}
 
     def _is_late(self, stale: StaleCopy) -> bool:
-        return self._session.now >= stale.since + PATIENCE
-
-    def _sent(self) -> set[int]:
-        """What workers were told the place of, for tasks that aren't done."""
-        sent = [t for w in self._session.scheduler.workers.values() for t in w.sent.values()]
-        return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
-
-    def _cached(self) -> set[int]:
-        """What workers keep, to call it again."""
-        return {id for id, caching in self._session.task_manager.functions.items() if caching}
+        return self._state.now >= stale.since + PATIENCE
 
     def _obstacle(self, entry: Entry | None) -> str:
         """Why a person's wish to have it on disk can't be met; '' if it can."""
-        if entry is None or entry.state is State.FREED:
+        if entry is None or entry.state is ObjectState.FREED:
             return "it has been freed"
         value = entry.value
         if value is None:
@@ -296,57 +260,57 @@ class Spilling:
             return "this session was started without a `spill_dir`"
         if entry.pinned:
             return "it is pinned, which keeps it in memory: unpin it first"
-        if value.digest or entry.id in self.moves:
+        if value.digest or entry.id in self._state.moves:
             return ""
         if entry.viewers:
             return "arrays show it, and so keep it in memory: let go of them first"
-        if entry.id in self._cached():
+        if entry.id in self._state.cached_functions():
             return "workers have it as a function"
-        if entry.id in self._sent() or entry.id in self._session.catalog.stale_copies:
+        if entry.id in self._state.sent_objects() or entry.id in self._state.stale_copies:
             return "it is being read: try again when the task that reads it is done"
         return ""
 
     def _start(self, entry: Entry, disk: bool) -> Move:
         value = entry.value
         assert value is not None
-        target = self._session.budget.reserve(value.length, disk)
-        move = self.moves[entry.id] = Move(value, target, disk)
+        target = self._state.budget.reserve(value.length, disk)
+        move = self._state.moves[entry.id] = Move(value, target, disk)
         self._resting.discard(entry)
-        size = self._session.budget.arenas[target[0]].size
+        size = self._state.budget.arenas[target[0]].size
         source = (value.segment, value.offset)
-        self._session.instruct(do.Copy(entry.id, source, target, value.length, size, disk))
+        self._state.out.append(do.Copy(entry.id, source, target, value.length, size, disk))
         return move
 
     def _give_up(self, id: int, error: str) -> None:
-        move = self.moves.pop(id)
+        move = self._state.moves.pop(id)
         self._copied.discard(id)
-        self._session.vacate(*move.target)
+        self._state.vacate(*move.target)
         for client, request in move.asked_by:
-            self._session.send(client, do.Answer(request, text=error))
-        entry = self._session.catalog.get(id)
+            self._state.send(client, do.Answer(request, text=error))
+        entry = self._state.catalog.get(id)
         if entry is not None and entry.value is move.source:
             self.rested(entry)
 
     def _arrive(self, id: int) -> None:
         """The copy is the object, from now on."""
-        move = self.moves[id]
-        entry = self._session.catalog.get(id)
-        if entry is None or entry.state is not State.READY:
+        move = self._state.moves[id]
+        entry = self._state.catalog.get(id)
+        if entry is None or entry.state is not ObjectState.READY:
             self._give_up(id, "it was freed meanwhile")
             return
-        del self.moves[id]
+        del self._state.moves[id]
         self._copied.discard(id)
         segment, offset = move.target
         value = msgspec.structs.replace(
             move.source, segment=segment, offset=offset, digest=move.digest if move.disk else 0
         )
-        self.spilled += move.disk
-        for holder in self._session.catalog.move(entry, value):
-            self._session.share(holder, value)
-            self._session.send(holder, do.Moved(id, value))
+        self._state.spills += move.disk
+        for holder in self._state.stale_copies.move(entry, value):
+            self._state.share(holder, value)
+            self._state.send(holder, do.Moved(id, value))
         self.rested(entry)
         for client, request in move.asked_by:
-            self._session.send(client, do.Answer(request))
+            self._state.send(client, do.Answer(request))
 
 
 def _size(entry: Entry) -> int:

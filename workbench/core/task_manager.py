@@ -1,24 +1,22 @@
-"""Tasks from their Submit to their results, and the workers' part in it. A desk of the session's.
+"""Component: the life of tasks. Submit, dispatch, finish, retry, stop; messages from workers.
 
-Order is the schedule's business; what becomes of actors is that of `actor_manager`.
+Which task is sent where is the scheduler's business; the life of actors that of `actor_manager`.
 """
 
 from __future__ import annotations
-
-from collections import deque
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.catalog import Entry, State
-from workbench.core.scheduler import Task, Worker
-
-if TYPE_CHECKING:
-    from workbench.core.session import Client, Session
-
+from workbench.core.dependencies import pin_arguments, unpin
+from workbench.core.entry import Entry, ObjectState
+from workbench.core.jobs import Jobs
+from workbench.core.object_manager import ObjectManager
+from workbench.core.records import Task, TaskState
+from workbench.core.spilling import Spilling
+from workbench.core.state import ClientState, State
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
 """For a task that took too much memory."""
@@ -28,114 +26,82 @@ PATIENCE = 1.0
 
 
 class TaskManager:
-    """See the module. Methods named like an event handle it.
+    """See the module. Methods named like an event handle it."""
 
-    Parameters
-    ----------
-    session : Session
-        Whose books it keeps, and who sends what it decides.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.catalog = session.catalog
-        self.budget = session.budget
-        self.scheduler = session.scheduler
-        self.pool = session.pool
-        self.actor_manager = ActorManager(session, self)
-        self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
-        self.failing: deque[tuple[Task, ev.Value]] = deque()
+    def __init__(
+        self,
+        state: State,
+        objects: ObjectManager,
+        spilling: Spilling,
+        jobs: Jobs,
+        actors: ActorManager,
+    ) -> None:
+        self._state = state
+        self._objects = objects
+        self._spilling = spilling
+        self._jobs = jobs
+        self._actors = actors
+        self._catalog = state.catalog
+        self._scheduler = state.scheduler
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
-    def submit(self, client: Client, event: ev.Submit) -> None:
+    def submit(self, client: ClientState, event: ev.Submit) -> None:
         """A new task, or a call of an actor."""
-        task = Task(event, client.number, self.audience(client), self.running_in(client))
+        state = self._state
+        task = Task(event, client.number, self._scheduler.running_in(client.number))
         results = task.results
-        if not self._session.owns(client, event.task):
+        if not state.owns(client, event.task):
             return None
-        if event.returns > 1 and not self._session.owns(client, results[-1]):
+        if event.returns > 1 and not state.owns(client, results[-1]):
             return None
-        find = self.catalog.get
-        if event.task in self.scheduler.tasks or any(map(find, results)):
-            return self._session.hang_up(client.number, "a task submitted twice")
+        if event.task in self._scheduler.tasks or any(map(self._catalog.get, results)):
+            return state.hang_up(client.number, "a task submitted twice")
         why: ev.Value | None = None
         if event.actor:
-            why = self.actor_manager.pin(task)
-        why = self.pin_arguments(task) or why
+            why = self._actors.pin(task)
+        why = pin_arguments(self._catalog, task) or why
         for id in results:  # last: no task can wait for itself
-            self.catalog.create_pending(id, client.number)
-        task.actor = self.scheduler.actors.get(event.actor)
-        is_call = task.actor is not None or not event.actor
-        is_job = event.terms is not None and event.terms.job and not client.worker and is_call
-        if is_job and not self._session.jobs.enter(task):
+            self._catalog.create_pending(id, client.number)
+        task.actor = self._scheduler.actors.get(event.actor)
+        if event.actor and task.actor is None:  # a call of an actor that nobody knows
+            assert why is not None
+            task.to(TaskState.DONE)
+            self._set_results(task, why)
+            return None
+        is_job = event.terms is not None and event.terms.job and not client.worker
+        if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
-        if task.actor is not None or not event.actor:
-            self.scheduler.add(task)
-            if why is not None:
-                self.fail(task, why)
-        else:
-            self.actor_manager.refuse(task, why)
+        self._scheduler.add(task)
+        if why is not None:
+            state.fail(task, why)
         return None
 
-    def pin_arguments(self, task: Task) -> ev.Value | None:
-        """What the task needs lives as long as it; the value it fails with if that can't be."""
-        event = task.submit
-        failed: ev.Value | None = None
-        lost = ""
-        for id in (*((event.function,) if event.function else ()), *event.deps):
-            entry = self.catalog.get(id)
-            if entry is None or entry.state is State.FREED:
-                lost = lost or ("unknown" if entry is None else "freed")
-                continue
-            if entry.state is State.PENDING:
-                self.catalog.await_by(entry, task)
-                task.pending_dependencies += 1
-            elif entry.value is not None and entry.value.failed:
-                failed = failed or entry.value
-            self.pin(task, entry)
-        for id in event.contains:
-            entry = self.catalog.get(id)
-            if entry is not None:
-                self.pin(task, entry)
-        if lost:
-            text = "An argument of the task is not in the store any more. Put it again."
-            return ev.error_value(lost, text)
-        return failed
-
-    def audience(self, client: Client) -> int:
-        """Who sees the output of what this client submits: of a task's tasks, who sees its own."""
-        running = self.running_in(client)
-        return client.number if running is None else running.audience
-
-    def running_in(self, client: Client) -> Task | None:
-        """The task that runs in this client, if it is a worker and has one."""
-        worker = self.scheduler.by_client.get(client.number)
-        return next(iter(worker.sent.values()), None) if worker is not None else None
-
-    def pin(self, task: Task, entry: Entry) -> None:
-        """The object lives as long as the task."""
-        self.catalog.need(entry)
-        task.pins.append(entry.id)
+    def _set_results(self, task: Task, value: ev.Value) -> None:
+        """It is over, with this as each of its results."""
+        unpin(self._catalog, task)
+        for id in task.results:
+            self._objects.result(id, value)
 
     def run(self, number: int, task: Task) -> None:
         """Send the task with all it needs that the worker hasn't got."""
         submit = task.submit
         values = []
         for id in submit.deps:
-            entry = self.catalog.get(id)
+            entry = self._catalog.get(id)
             assert entry is not None
             assert entry.value is not None
-            self._session.share(number, entry.value)
-            self._session.spilling.used(entry)
+            self._state.share(number, entry.value)
+            self._spilling.used(entry)
             values.append(entry.value)
-        if submit.function and number not in self.functions.setdefault(submit.function, set()):
-            self.functions[submit.function].add(number)
-            entry = self.catalog.get(submit.function)
+        functions = self._state.functions
+        if submit.function and number not in functions.setdefault(submit.function, set()):
+            functions[submit.function].add(number)
+            entry = self._catalog.get(submit.function)
             assert entry is not None
             assert entry.value is not None
-            self._session.share(number, entry.value)
+            self._state.share(number, entry.value)
             values.append(entry.value)
-        self._session.instruct(
+        self._state.out.append(
             do.Send(
                 number,
                 do.Run(
@@ -146,191 +112,155 @@ class TaskManager:
             )
         )  # fmt: skip
         if task.job is not None:
-            self._session.jobs.began(task)
+            self._jobs.began(task)
 
-    def done(self, client: Client, event: ev.Done) -> None:
+    def done(self, client: ClientState, event: ev.Done) -> None:
         """It is over: its results are what they are."""
-        worker = self.scheduler.by_client.get(client.number)
+        state = self._state
+        worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if worker is None or task is None or len(event.values) != self._owed(task):
-            return self._session.hang_up(client.number, "done with a task it was not given")
+        if worker is None or task is None or len(event.values) != _owed(task):
+            return state.hang_up(client.number, "done with a task it was not given")
         abouts = event.abouts or (None,) * len(event.values)
         if len(abouts) != len(event.values):
-            return self._session.hang_up(client.number, "results it says too little of")
-        if not self.budget.admits(client.number, event.values):
-            return self._session.hang_up(client.number, "an extent that is not its own")
-        if event.again and task.final_value is None and task.attempts < task.submit.retries:
+            return state.hang_up(client.number, "results it says too little of")
+        if not state.budget.admits(client.number, event.values):
+            return state.hang_up(client.number, "an extent that is not its own")
+        may_retry = task.attempts < task.submit.retries and not task.is_creation
+        if event.again and task.final_value is None and may_retry:
             task.attempts += 1
-            self._again(worker, task)
+            self._give_back([task])
             return None
-        self.scheduler.finish(task, event.seconds)
+        self._scheduler.finish(task, event.seconds)
         if not worker.sent:
-            worker.since = self._session.now
-        if worker.actor is not None and task is worker.actor.creation_task:
-            self.actor_manager.born(worker.actor, event.values[0])
+            worker.since = state.now
+        if worker.actor is not None and task.is_creation:
+            self._actors.born(worker.actor, event.values[0])
             return None
         for id, value, about in zip(task.results, event.values, abouts, strict=True):
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
-            self.result(id, value, about)
-        self.unpin(task)
+            self._objects.result(id, value, about)
+        unpin(self._catalog, task)
         if task.job is not None and event.values:
-            self._session.jobs.ended(task, event.values[0])
+            self._jobs.ended(task, event.values[0])
         return None
 
-    def _again(self, worker: Worker, task: Task) -> None:
-        """It failed, and may be tried again: before all that wait."""
-        if worker.actor is not None:
-            self.scheduler.recover(task, worker.actor)
-        else:
-            self._give_back([task])
-
     def _give_back(self, tasks: list[Task]) -> None:
-        """Sent, but not run to the end: in the queue again, if they are still to run."""
-        self.scheduler.give_back(tasks)
-        self.stop_stopped(tasks)
-        self.abandon([task for task in tasks if task in self.scheduler])
-
-    def stop_stopped(self, tasks: list[Task]) -> None:
-        """Those that were told to stop won't be sent again."""
+        """Sent, but not run to the end: queued again, before all that wait, if still wanted."""
         for task in tasks:
             if task.final_value is not None:
-                self.fail(task, task.final_value)
+                self._state.fail(task, task.final_value)
+        tasks = [task for task in tasks if task.final_value is None]
+        self._scheduler.give_back(tasks)
+        self.abandon(tasks)
 
-    @staticmethod
-    def _owed(task: Task) -> int:
-        """How many values its Done has: of an actor's creation one, which says how it went."""
-        return 1 if task.submit.task == task.submit.actor else task.submit.returns
+    def settle(self) -> None:
+        """Have tasks fail and actors' workers started, until that leads to no more."""
+        self.fail_all()
+        if self._actors.without_worker:
+            self._actors.start_workers()
+            self.fail_all()
 
-    def result(self, id: int, value: ev.Value, about: ev.About | None = None) -> None:
-        """One result is there."""
-        entry = self.catalog.get(id)
-        if entry is not None and entry.state is State.PENDING:
-            self._session.seal(entry, value, about)
-        elif value.segment:  # nobody waits for it any more
-            self.budget.seal(value.segment, value.offset, value.length)
-            self._session.vacate(value.segment, value.offset)
-
-    def unpin(self, task: Task) -> None:
-        """The task needs nothing any more."""
-        for id in task.pins:
-            entry = self.catalog.get(id)
-            assert entry is not None
-            self.catalog.unneed(entry)
-
-    def fail(self, task: Task, value: ev.Value) -> None:
-        """It can't run, or not again: all its results are ``value``, an inline exception.
-
-        Tasks that wait for those results fail in turn. A loop, not recursion: such a chain can
-        be longer than the stack; only the outermost call runs it.
-        """
-        self.failing.append((task, value))
-        if len(self.failing) > 1:
-            return
-        while self.failing:
-            task, value = self.failing[0]
-            if task.actor is not None and task is task.actor.creation_task:
-                self.actor_manager.dies(task.actor, value)
-                self.actor_manager.release(task.actor)
-            elif task in self.scheduler:
-                self.scheduler.finish(task)
-                self.unpin(task)
-                for id in task.results:
-                    self.result(id, value)
-                if task.job is not None:
-                    self._session.jobs.ended(task, value)
-            self.failing.popleft()
+    def fail_all(self) -> None:
+        """Carry out `State.fail`. Tasks that wait for the results fail in turn."""
+        failing = self._state.failing
+        while failing:
+            task, value = failing.popleft()
+            if task.is_over:
+                continue
+            if task.actor is not None and task.is_creation:
+                self._actors.dies(task.actor, value)
+                self._actors.release(task.actor)
+                continue
+            self._scheduler.finish(task)
+            self._set_results(task, value)
+            if task.job is not None:
+                self._jobs.ended(task, value)
 
     def abandon(self, tasks: list[Task]) -> None:
         """Drop those that haven't begun, whose submitter is gone and whose results nobody wants.
 
-        Background cells are wanted for what they show. Births of actors are left: others may hold
-        them, and with the last call an actor goes by itself. From the last to the first: what one
-        waits for was submitted before it.
+        Background cells are wanted for what they show. Creations of actors are left: others may
+        hold them, and with the last call an actor goes by itself. From the last to the first: what
+        one waits for was submitted before it.
         """
         for task in reversed(tasks):
-            if task.actor is not None and task is task.actor.creation_task:
-                continue
-            gone = task.owner not in self._session.clients
-            if task.worker is None and gone and task not in self._session.jobs:
-                results = map(self.catalog.get, task.results)
-                if not any(e is not None and e.state is State.PENDING for e in results):
-                    self.scheduler.finish(task)
-                    self.unpin(task)
+            gone = task.owner not in self._state.clients
+            if gone and task.worker is None and not task.is_creation and task not in self._jobs:
+                results = map(self._catalog.get, task.results)
+                if not any(e is not None and e.state is ObjectState.PENDING for e in results):
+                    self._scheduler.finish(task)
+                    unpin(self._catalog, task)
 
     def give_up(self) -> None:
         """Nobody will ever run what is queued."""
-        text = f"No worker can be started: {self.pool.last_words} before it said a word."
-        for task in list(self.scheduler.queue):
-            self.fail(task, ev.error_value("crashed", text))
+        text = f"No worker can be started: {self._state.pool.last_words} before it said a word."
+        for task in list(self._scheduler.queue):
+            self._state.fail(task, ev.error_value("crashed", text))
 
-    def output(self, client: Client, event: ev.Output) -> None:
+    def output(self, client: ClientState, event: ev.Output) -> None:
         """Pass on what a task shows."""
-        task = self.scheduler.tasks.get(event.task)
+        task = self._scheduler.tasks.get(event.task)
         if task is not None and task.job is not None:
-            self._session.jobs.output(task.job, replace(event, worker=client.worker))
+            self._jobs.output(task.job, replace(event, worker=client.worker))
         elif task is not None:
             origin, worker = task.submit.origin, client.worker
             output = ev.Output(event.task, event.kind, event.data, origin, worker)
-            self._session.send(task.audience, output)
+            self._state.send(task.audience, output)
 
-    def cancel(self, client: Client, event: ev.Cancel) -> None:
+    def cancel(self, client: ClientState, event: ev.Cancel) -> None:
         """Somebody doesn't want an object any more."""
-        tasks = self._session.jobs.cancelled(event.object)
-        maker = self.scheduler.maker(event.object)
+        tasks = self._jobs.cancelled(event.object)
+        maker = self._scheduler.maker(event.object)
         if not tasks and maker is not None:
             tasks = [maker]
         for task in tasks:
-            self._stop_again(task, event.force, event.recursive)
+            self.stop(task, event.force, event.recursive)
 
-    def interrupt(self, client: Client, event: ev.Interrupt) -> None:
+    def interrupt(self, client: ClientState, event: ev.Interrupt) -> None:
         """A person doesn't want what a cell began; they wait until it is over."""
-        tasks = [task for job in event.jobs for task in self._session.jobs.cancelled(job)]
+        tasks = [task for job in event.jobs for task in self._jobs.cancelled(job)]
         tasks += [
             task
-            for task in self.scheduler.tasks.values()
+            for task in self._scheduler.tasks.values()
             if task.owner == client.number and task.submit.origin == event.origin
-            and task.job is None and (task.actor is None or task is not task.actor.creation_task)
+            and task.job is None and not task.is_creation
         ]  # fmt: skip
         self.interrupts.append((client.number, event.request, {t.submit.task for t in tasks}))
         for task in tasks:
-            self._stop_again(task, event.force)
-
-    def _stop_again(self, task: Task, force: bool = False, recursive: bool = True) -> None:
-        """As `stop`, of one that may be over by now: it went with another."""
-        if task in self.scheduler:
-            self.stop(task, force, recursive)
+            self.stop(task, event.force)
 
     def answer_interrupts(self) -> None:
         """Tell those who wait that what they have stopped is over."""
         left = []
         for number, request, tasks in self.interrupts:
-            tasks &= self.scheduler.tasks.keys()
+            tasks &= self._scheduler.tasks.keys()
             if tasks:
                 left.append((number, request, tasks))
             else:
-                self._session.send(number, do.Answer(request))
+                self._state.send(number, do.Answer(request))
         self.interrupts = left
 
     def deadline(self) -> float | None:
         """When `stop_overdue` may have something to stop."""
-        return min(self.scheduler.limits.values(), default=None)
+        return min(self._scheduler.limits.values(), default=None)
 
     def stop_overdue(self) -> None:
         """Tasks that have run for too long are told to stop; who doesn't hear that is killed."""
-        now = self._session.now
-        for task in [task for task, end in self.scheduler.limits.items() if end <= now]:
+        now = self._state.now
+        for task in [task for task, end in self._scheduler.limits.items() if end <= now]:
             worker = task.worker
             assert worker is not None
             if task.final_value is None:
                 limit = f"{task.terms.timeout:g} s"
                 text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
-                self.scheduler.limits[task] = now + PATIENCE
+                self._scheduler.limits[task] = now + PATIENCE
             else:
-                del self.scheduler.limits[task]
+                del self._scheduler.limits[task]
                 if worker.actor is None:  # an actor would lose all it has
-                    self._session.instruct(do.Kill(worker.number))
+                    self._state.out.append(do.Kill(worker.number))
 
     def stop(
         self,
@@ -340,66 +270,96 @@ class TaskManager:
         why: ev.Value | None = None,
     ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
-        children = self.scheduler.children(task) if recursive else []
+        if task.is_over:
+            return
+        children = self._scheduler.children(task) if recursive else []
         worker = task.worker
         why = why or cancelled(task)
         if worker is None:
-            self.fail(task, why)
-        elif worker.client is not None:
+            self._state.fail(task, why)
+        else:
+            assert worker.client is not None
+            if task.state is TaskState.SENT:
+                task.to(TaskState.STOPPING)
             task.final_value = why
-            if force and worker.actor is None and task is next(iter(worker.sent.values())):
-                self._session.instruct(do.Kill(worker.number))
+            if force and worker.actor is None and task is worker.running:
+                self._state.out.append(do.Kill(worker.number))
             else:
-                self._session.send(worker.client, do.Stop(task.submit.task))
+                self._state.send(worker.client, do.Stop(task.submit.task))
         for child in children:
-            if child in self.scheduler:
-                self.stop(child, force, recursive)
+            self.stop(child, force, recursive)
 
-    def gave_back(self, client: Client, event: ev.GaveBack) -> None:
+    def gave_back(self, client: ClientState, event: ev.GaveBack) -> None:
         """A worker won't begin these."""
-        worker = self.scheduler.by_client.get(client.number)
+        worker = self._scheduler.by_client.get(client.number)
         if worker is None:
             return
         if event.asked:
             worker.recalled = False
         tasks = [worker.sent[id] for id in dict.fromkeys(event.tasks) if id in worker.sent]
-        self._give_back(tasks)
+        # An actor's calls stay with it, but for those it was told to stop.
+        self._give_back([t for t in tasks if t.actor is None or t.final_value is not None])
 
-    def blocked(self, client: Client, event: ev.Blocked) -> None:
+    def blocked(self, client: ClientState, event: ev.Blocked) -> None:
         """A worker's task waits for others."""
-        worker = self.scheduler.by_client.get(client.number)
+        worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
-            self.pool.block(worker)
+            self._state.pool.block(worker)
 
-    def unblocked(self, client: Client, event: ev.Unblocked) -> None:
+    def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
         """It goes on."""
-        worker = self.scheduler.by_client.get(client.number)
+        worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
-            self.pool.unblock(worker)
+            self._state.pool.unblock(worker)
 
     def worker_exited(self, event: ev.WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
-        worker, crash = self.pool.exited(event.worker, event.status)
+        worker, crash = self._state.pool.exited(event.worker, event.status)
         if worker is None:
             return
-        tasks = self.scheduler.lost(worker)
+        tasks = self._scheduler.lost(worker)
         if worker.actor is not None:
-            self.actor_manager.lost(worker.actor, tasks, crash, event)
+            self._actors.lost(worker.actor, tasks, crash, event)
             return
         # Those after the running one had not begun. Those before it are over, but their results
         # were not handed over: they count as run, too.
         last = place_of(event.running, tasks)
         words = ADVICE if worker.kill_reason else last_words(event)
+        again = []
         for task in tasks[: last + 1]:
             task.attempts += 1
             final = task.attempts > task.submit.retries or (worker.alone and task is tasks[last])
-            if final and task.final_value is None:
-                text = f"{crash} while it ran `{tasks[last].submit.name}`"
-                if task is not tasks[last]:
-                    text += f", before it had handed over what `{task.submit.name}` returned"
-                code = "memory" if worker.kill_reason else "crashed"
-                self.fail(task, ev.error_value(code, f"{text}.{words}"))
-        self._give_back([task for task in tasks if task in self.scheduler])
+            if not final or task.final_value is not None:
+                again.append(task)
+                continue
+            text = f"{crash} while it ran `{tasks[last].submit.name}`"
+            if task is not tasks[last]:
+                text += f", before it had handed over what `{task.submit.name}` returned"
+            code = "memory" if worker.kill_reason else "crashed"
+            self._state.fail(task, ev.error_value(code, f"{text}.{words}"))
+        self._give_back([*again, *tasks[last + 1 :]])
+
+    def unused(self, entry: Entry) -> None:
+        """No task reads this freed object: workers drop it as a function.
+
+        What they made of it may hold views of its bytes, so they are asked before the release.
+        """
+        cached = self._state.functions.pop(entry.id, None)
+        if cached is not None:
+            self._scheduler.forget_function(entry.id)
+            for number in cached:
+                self._catalog.view(entry, number)  # until it has answered with Unview
+                self._state.send(number, do.Forget((entry.id,), unused=True))
+
+    def refresh(self, client: ClientState, event: ev.Refresh) -> None:
+        """Workers hear of it before any task that is submitted after it."""
+        for number in self._scheduler.by_client:
+            self._state.send(number, event)
+
+
+def _owed(task: Task) -> int:
+    """How many values its Done has: of an actor's creation one, which says how it went."""
+    return 1 if task.submit.task == task.submit.actor else task.submit.returns
 
 
 def cancelled(task: Task) -> ev.Value:

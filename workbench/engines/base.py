@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core.events import About, Output
-from workbench.core.snapshot import Account, Change, Description, JobRecord, Snapshot
+from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
@@ -288,7 +288,7 @@ class Engine(Watched, Protocol):
         """(ready, not ready) once ``num_returns`` are ready or time is up."""
         ...
 
-    def describe(self, ref: ObjectRef) -> Description | None:
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
         """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
         ...
 
@@ -446,13 +446,6 @@ class Engine(Watched, Protocol):
 
     def state(self, ref: ObjectRef) -> str:
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
-        ...
-
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """Inside a task: show something where the task was submitted.
-
-        ``key``: of an update, the display that it changes. Of many only the latest is shown.
-        """
         ...
 
     def close(self, goodbye: bool = True) -> None:

@@ -1,29 +1,26 @@
-"""Running a `%%remote` cell: compile it under its own file name, run it, show its last value."""
+"""A `%%remote` cell: what travels of it, and how it runs, alone or in a namespace that stays."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
 import builtins
-import contextvars
-import inspect
 import linecache
 import os
 import time
-from collections.abc import Callable, Coroutine
+import warnings
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from types import CodeType
 from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
 from workbench.host.environment import Surroundings, move, within
+from workbench.host.execution import Names, execute
+from workbench.host.link import Failed
 from workbench.machine import peak_memory, reset_peak_memory
 from workbench.units import human_seconds
-from workbench.worker.task_runner import Failed
-
-Names = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +155,6 @@ class Namespace:
 _NOTHING = object()
 
 
-def run_text(text: str, namespace: Names, show: Callable[[Any], None]) -> None:
-    """Run Python that a magic hands over, and show its last value."""
-    with closing(asyncio.Runner()) as runner:
-        _execute(ast.parse(text), "<cell>", namespace, runner, show)
-
-
 def _parsed(cell: Cell) -> ast.Module:
     """The cell's tree, with line numbers that count from the cell's own first line.
 
@@ -183,92 +174,43 @@ def _run(
     take: Callable[[Any], None] | None = None,
 ) -> Ran:
     """Run it, and show its last value; or ``take`` that."""
-    from workbench.host.display import cell_display
+    from workbench.host.shell import (
+        cell_shell,
+    )  # here: IPython takes 70 ms, and tasks don't need it
 
     lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]
     linecache.cache[cell.filename] = (
         len(cell.source), None, [line + "\n" for line in lines], cell.filename,
     )  # fmt: skip
-    with cell_display(cell, namespace, stays) as show:
-        silent = cell.source.rstrip().endswith(";")
+    with cell_shell(namespace, cell.in_notebook, stays) as show:
+        plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
+        last = None if cell.source.rstrip().endswith(";") else show
         measured = reset_peak_memory()
         clock, started = os.times(), time.perf_counter()
         try:
-            _execute(
-                tree, cell.filename, namespace, runner, take or (None if silent else show), stays
-            )
+            execute(tree, cell.filename, namespace, runner, take or last, stays)
         except NameError as error:
             _note_stored(error)
             raise
         finally:
+            warnings.formatwarning = plain
             seconds = time.perf_counter() - started
             if cell.timed:
                 _print_times(clock, os.times(), seconds)
     return Ran(seconds, peak_memory() if measured else 0)
 
 
-def _execute(
-    tree: ast.Module,
-    filename: str,
-    namespace: Names,
-    runner: asyncio.Runner,
-    show: Callable[[Any], None] | None,
-    in_loop: bool = False,
-) -> None:
-    """Run it, and show the value of its last expression.
+def _warner(cell: Cell) -> Callable[..., str]:
+    """Python's own text of a warning, but that a cell goes by the name a person knows."""
+    plain = warnings.formatwarning
 
-    If it awaits anything, or is to be ``in_loop``, all of it runs in the runner's loop.
-    """
-    last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    codes = [_compiled(tree, "exec", filename)] if tree.body else []
-    if last is not None:
-        codes.append(_compiled(ast.Expression(last.value), "eval", filename))
-    if in_loop or any(code.co_flags & inspect.CO_COROUTINE for code in codes):
-        value = _awaited(_steps(codes, namespace), runner)
-    else:
-        value = None
-        for code in codes:
-            value = eval(code, namespace)
-    if value is not None and show is not None:
-        show(value)
+    def text(message: Any, category: Any, filename: str, *rest: Any, **options: Any) -> str:
+        said = plain(message, category, filename, *rest, **options)
+        if cell.label and filename == cell.filename:
+            return said.replace(filename, cell.label, 1)
+        return said
 
-
-def _compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
-    # `dont_inherit`: else our own `annotations` from the future would be the cell's.
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code: CodeType = compile(tree, filename, mode, flags, dont_inherit=True)
-    return code
-
-
-async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseException | None]:
-    """The last one's value; or the error, whose traceback is without the loop's frames so."""
-    value = None
-    try:
-        for code in codes:
-            value = eval(code, namespace)
-            if code.co_flags & inspect.CO_COROUTINE:
-                value = await value
-    except BaseException as error:
-        return None, error
-    return value, None
-
-
-def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runner: Any) -> Any:
-    """Run it to its end. Not with `Runner.run`, which leaves it there if a signal ends the wait."""
-    loop = runner.get_loop()  # made now, if it is the first
-    task = loop.create_task(steps, context=contextvars.copy_context())
-    try:
-        value, error = loop.run_until_complete(task)
-    finally:
-        if not task.done():
-            task.cancel()
-            loop.run_until_complete(task)
-    try:
-        if error is not None:
-            raise error
-        return value
-    finally:
-        del task, error  # a ring: the error's traceback has this frame
+    return text
 
 
 def _results(cell: Cell, ran: Ran, namespace: Names) -> Any:

@@ -1,7 +1,6 @@
-"""Widgets made on a worker: what they say goes out as Output of kind ``comm``.
+"""Widgets made on a worker: their messages go out as Output of kind ``comm``.
 
-A widget's state is in the front end; here is only its voice. What a person does to it there
-doesn't come back.
+A widget's state is in the front end. What a person does to it there doesn't come back.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from workbench.host.display import send
 
 
 class WorkerComm(BaseComm):
-    """A widget's line to the front end that shows the running task's cell."""
+    """From a widget to the front end that shows the running task's cell; one way."""
 
     def publish_msg(
         self,
@@ -42,8 +41,8 @@ class WorkerComm(BaseComm):
             return ""
         return " ".join((self.comm_id, *sorted(data.get("state", ()))))
 
-    def fall_silent(self) -> None:
-        """Say nothing when it goes: the front end shall keep what it shows."""
+    def detach(self) -> None:
+        """Send nothing when it is deleted: the front end shall keep what it shows."""
         self._closed = True
 
 
@@ -60,7 +59,7 @@ def forget() -> None:
     comms = comm.get_comm_manager().comms
     for each in list(comms.values()):
         if isinstance(each, WorkerComm):
-            each.fall_silent()
+            each.detach()
     comms.clear()
     widgets: Any = sys.modules.get("ipywidgets.widgets.widget")
     if widgets is not None:

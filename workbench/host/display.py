@@ -1,54 +1,30 @@
-"""Rich display in a worker: what is shown in a cell, sent as Output instead of published."""
+"""What is displayed in a worker, as messages: MIME bundles, figures. No IPython, no cells."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
+import io
 import json
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from workbench import context
-from workbench.host.environment import surely
+Show = Callable[[str, bytes, str], None]
+"""Told the kind, the content and the key of what the running task displays."""
 
-if TYPE_CHECKING:
-    from workbench.host.cells import Cell
+_show: Show | None = None
 
 
-@contextlib.contextmanager
-def cell_display(
-    cell: Cell, namespace: dict[str, Any], stays: bool = False
-) -> Iterator[Callable[[Any], None]]:
-    """Around a cell: magics see its names, and figures it leaves open are shown.
+def connect(show: Show) -> None:
+    """From now on, what is displayed in this process goes there.
 
-    Yields what shows the last expression's value. What a cell has shown isn't kept here, unless
-    its namespace ``stays``: then its widgets do too.
+    Parameters
+    ----------
+    show : callable(kind, data, key)
+        See `OutputQueue.show`.
     """
-    from workbench.host.comms import forget
-    from workbench.host.shell import worker_shell
-
-    shell = worker_shell()
-    shell.enter(namespace, cell.in_notebook)
-    streams = sys.stdout, sys.stderr
-    plain, warnings.formatwarning = warnings.formatwarning, _warner(cell)
-
-    def leave() -> None:
-        warnings.formatwarning = plain
-        shell.leave()
-        _close_figures()
-        if not stays:
-            sys.stdout, sys.stderr = streams  # a cell of somebody else's would be silent
-            forget()
-
-    try:
-        yield shell.show
-    finally:
-        try:
-            _show_figures(shell.show)
-        finally:
-            surely(leave)
+    global _show
+    _show = show
 
 
 def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
@@ -66,9 +42,8 @@ def send_display(data: Any, metadata: Any, transient: Any, update: Any) -> None:
 
 def send(kind: str, content: Any, key: str = "") -> None:
     """Send a message's content, as JSON, to whoever submitted the running task."""
-    engine = context.get()
-    if engine is not None:
-        engine.show(kind, json.dumps(content, default=str).encode(), key)
+    if _show is not None:
+        _show(kind, json.dumps(content, default=str).encode(), key)
 
 
 def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
@@ -80,36 +55,21 @@ def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
 
 def figure_png(figure: Any) -> bytes:
     """A matplotlib figure as a picture."""
-    import io
-
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return file.getvalue()
 
 
-def _show_figures(show: Callable[[Any], None]) -> None:
-    """What matplotlib's inline backend does at the end of a cell; and then `_close_figures`."""
+def show_figures(show: Callable[[Any], None]) -> None:
+    """Show the figures that are open, as matplotlib's inline backend does at the end of a cell."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         for number in pyplot.get_fignums():
             show(pyplot.figure(number))
 
 
-def _close_figures() -> None:
-    """Also those that couldn't be shown: the next cell would show them."""
+def close_figures() -> None:
+    """Close all of them, also those that couldn't be shown: the next cell would show them."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
-
-
-def _warner(cell: Cell) -> Callable[..., str]:
-    """Python's own text of a warning, but that a cell goes by the name a person knows."""
-    plain = warnings.formatwarning
-
-    def text(message: Any, category: Any, filename: str, *rest: Any, **options: Any) -> str:
-        said = plain(message, category, filename, *rest, **options)
-        if cell.label and filename == cell.filename:
-            return said.replace(filename, cell.label, 1)
-        return said
-
-    return text

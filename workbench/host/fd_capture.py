@@ -1,29 +1,29 @@
-"""Where descriptors 1 and 2 of a worker lead: files in memory. What C code and programs write.
+"""Capture of file descriptors 1 and 2, for what C code and programs write: files in memory.
 
-The nursery makes them before it forks, so that it can read a dead worker's last words. Unlike a
-pipe, a file never makes its writer wait: that may be C code that holds the interpreter's lock,
-and it is the worker itself that reads.
+The forkserver makes them before it forks, so that it can read what a dead worker wrote last. A
+file, unlike a pipe, never makes its writer wait: the writer may be C code that holds the
+interpreter's lock, and the reader is a thread of the same process.
 """
 
 from __future__ import annotations
 
 import os
 
+from workbench.fallocate import punch
 from workbench.host.texts import whole
-from workbench.memory.segment import punch
 
-HEARD = 64 << 10
-"""Bytes of the latest that are kept after they were read: the fault handler's report is long."""
+KEPT = 64 << 10
+"""Bytes that stay in the file after they were read: the fault handler's report is long."""
 
 MOST = 8 << 20
-"""Bytes that are read at a time. What is more was written faster than anybody could show it."""
+"""Bytes that one `read` returns; the older ones are skipped."""
 
 HOLE = 1 << 20
-"""Bytes, read and not needed any more, that are given back to the machine together."""
+"""Bytes that are given back to the machine together, once they were read."""
 
 
 class FdCapture:
-    """One of the two files. One thread at a time reads it; writers append, and are anybody."""
+    """The file that captures one descriptor. One thread at a time reads it; anybody appends."""
 
     def __init__(self) -> None:
         self._file = os.memfd_create("output-of-a-worker", os.MFD_CLOEXEC)
@@ -32,7 +32,7 @@ class FdCapture:
         self._hole = 0
 
     def divert(self, fd: int) -> None:
-        """From now on what is written to ``fd`` goes here."""
+        """From now on what is written to descriptor ``fd`` goes here."""
         # Opened anew: to append, and because who watches a memfd isn't told of what is written
         # through its first descriptor (Linux 6.14).
         writable = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -53,9 +53,19 @@ class FdCapture:
         return os.lseek(self._file, 0, os.SEEK_END)
 
     def read(self, size: int, final: bool) -> tuple[int, bytes]:
-        """How many bytes of what is new were skipped, and those that come after, up to a size.
+        """Read what is new.
 
-        Unless this is ``final``, the first bytes of a character stay until the others come.
+        Parameters
+        ----------
+        size : int
+            Read up to this position: what `size` returned before.
+        final : bool
+            Otherwise the first bytes of a character stay until the others come.
+
+        Returns
+        -------
+        (skipped, data)
+            How many of the new bytes were too many, and those that come after them.
         """
         if size < self.position:  # truncated: `program > /dev/stderr` does that
             self.position = self._hole = 0
@@ -64,17 +74,17 @@ class FdCapture:
         if not final:
             data = data[: whole(data)]
         skipped, self.position = start - self.position, start + len(data)
-        if self.position - HEARD - self._hole > HOLE:
-            punch(self._file, self._hole, self.position - HEARD - self._hole)
-            self._hole = self.position - HEARD
+        if self.position - KEPT - self._hole > HOLE:
+            punch(self._file, self._hole, self.position - KEPT - self._hole)
+            self._hole = self.position - KEPT
         return skipped, data
 
     def last(self, since: int) -> bytes:
-        """The end of what was written after ``since``."""
+        """The end of what was written after position ``since``."""
         size = os.lseek(self._file, 0, os.SEEK_END)
-        start = max(since if since <= size else 0, size - HEARD)
+        start = max(since if since <= size else 0, size - KEPT)
         return os.pread(self._file, size - start, start).lstrip(b"\0")
 
     def close(self) -> None:
-        """Let go of the file; what was diverted still goes there."""
+        """Close our descriptor; a diverted one still leads to the file."""
         os.close(self._file)

@@ -1,13 +1,14 @@
-"""Where all that a worker's tasks show comes together, and leaves: prints, displays, C code's text.
+"""All that tasks show, on its way out: prints, displays, what C code and programs write.
 
 Whoever shows something appends it to a queue: one step, which an interrupt can't tear. A thread
-of its own sends it, at most `1 / PAUSE` times a second; it sleeps while nothing is shown. The end
-of a task sends what the task has left.
+sends what is queued, at most `1 / PAUSE` times a second; it sleeps while nothing is shown. At the
+end of a task, what is left of its output is sent.
 """
 
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import select
 import threading
@@ -15,17 +16,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from workbench.client.ki_protection import ki_protection
-from workbench.core import events as ev
+from workbench.core.events import Output
 from workbench.host.fd_capture import FdCapture
-from workbench.host.room import WorkerRoom
-from workbench.host.throttle import TEXT, Shown, Throttle
-
-if TYPE_CHECKING:
-    from workbench.client.connection import Connection
-    from workbench.client.task_context import TaskContext
+from workbench.host.link import Link
+from workbench.host.throttle import TEXT, ProcessRoom, Shown, Throttle
+from workbench.ki_protection import ki_protection
+from workbench.units import human_bytes
 
 PAUSE = 0.05
 """Seconds from one sending to the next. What comes after a pause is sent at once."""
@@ -33,8 +30,14 @@ PAUSE = 0.05
 MOST_QUEUED = 256_000
 """Characters in the queue. Who shows more takes them out of it himself."""
 
+MOST_SHOWN = 32 << 20
+"""Bytes a task may show at once: a message has to take it."""
+
+PIECE = 1 << 17
+"""Characters of one write that are queued together."""
+
 _SEPARATORS = (" ", "\n")
-"""What `print` writes beside its arguments: it isn't asked each time what C code has written."""
+"""What `print` writes beside its arguments: no look at the captures before these."""
 
 _IN_MODIFY = 2
 _IOLBF = 1
@@ -42,44 +45,98 @@ _IOLBF = 1
 _clock = time.perf_counter
 
 
-class OutStream:
+class OutStream(io.TextIOBase):
+    """A worker's `sys.stdout` or `sys.stderr`: shows what is written as the running task's output.
+
+    Any thread may write. What is written while no task runs goes nowhere a person would look
+    for it, so it is dropped.
+
+    Parameters
+    ----------
+    kind : str
+        ``"stdout"`` or ``"stderr"``.
+    fd : int
+        The descriptor for those who want one: what is written there is shown too.
+    queue : OutputQueue
+        Sends it.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, kind: str, fd: int, queue: OutputQueue) -> None:
+        self._kind = kind
+        self._queue = queue
+        self._forked: io.TextIOWrapper | None = None
+        self.buffer = io.FileIO(fd, "w", closefd=False)
+        """For those who write bytes."""
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self.buffer.fileno()
+
+    def write(self, text: str) -> int:
+        """Show it, together with what comes in the next few milliseconds."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() takes a str, not {type(text).__name__}")
+        if self._forked is not None:
+            return self._forked.write(text)
+        run = self._queue.work.current
+        if run is not None and text:
+            for start in range(0, len(text), PIECE):
+                self._queue.put(run.task, self._kind, text[start : start + PIECE])
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back for long."""
+        if self._forked is not None:
+            self._forked.flush()
+
+    def forked(self) -> None:
+        """In a forked child: its parent's task isn't its own, but what it writes is shown there."""
+        if self._forked is None:
+            self._forked = open(  # noqa: SIM115 - for as long as the process lives
+                self.fileno(), "w", 1, self.encoding, self.errors, closefd=False
+            )
+
+
+class OutputQueue:
     """See the module. Any thread may call its methods.
 
     Parameters
     ----------
-    connection : Connection
-        Takes it to the server.
-    work : TaskContext
-        The worker's tasks.
-    spools : tuple of Spool
+    link : Link
+        Where it sends to.
+    captures : tuple of FdCapture
         Where descriptors 1 and 2 lead.
     mark : callable(position)
         Told where in the second one a task ended: what comes after it is of the next.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        work: TaskContext,
-        spools: tuple[FdCapture, FdCapture],
-        mark: Callable[[int], None],
+        self, link: Link, captures: tuple[FdCapture, FdCapture], mark: Callable[[int], None]
     ) -> None:
-        self._connection = connection
-        self._work = work
-        self._spools = spools
+        self.work = link.work
+        self._link = link
+        self._captures = captures
         self._mark = mark
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
         self._queued = 0  # characters, about
         self._line_over = True  # what was shown last ends a line
-        self._flows: dict[int, Throttle] = {}  # of tasks that have shown something
-        self._room = WorkerRoom(_clock())
+        self._throttles: dict[int, Throttle] = {}  # of tasks that have shown something
+        self._room = ProcessRoom(_clock())
         self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
         self._busy = False
         self._sent_at = 0.0
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
-        self._watch = _watch(spools)
+        self._watch = _watch(captures)
         if self._watch >= 0:
             self._poll.register(self._watch, select.POLLIN)
         self._flush_c = _line_buffered()
@@ -88,9 +145,29 @@ class OutStream:
         self._thread = threading.Thread(target=self._serve, name="workbench-output", daemon=True)
         self._thread.start()
 
+    def show(self, kind: str, data: bytes, key: str = "") -> None:
+        """The running task displays something; between tasks it is dropped.
+
+        Parameters
+        ----------
+        kind : str
+            See `Output`.
+        data : bytes
+            The content. What is too large for a message is replaced by a note.
+        key : str
+            Of an update, what it changes: a later one with this key replaces one that waits.
+        """
+        run = self.work.current
+        if run is None:
+            return
+        if len(data) > MOST_SHOWN:
+            size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
+            kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
+        self.put(run.task, kind, data, key)
+
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
         """A running task shows something. See `Throttle.add`."""
-        if data not in _SEPARATORS and self._is_spooled():
+        if data not in _SEPARATORS and self._is_captured():
             self._pass_on()  # C code, or a program, wrote before this
         self._queue.append((task, kind, data, key))
         self._queued += len(data)
@@ -107,23 +184,23 @@ class OutStream:
     def finish(self, task: int) -> None:
         """Send all that a task has left to be sent. To be called before its Done is queued."""
         self._flush_c()
-        # In this order: what the thread has just taken is not yet in a flow while it is busy.
-        if self._queue or self._is_spooled() or self._busy or self._flows:
+        # In this order: what the thread has just taken is not yet in a throttle while it is busy.
+        if self._queue or self._is_captured() or self._busy or self._throttles:
             with self._alone() as mine:
                 if mine:
                     self._fill(final=True)
-                    flow = self._flows.pop(task, None)
-                    if flow is not None:
-                        self._put(task, flow.end(_clock()))
-                    self._mark(self._spools[1].position)
+                    throttle = self._throttles.pop(task, None)
+                    if throttle is not None:
+                        self._put(task, throttle.end(_clock()))
+                    self._mark(self._captures[1].position)
 
     def abandon(self) -> None:
         """In a forked child, which has no part in this: let go of it all. Idempotent."""
         if self._abandoned:
             return
         self._abandoned = True
-        for spool in self._spools:
-            spool.close()
+        for capture in self._captures:
+            capture.close()
         os.close(self._wake)
         if self._watch >= 0:
             os.close(self._watch)
@@ -144,24 +221,25 @@ class OutStream:
                 self._busy = False
 
     def _pass_on(self, send: bool = False) -> None:
-        """Empty the queue into the flows; send what may be sent, if asked to."""
+        """Empty the queue into the throttles; send what may be sent, if asked to."""
         with self._alone() as mine:
             if mine:
                 self._fill()
                 if send:
-                    for task, flow in list(self._flows.items()):
-                        self._put(task, flow.take(_clock()))
-                        if not self._work.is_active(task):  # a thread of it was late: see `_add`
-                            del self._flows[task]
+                    for task, throttle in list(self._throttles.items()):
+                        self._put(task, throttle.take(_clock()))
+                        if not self.work.is_active(task):  # a thread of it was late: see `_add`
+                            del self._throttles[task]
                     if self._line_over:  # else it is to be sent as soon as it is
                         self._sent_at = _clock()
-                    if not self._connection.flush():
-                        self._connection.wake()
+                    self._link.flush()
 
     def _fill(self, final: bool = False) -> None:
-        """Empty the queue, and then the spools, into the flows."""
+        """Empty the queue, and then the captures, into the throttles."""
         queue, texts = self._queue, list[str]()
-        sizes = [spool.size() for spool in self._spools]  # first: what is in the queue is older
+        sizes = [
+            capture.size() for capture in self._captures
+        ]  # first: what is in the queue is older
         self._queued = 0
         while queue:
             task, kind, data, key = queue.popleft()
@@ -172,30 +250,30 @@ class OutStream:
             if not queue or queue[0][:2] != (task, kind) or len(texts) > 1000:
                 self._add(task, kind, "".join(texts).encode("utf-8", "backslashreplace"))
                 texts.clear()
-        for kind, spool, size in zip(TEXT, self._spools, sizes, strict=True):
-            if size != spool.position:
-                skipped, data = spool.read(size, final)
-                run = self._work.latest
+        for kind, capture, size in zip(TEXT, self._captures, sizes, strict=True):
+            if size != capture.position:
+                skipped, data = capture.read(size, final)
+                run = self.work.latest
                 if run is None:
-                    self._mark(self._spools[1].position)  # of no task: nobody would look for it
+                    self._mark(self._captures[1].position)  # of no task: nobody would look for it
                 elif data or skipped:
                     self._add(run.task, kind, data, skipped=skipped)
 
     def _add(self, task: int, kind: str, data: bytes, key: str = "", skipped: int = 0) -> None:
-        flow = self._flows.get(task)
-        if flow is None:
-            if not self._work.is_active(task):
+        throttle = self._throttles.get(task)
+        if throttle is None:
+            if not self.work.is_active(task):
                 return  # a thread of it was late: its Done is out
-            flow = self._flows[task] = Throttle(self._room, _clock())
+            throttle = self._throttles[task] = Throttle(self._room, _clock())
         if skipped:
-            flow.skip(kind, skipped)
-        flow.add(kind, data, key)
-        if flow.is_full:
-            self._put(task, flow.take(_clock()))
+            throttle.skip(kind, skipped)
+        throttle.add(kind, data, key)
+        if throttle.is_full:
+            self._put(task, throttle.take(_clock()))
 
     def _put(self, task: int, shown: list[Shown]) -> None:
         for kind, data in shown:
-            self._connection.put(ev.Output(task, kind, data))
+            self._link.put(Output(task, kind, data))
             self._sent_at = _clock()
 
     # -- the thread -------------------------------------------------------------------------------
@@ -223,16 +301,16 @@ class OutStream:
                 pass
 
     def _is_held(self) -> bool:
-        """Whether a flow waits for time to pass."""
-        return any(list(self._flows.values()))
+        """Whether a throttle waits for time to pass."""
+        return any(list(self._throttles.values()))
 
-    def _is_spooled(self) -> bool:
-        one, two = self._spools
+    def _is_captured(self) -> bool:
+        one, two = self._captures
         return one.has_news() or two.has_news()
 
 
-def _watch(spools: tuple[FdCapture, FdCapture]) -> int:
-    """A descriptor that can be read when somebody has written to a spool; else -1.
+def _watch(captures: tuple[FdCapture, FdCapture]) -> int:
+    """A descriptor that can be read when somebody has written to a capture; else -1.
 
     Without inotify, or with none left, what C code writes is shown when its task ends.
     """
@@ -241,8 +319,8 @@ def _watch(spools: tuple[FdCapture, FdCapture]) -> int:
         return -1
     fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd >= 0:
-        for spool in spools:
-            libc.inotify_add_watch(fd, spool.path.encode(), _IN_MODIFY)
+        for capture in captures:
+            libc.inotify_add_watch(fd, capture.path.encode(), _IN_MODIFY)
     return fd
 
 

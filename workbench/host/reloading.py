@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from workbench.client.call_site import is_own
+from workbench.call_site import is_own
 
 
 class Reloader:

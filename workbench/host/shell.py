@@ -6,10 +6,12 @@ It keeps no history, shows no errors and has no names of its own.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any, NoReturn
@@ -20,7 +22,16 @@ from IPython.display import display
 from traitlets.config import Config
 
 from workbench.host import comms
-from workbench.host.display import figure_png, figure_text, send, send_display
+from workbench.host.display import (
+    close_figures,
+    figure_png,
+    figure_text,
+    send,
+    send_display,
+    show_figures,
+)
+from workbench.host.environment import surely
+from workbench.host.execution import run_text
 
 
 @cache
@@ -43,6 +54,47 @@ def worker_shell() -> WorkerShell:
     formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", figure_text)
     formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_png)
     return shell
+
+
+@contextlib.contextmanager
+def cell_shell(
+    namespace: dict[str, Any], in_notebook: bool, stays: bool = False
+) -> Iterator[Callable[[Any], None]]:
+    """Around a cell: magics see its names, and figures it leaves open are shown.
+
+    Parameters
+    ----------
+    namespace : dict
+        The cell's names.
+    in_notebook : bool
+        Whether a front end shows what it displays.
+    stays : bool
+        Whether the namespace outlives the cell: then its widgets do too, and what it has put in
+        the place of `sys.stdout`. Otherwise nothing the cell has shown is kept here.
+
+    Yields
+    ------
+    callable(value)
+        Shows the value of the last expression.
+    """
+    shell = worker_shell()
+    shell.enter(namespace, in_notebook)
+    streams = sys.stdout, sys.stderr
+
+    def leave() -> None:
+        shell.leave()
+        close_figures()
+        if not stays:
+            sys.stdout, sys.stderr = streams  # a cell of somebody else's would be silent
+            comms.forget()
+
+    try:
+        yield display
+    finally:
+        try:
+            show_figures(display)
+        finally:
+            surely(leave)
 
 
 KERNELS_SHELL = "ipykernel.zmqshell"
@@ -95,10 +147,6 @@ class WorkerShell(InteractiveShell):
             del sys.modules[KERNELS_SHELL]
         self._main_mod_cache.clear()  # of `%run`
 
-    def show(self, value: Any) -> None:
-        """The value of a cell's last expression."""
-        display(value)
-
     def init_virtualenv(self) -> None:
         """``sys.path`` is the notebook's already; and a warning would land in its cell."""
 
@@ -121,9 +169,7 @@ class WorkerShell(InteractiveShell):
 
     def run_cell(self, raw_cell: str, *args: Any, **kwargs: Any) -> None:
         """Code that a magic (``%%capture``) runs in the place of the cell."""
-        from workbench.host.cells import run_text
-
-        run_text(self.transform_cell(raw_cell), self.user_ns, self.show)
+        run_text(self.transform_cell(raw_cell), self.user_ns, display)
 
     def ask_exit(self) -> NoReturn:
         """``exit`` ends the cell; nobody ends the worker."""

@@ -1,16 +1,16 @@
-"""How much of what a task shows leaves its worker, and what is left out. Pure: time is passed in.
+"""Rate limits of output, per task and per process, and what is left out. Pure: time is passed in.
 
 A notebook keeps all that a cell shows, and its kernel has to pass it on while it runs other
-cells. So what nobody would read stays here: states of a progress bar that were overwritten at
+cells. So what nobody would read is not sent: states of a progress bar that were overwritten at
 once, figures that were cleared, and of a flood the middle.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import groupby
 
-from workbench.host.room import LIMITS, Bucket, Limits, WorkerRoom
 from workbench.host.texts import line_end, line_start, overwritten
 from workbench.units import human_bytes
 
@@ -21,7 +21,97 @@ Shown = tuple[str, bytes]
 """What is sent: a kind, and its content."""
 
 
-class Piece:
+@dataclass(frozen=True)
+class Limits:
+    """What a task may show; all else follows from these three. What is usual is far below.
+
+    Two floods at a time stay below what Jupyter's server lets through: 3 MB of text in three
+    seconds. With more it passes on nothing at all for a while, of no cell.
+
+    Attributes
+    ----------
+    burst : int
+        Bytes of text that a task may show as fast as it likes. Each time that it has shown four
+        times as much, the rate halves.
+    rate : int
+        Bytes of text a second when the burst is used up.
+    displays : int
+        Displays that a task may show as fast as it likes; then a hundredth of it a second.
+    """
+
+    burst: int = 1_000_000
+    rate: int = 128_000
+    displays: int = 500
+
+    @property
+    def kept(self) -> int:
+        """Bytes of each stream's latest text that are kept, and shown at the task's end."""
+        return self.rate // 2
+
+    @property
+    def least(self) -> int:
+        """The same when the process has no room left: it runs many tasks that show much."""
+        return self.rate // 32
+
+    @property
+    def full(self) -> int:
+        """Bytes that wait for the next time; with more it isn't waited. A larger display counts
+        as several."""
+        return 2 * self.rate
+
+    @property
+    def display_rate(self) -> float:
+        """Displays a second when those that are free are used up."""
+        return self.displays / 100
+
+    @property
+    def kept_displays(self) -> float:
+        """How many of the latest displays are kept, and shown at the task's end."""
+        return self.displays / 25
+
+    def rate_after(self, shown: int) -> int:
+        """Bytes of text a second for a task that has shown so many, beyond its burst."""
+        return max(self.rate >> shown // (4 * self.burst), self.rate // 128)
+
+
+LIMITS = Limits()
+
+
+class Bucket:
+    """A token bucket: room for so much at once, which comes back at some rate."""
+
+    def __init__(self, size: float, now: float) -> None:
+        self._size = self._room = size
+        self._at = now
+
+    def room(self, now: float, rate: float) -> float:
+        """What there is room for, now that ``rate`` a second have come back since the last look."""
+        self._room = min(self._room + (now - self._at) * rate, self._size)
+        self._at = now
+        return self._room
+
+    def take(self, amount: float) -> None:
+        """Use some of it up; what is always allowed may be more than there is."""
+        self._room = max(self._room - amount, 0)
+
+
+class ProcessRoom:
+    """What all tasks of one process share, so that many small floods aren't a large one.
+
+    Sixteen bursts of text, and then the rate of four tasks.
+    """
+
+    def __init__(self, now: float, limits: Limits = LIMITS) -> None:
+        self._bucket = Bucket(16 * limits.burst, now)
+        self._rate = 4 * limits.rate
+        self.take = self._bucket.take
+
+    def room(self, now: float) -> float:
+        """Bytes of text."""
+        return self._bucket.room(now, self._rate)
+
+
+class Pending:
     """Something that waits to be sent; without data it doesn't any more."""
 
     __slots__ = ("data", "kind")
@@ -36,22 +126,22 @@ class Throttle:
 
     Parameters
     ----------
-    worker : WorkerRoom
-        Its worker's room for text.
+    process : ProcessRoom
+        Its process's room for text.
     now : float
         Seconds of any clock, as in all methods.
     limits : Limits, optional
         Others than the usual ones.
     """
 
-    def __init__(self, worker: WorkerRoom, now: float, limits: Limits = LIMITS) -> None:
-        self._worker = worker
+    def __init__(self, process: ProcessRoom, now: float, limits: Limits = LIMITS) -> None:
+        self._process = process
         self._limits = limits
         self._text = Bucket(limits.burst, now)
         self._displays = Bucket(limits.displays, now)
-        self._pending: list[Piece] = []
-        self._updates: dict[str, Piece] = {}  # those that wait, by what they change
-        self._waiting: Piece | None = None  # a clear that waits for something to come after it
+        self._pending: list[Pending] = []
+        self._updates: dict[str, Pending] = {}  # those that wait, by what they change
+        self._waiting: Pending | None = None  # a clear that waits for something to come after it
         self._sizes = dict.fromkeys(TEXT, 0)  # bytes of text that wait
         self._other = 0  # bytes of all else that waits
         self._lost = dict.fromkeys((*TEXT, "display"), 0)  # and not told yet
@@ -84,7 +174,7 @@ class Throttle:
         if not data:
             return
         self._settled = False
-        piece = Piece(kind, data)
+        piece = Pending(kind, data)
         if kind == "clear":
             self._clear(piece)
         elif kind == "display" or kind in TEXT:
@@ -105,7 +195,7 @@ class Throttle:
         self._cut(kind, 0)  # so that one note tells it all
         self._lost[kind] += size
 
-    def _clear(self, piece: Piece) -> None:
+    def _clear(self, piece: Pending) -> None:
         if self._waiting is not None:
             self._remove(self._waiting)
             self._waiting = None
@@ -127,7 +217,7 @@ class Throttle:
         self._lost = dict.fromkeys(self._lost, 0)
         self._mid_line = dict.fromkeys(TEXT, False)
 
-    def _remove(self, piece: Piece) -> None:
+    def _remove(self, piece: Pending) -> None:
         if piece.kind in TEXT:
             self._sizes[piece.kind] -= len(piece.data)
         else:
@@ -144,8 +234,8 @@ class Throttle:
         """
         self._settle()
         limits = self._limits
-        rate = max(limits.rate >> int(self._shown // limits.half), limits.floor)
-        text = int(min(self._text.room(now, rate), self._worker.room(now)))
+        rate = limits.rate_after(self._shown)
+        text = int(min(self._text.room(now, rate), self._process.room(now)))
         displays = self._displays.room(now, limits.display_rate)
         if self._size <= text and self._cost <= displays:
             line = self._last_line()
@@ -162,9 +252,9 @@ class Throttle:
     def end(self, now: float) -> list[Shown]:
         """The task is over: what is left to be sent, the end of its text in any case."""
         self._settle()
-        limits, worker = self._limits, self._worker.room(now)
-        always = limits.kept if worker >= limits.kept else limits.least
-        text = max(always, int(min(self._text.room(now, limits.rate), worker)))
+        limits, shared = self._limits, self._process.room(now)
+        always = limits.kept if shared >= limits.kept else limits.least
+        text = max(always, int(min(self._text.room(now, limits.rate), shared)))
         displays = self._displays.room(now, limits.display_rate)
         self._trim(text, max(displays, limits.kept_displays))
         return self._send(self._pending, [])
@@ -177,12 +267,12 @@ class Throttle:
     def _cost(self) -> float:
         return sum(map(self._cost_of, self._pending))
 
-    def _cost_of(self, piece: Piece) -> float:
+    def _cost_of(self, piece: Pending) -> float:
         """In displays: an update costs only its bytes, and nothing more than may be shown."""
         if piece.kind not in ("display", "update") or not piece.data:
             return 0
         limits = self._limits
-        cost = len(piece.data) / limits.size
+        cost = len(piece.data) / limits.full
         return min(max(cost, piece.kind == "display"), limits.displays)
 
     def _settle(self) -> None:
@@ -190,18 +280,18 @@ class Throttle:
         if self._settled:
             return
         self._settled = True
-        pending: list[Piece] = []
+        pending: list[Pending] = []
         for kind, group in groupby(filter(has_data, self._pending), lambda piece: piece.kind):
             if kind in TEXT:
                 text = b"".join(piece.data for piece in group)
                 data = overwritten(text)
                 self._sizes[kind] -= len(text) - len(data)
-                pending.append(Piece(kind, data))
+                pending.append(Pending(kind, data))
             else:
                 pending.extend(group)
         self._pending = pending
 
-    def _last_line(self) -> list[Piece]:
+    def _last_line(self) -> list[Pending]:
         """The end of the text, taken off, if that is a line which isn't over, and a new one."""
         last = self._pending[-1] if self._pending else None
         if last is None or last.kind not in TEXT or last.data.endswith(b"\n"):
@@ -209,11 +299,11 @@ class Throttle:
         start = last.data.rfind(b"\n") + 1
         if self._held and not start:
             return []
-        line = Piece(last.kind, last.data[start:])
+        line = Pending(last.kind, last.data[start:])
         last.data = last.data[:start]
         return [line]
 
-    def _split(self, text: int, displays: float) -> tuple[list[Piece], list[Piece]]:
+    def _split(self, text: int, displays: float) -> tuple[list[Pending], list[Pending]]:
         """What waits: as much as there is room for, and the rest."""
         pending = list(filter(has_data, self._pending))
         for place, piece in enumerate(pending):
@@ -221,14 +311,14 @@ class Throttle:
             displays -= self._cost_of(piece)
             if text < 0 and piece.kind in TEXT:
                 end = line_end(piece.data, len(piece.data) + text)
-                rest = Piece(piece.kind, piece.data[end:])
+                rest = Pending(piece.kind, piece.data[end:])
                 piece.data = piece.data[:end]
                 return pending[: place + 1], [rest, *pending[place + 1 :]]
             if displays < 0:
                 return pending[:place], pending[place:]
         return pending, []
 
-    def _send(self, pieces: list[Piece], rest: list[Piece]) -> list[Shown]:
+    def _send(self, pieces: list[Pending], rest: list[Pending]) -> list[Shown]:
         """Send these with notes of what was left out; the rest goes on waiting."""
         shown: list[Shown] = []
         size = 0
@@ -239,7 +329,7 @@ class Throttle:
                 self._mid_line[piece.kind] = not piece.data.endswith(b"\n")
                 size += len(piece.data)
         self._text.take(size)
-        self._worker.take(size)
+        self._process.take(size)
         self._displays.take(sum(map(self._cost_of, pieces)))
         self._shown += size
         for kind in self._lost:
@@ -299,7 +389,7 @@ class Throttle:
                 excess -= cut
 
 
-def has_data(piece: Piece) -> bool:
+def has_data(piece: Pending) -> bool:
     """Whether it still waits."""
     return bool(piece.data)
 

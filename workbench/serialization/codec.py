@@ -32,9 +32,9 @@ import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.serialization.arrays import Array, Reducer, out_of_band
-from workbench.serialization.debugging import DebugPickler
 from workbench.serialization.failures import cannot_pickle, cannot_rebuild
 from workbench.serialization.pickler import GlobalsRead, Pickler
+from workbench.serialization.tracing import DebugPickler
 from workbench.units import human_bytes
 
 BUFFER_ALIGN = 64
@@ -263,7 +263,7 @@ def serialize(
 
     try:
         if trace:
-            pickler: Any = DebugPickler(sink, reducers, keep, name)
+            pickler: Any = DebugPickler(reducers, name, sink, keep)
             pickler.trace(value)
         else:
             pickler = Pickler(sink, reducers, keep)

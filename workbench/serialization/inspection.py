@@ -17,7 +17,7 @@ from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.tracing import BATCH, TracingPickler
+from workbench.serialization.tracing import BATCH, TooManyObjectsError, TracingPickler
 from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
@@ -92,10 +92,6 @@ PATIENCE = 1.0
 """Seconds of trying batches that turned out to be large."""
 
 
-class _EnoughError(Exception):
-    """Too many objects to go on."""
-
-
 def inspect(
     value: Any, reducers: Mapping[type, Reducer], name: str = "", *, most: int = MOST_OBJECTS
 ) -> Inspection:
@@ -117,7 +113,7 @@ def inspect(
     ended_early = False
     try:
         inspector.trace(value)
-    except _EnoughError:
+    except TooManyObjectsError:
         ended_early = True
         if not inspector.failures:
             inspector.failures += _failure_anywhere(value, reducers, root, most)
@@ -140,22 +136,13 @@ class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
     def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
-        super().__init__(reducers, root, _Nowhere(), _ignore)
+        super().__init__(reducers, root, _Nowhere(), _ignore, most)
         self.failures: list[Failure] = []
         self._reducers = reducers
-        self._left = most
         self._patience = PATIENCE
-
-    def save_here(self, obj: Any) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise _EnoughError
-        super().save_here(obj)
 
     def failed(self, error: Exception) -> bool:
         """Write it down."""
-        if isinstance(error, _EnoughError):
-            return False
         part = self.path[-1].object
         if isinstance(error, SerializationError) and type(part) in self._reducers:
             name = type(part).__name__

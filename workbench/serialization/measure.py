@@ -16,9 +16,9 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from workbench.serialization.arrays import Reducer, out_of_band
-from workbench.serialization.paths import Place
+from workbench.serialization.paths import Step
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.tracing import TracingPickler
+from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
 
 MATTERS = 0.01
 """The share of all bytes or seconds from which a part is told from its like."""
@@ -78,10 +78,6 @@ def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) ->
     return Figures(seconds, file.tell(), sum(buffers), len(buffers))
 
 
-class _EnoughError(Exception):
-    """Too many objects to go on."""
-
-
 @dataclass(slots=True, eq=False)
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
@@ -89,7 +85,7 @@ class Tally:
     Attributes
     ----------
     label, of, group : str
-        As in `Place`; for many, the label is what they are called together.
+        As in `Step`; for many, the label is what they are called together.
     kind : type
         Theirs.
     objects : list
@@ -195,11 +191,10 @@ class Weigher(TracingPickler):
         self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
     ) -> None:
         self._counted = counted = _Counter()  # not the weigher itself: that would be a cycle
-        super().__init__(reducers, root, buffer_callback=counted.buffer)
+        super().__init__(reducers, root, buffer_callback=counted.buffer, most=most)
         self.write = counted.write
         self._write_large_bytes = counted.write_large
         self._total = total
-        self._left = most
         self._started = time.perf_counter()
         self.complete = False
         self.tally = Tally(root, "", "", object, [])  # of the part that is being saved
@@ -209,7 +204,7 @@ class Weigher(TracingPickler):
         try:
             self.trace(value)
             self.complete = True
-        except (_EnoughError, RecursionError):
+        except (TooManyObjectsError, RecursionError):
             pass
         (root,) = self.tally.parts.values()
         root.inband = self._counted.inband
@@ -217,9 +212,6 @@ class Weigher(TracingPickler):
 
     def save_here(self, obj: Any) -> None:
         """An object that has a place of its own, or that is a part of its owner."""
-        self._left -= 1
-        if self._left < 0:
-            raise _EnoughError
         known = self.memo.get(id(obj))
         if known is not None:
             self.tally.refer({id(obj): known})
@@ -274,7 +266,7 @@ class Weigher(TracingPickler):
         self.tally.merge(keys)
         self.tally.merge(values)
 
-    def _begun(self, place: Place, objects: Sequence[Any]) -> Tally:
+    def _begun(self, place: Step, objects: Sequence[Any]) -> Tally:
         """Until it ends, its figures are those from before it."""
         if type(objects[0]) is CellType:
             with contextlib.suppress(ValueError):  # it is empty

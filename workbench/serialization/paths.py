@@ -1,4 +1,7 @@
-"""Where in an object one is: what the things in it are called, step by step. Saves nothing."""
+"""The path to a part of an object: ``model.callbacks[2].lock``, ``df column 'x' row 3``.
+
+Names what a pickler saves, step by step. Saves nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.tables import Cells, Table, cells_of, short, table_of
+from workbench.serialization.dataframes import Cells, Columns, cells_of, columns_of, short
 
 LARGE_DICT = 64
-"""Entries above which those of a dict are spoken of together."""
+"""Entries above which those of a dict are named together."""
 
 
-class Place:
-    """One object on the path.
+class Step:
+    """One object on the path from the root to what is being pickled.
 
     Attributes
     ----------
@@ -37,7 +40,7 @@ class Place:
         ``closure`` or ``global`` if the label is the name of one.
     cells : Cells or None
         What the objects in it are called, if it is an array and that isn't plain to see.
-    table : Table or None
+    table : Columns or None
         What has a name among that which it is made of; the rest is part of the object itself.
     """
 
@@ -48,7 +51,7 @@ class Place:
 
     def __init__(
         self, object: Any, label: str = "", role: str = "value", owner: Any = None,
-        *, group: str = "", of: str = "", cells: Cells | None = None, table: Table | None = None,
+        *, group: str = "", of: str = "", cells: Cells | None = None, table: Columns | None = None,
     ) -> None:  # fmt: skip
         self.object = object
         self.label = label
@@ -72,7 +75,7 @@ class Place:
     def reduced_to(self, args: Any, state: Any) -> None:
         """These two are parts of the object, not things in it."""
         self._parts = {id(args): "arguments", id(state): "state"}
-        self.table = table_of(self.object, args)
+        self.table = columns_of(self.object, args)
 
     @contextlib.contextmanager
     def saving(self, mode: str) -> Iterator[None]:
@@ -93,78 +96,78 @@ class Place:
             return most
         return min(most, int(self.owner.span - (self._children - 1) % self.owner.span))
 
-    def step(self, child: Any) -> Place:
+    def step(self, child: Any) -> Step:
         """The place of the child that is saved next."""
         n, self._children = self._children, self._children + 1
         if self.role == "table":
-            return _part_of(self.table or self.owner, child)
+            return _part_of(self.owner if self.table is None else self.table, child)
         if self._mode == "items":
             return self._item(n, child)
         if self._mode == "pairs":
             return self._pair(n, child)
         if self.role == "arguments":
             is_content = type(child) is pickle.PickleBuffer
-            return Place(child, "" if is_content else _argument(self.owner, n))
+            return Step(child, "" if is_content else _argument(self.owner, n))
         if self.role == "closure":
-            return Place(child, self.owner.__code__.co_freevars[n], of="closure")
+            return Step(child, self.owner.__code__.co_freevars[n], of="closure")
         if self.role == "state":
             return self._part_of_state(n, child)
         part = self._parts.get(id(child))
         if part == "arguments" and self.table is not None:
             return _part_of(self.table, child)
         if part is not None:
-            return Place(child, "", part, self.object, cells=self.cells, table=self.table)
+            return Step(child, "", part, self.object, cells=self.cells, table=self.table)
         if type(self.object) in (tuple, frozenset):
             return self._item(n, child)
-        return Place(child)
+        return Step(child)
 
-    def _item(self, n: int, child: Any) -> Place:
+    def _item(self, n: int, child: Any) -> Step:
         if self.role == "cells":
-            return Place(child, self.owner.label(n), group=self.owner.group(n))
+            return Step(child, self.owner.label(n), group=self.owner.group(n))
         if self.role == "state":
-            return Place(child, _item_of_state(self.owner, n), group="[…]")
+            return Step(child, _item_of_state(self.owner, n), group="[…]")
         if type(self.object) in (set, frozenset):
-            return Place(child, f"{{{short(child)}}}", group="{…}")
-        return Place(child, f"[{n}]", group="[…]")
+            return Step(child, f"{{{short(child)}}}", group="{…}")
+        return Step(child, f"[{n}]", group="[…]")
 
-    def _pair(self, n: int, child: Any) -> Place:
+    def _pair(self, n: int, child: Any) -> Step:
         """A key or a value: of a dict, or of what an object keeps in one."""
         if n % 2 == 0:
             self._key = child
             if self.role != "value":
-                return Place(child)
-            return Place(child, f" key {short(child)}", group=" keys")
+                return Step(child)
+            return Step(child, f" key {short(child)}", group=" keys")
         key = self._key
         if self.role == "globals":
-            return Place(child, key, of="global")
+            return Step(child, key, of="global")
         if self.role == "state":
             if isinstance(self.owner, types.FunctionType) and key in _ROLES:
-                return Place(child, "", _ROLES[key], self.owner)
-            if self.table is not None and id(child) in self.table:
+                return Step(child, "", _ROLES[key], self.owner)
+            if self.table is not None and key.startswith("_"):  # how its library keeps it
                 return _part_of(self.table, child)
-            return Place(child, f".{key}")
-        return Place(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")
+            return Step(child, f".{key}")
+        return Step(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")
 
-    def _part_of_state(self, n: int, child: Any) -> Place:
+    def _part_of_state(self, n: int, child: Any) -> Step:
         if isinstance(self.owner, functools.partial) and n < 4:
-            return Place(child, (".func", ".args", ".keywords", ".__dict__")[n])
+            return Step(child, (".func", ".args", ".keywords", ".__dict__")[n])
         if isinstance(self.owner, np.ndarray) and isinstance(child, list):
-            return Place(child, "", "cells", self.cells or cells_of(self.owner))
+            return Step(child, "", "cells", self.cells or cells_of(self.owner))
         if self.table is not None:
             return _part_of(self.table, child)
         if child is None or isinstance(child, dict):  # (attributes, slots)
-            return Place(child, "", "state", self.owner)
-        return Place(child, f".__getstate__()[{n}]")
+            return Step(child, "", "state", self.owner)
+        return Step(child, f".__getstate__()[{n}]")
 
 
-def _part_of(table: Table, child: Any) -> Place:
+def _part_of(table: Columns, child: Any) -> Step:
     """Something that an object is made of, which has a name, or is passed over."""
-    part = table.get(id(child))
+    part = table.find(child)
     if part is None:
-        return Place(child, "", "table", table)
+        return Step(child, "", "table", table)
     if isinstance(child, np.ndarray):
-        return Place(child, part.label, cells=part.cells)
-    return Place(child, part.label, "table", table)
+        return Step(child, part.label, cells=part.cells)
+    return Step(child, part.label, "table", table)
 
 
 _ROLES = {"__closure__": "closure", "__globals__": "globals"}
@@ -195,7 +198,7 @@ def _item_of_state(owner: Any, n: int) -> str:
     return f".__getstate__()[{n}]"
 
 
-def path_text(path: Iterable[Place]) -> str:
+def path_text(path: Iterable[Step]) -> str:
     """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
     text = ""
     for place in path:

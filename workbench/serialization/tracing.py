@@ -1,6 +1,7 @@
-"""A pickler in Python that knows where it is: the path from the root to what it saves. Slow.
+"""A pickler in Python that knows the path from the root to what it saves. Slow.
 
 It writes, opcode for opcode, what `pickler.Pickler` would write; only frames may differ.
+`inspection` and `measure` stand on it, and the verbose mode, ``WORKBENCH_PICKLE_DEBUG=1``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.paths import Place
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.dataframes import short
+from workbench.serialization.paths import Step, path_text
+from workbench.serialization.pickler import GlobalsRead, Pickler
 
 T = TypeVar("T")
 
@@ -34,6 +36,9 @@ BATCH = 1000
 
 SHORT = 256
 """Up to this length a text is a leaf like a number."""
+
+MOST_LEVELS = 40
+"""Objects of the stack that the verbose mode shows: the innermost ones."""
 
 _ASKS_NOBODY = frozenset(
     {type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset, bytearray}
@@ -77,6 +82,10 @@ def with_room(function: Callable[[], T]) -> T:
             sys.setrecursionlimit(limit)
 
 
+class TooManyObjectsError(Exception):
+    """More objects than the pickler was to look at."""
+
+
 class TracingPickler(pickle._Pickler):
     """See the module.
 
@@ -88,6 +97,8 @@ class TracingPickler(pickle._Pickler):
         What the path begins with.
     file, buffer_callback
         As for `pickler.Pickler`.
+    most : int
+        Objects after which it raises `TooManyObjectsError`; numbers and short texts don't count.
     """
 
     framer: Any  # what is known of pickle's class, but not to mypy
@@ -103,6 +114,7 @@ class TracingPickler(pickle._Pickler):
         root: str,
         file: Any = None,
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
+        most: int = sys.maxsize,
     ) -> None:
         file = io.BytesIO() if file is None else file
         super().__init__(file, 5, buffer_callback=buffer_callback)
@@ -110,9 +122,10 @@ class TracingPickler(pickle._Pickler):
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.dispatch_table = self._cloud.dispatch_table
         self._root = root
+        self._left = most
         in_main = threading.current_thread() is threading.main_thread()
         self._deepest = MOST_DEPTH if in_main else MOST_DEPTH_IN_THREADS
-        self.path: list[Place] = []
+        self.path: list[Step] = []
 
     def trace(self, value: Any) -> None:
         """Dump, with room for deep structures."""
@@ -134,13 +147,16 @@ class TracingPickler(pickle._Pickler):
                 return
             place = self.path[-1].step(obj)
         else:
-            place = Place(obj, self._root)
+            place = Step(obj, self._root)
         if len(self.path) > self._deepest:
             raise RecursionError(f"It is nested more than {self._deepest} objects deep.")
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyObjectsError
         self.path.append(place)
         try:
             self.save_here(obj)
-        except (RecursionError, MemoryError):
+        except (RecursionError, MemoryError, TooManyObjectsError):
             raise
         except Exception as error:
             if not self.failed(error):
@@ -268,3 +284,35 @@ class TracingPickler(pickle._Pickler):
                         for key, value in run:
                             self.save(key)
                             self.save(value)
+
+
+class DebugPickler(TracingPickler):
+    """Adds the stack of objects, as a note, to whatever ends it midway (Ctrl-C too).
+
+    Some thirty times slower than the C pickler. A debugger can step through it.
+    """
+
+    _is_noted = False
+
+    @property
+    def globals_read(self) -> list[GlobalsRead]:
+        """As the C pickler's."""
+        return self._cloud.globals_read
+
+    def save_here(self, obj: Any) -> None:
+        """As ever; what it raises has the note."""
+        try:
+            super().save_here(obj)
+        except BaseException as error:
+            if not self._is_noted:
+                self._is_noted = True
+                error.add_note("\n".join(["While pickling, outermost first:", *self._stack()]))
+            raise
+
+    def _stack(self) -> Iterator[str]:
+        start = max(0, len(self.path) - MOST_LEVELS)
+        if start:
+            yield f"  … {start} more"
+        for end in range(start + 1, len(self.path) + 1):
+            obj = self.path[end - 1].object
+            yield f"  {path_text(self.path[:end])}: {type(obj).__qualname__} {short(obj)}"

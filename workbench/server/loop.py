@@ -17,9 +17,10 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
+from workbench.fallocate import punch
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
-from workbench.memory.segment import Descriptors, create, punch
+from workbench.memory.segment import Descriptors, create
 from workbench.server.forkserver import Forkserver
 from workbench.server.mover import Mover
 from workbench.spin_poll import SpinThenPoll
@@ -241,7 +242,7 @@ class Server:
 
     def _close_refused(self, segment: int) -> None:
         """The core may have refused the segment, or its maker left in the same batch."""
-        if segment not in self._session.budget.arenas and segment in self._segments:
+        if segment not in self._session.state.budget.arenas and segment in self._segments:
             self._segments.pop(segment).close()
 
     def _send(self, peer: Peer) -> None:

@@ -14,18 +14,13 @@ from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.referrers import main_variables
-from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.host.outstream import OutStream
+from workbench.host.interrupts import Interrupts
 from workbench.host.reloading import Reloader
-from workbench.units import human_bytes
+from workbench.task_context import TaskContext
 from workbench.worker.generators import Generators
-from workbench.worker.interrupts import Interrupts
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
-
-MOST_SHOWN = 32 << 20
-"""Bytes a task may show at once: a frame has to take it."""
 
 
 class Executor:
@@ -37,10 +32,8 @@ class Executor:
         This process's own.
     work : TaskContext
         Told which tasks run.
-    outstream : OutStream
-        Sends what they show.
-    begins : callable(task)
-        Called with each.
+    begins, ends : callable(task)
+        Called with each. ``ends`` sends what it has shown, before its Done goes out.
     reload : bool
         Whether to look for edited modules before each task, not only when told to.
     """
@@ -48,25 +41,23 @@ class Executor:
     def __init__(
         self,
         base: ClientBase,
-        work: TaskContext,
-        outstream: OutStream,
+        work: TaskContext[do.Run],
         begins: Callable[[int], None],
+        ends: Callable[[int], None],
         reload: bool = False,
     ) -> None:
         self._base = base
         self._connection = base.connection
         self._work = work
-        self._outstream = outstream
         self._queue: deque[do.Run] = deque()
         self._waits = 0
         self._interrupts = Interrupts()
         self._generators = Generators(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._next, begins,
-            outstream.finish,
+            base, work, self._generators, self._interrupts, reloader, self._next, begins, ends
         )  # fmt: skip
-        self.on_signal = self._interrupts.on_signal
+        self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._add,
             do.Stop: self._stop,
@@ -138,20 +129,6 @@ class Executor:
         finally:
             self._waits -= 1
             self._connection.post(ev.Unblocked())
-
-    def show(self, kind: str, data: bytes, key: str = "") -> None:
-        """Send what the running task shows to whoever submitted it.
-
-        What is shown while no task runs goes nowhere a person would look for it: it is dropped.
-        ``key``: of an update, the display that it changes.
-        """
-        run = self._work.current
-        if run is None:
-            return
-        if len(data) > MOST_SHOWN:
-            size, most = human_bytes(len(data)), human_bytes(MOST_SHOWN)
-            kind, data = "stderr", f"A {kind} of {size} was left out: {most} at most.\n".encode()
-        self._outstream.put(run.task, kind, data, key)
 
     # -- the reading thread -----------------------------------------------------------------------
 

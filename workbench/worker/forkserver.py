@@ -34,7 +34,7 @@ GRACE = 0.5
 
 _NUMBER = struct.Struct("q")
 _NOTE = struct.Struct("qq")
-"""What a worker notes for us: which task it begins, where in its spool the last one ended."""
+"""What a worker notes for us: which task it begins, where in its capture the last one ended."""
 
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
@@ -50,7 +50,7 @@ class NurseryLoop:
         self._outbox = Outbox()
         self._children: dict[int, int] = {}  # pid → worker
         self._notes: dict[int, mmap.mmap] = {}  # worker → its note
-        self._spools: dict[int, FdCapture] = {}  # worker → where its stderr leads
+        self._captures: dict[int, FdCapture] = {}  # worker → where its stderr leads
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -93,13 +93,13 @@ class NurseryLoop:
         return more
 
     def _fork(self, worker: int) -> None:
-        spools = FdCapture(), FdCapture()
+        captures = FdCapture(), FdCapture()
         note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
         forkserver = os.getpid()
         pid = os.fork()
         if pid:
-            spools[0].close()
-            self._spools[worker] = spools[1]
+            captures[0].close()
+            self._captures[worker] = captures[1]
             self._notes[worker] = note
             self._children[pid] = worker
             self._outbox.put(WorkerForked(worker, pid))
@@ -108,16 +108,16 @@ class NurseryLoop:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd, spool in enumerate(spools, 1):
-                spool.divert(fd)
+            for fd, capture in enumerate(captures, 1):
+                capture.divert(fd)
             faulthandler.enable(2, all_threads=False)
             for fd in (self._sock.fileno(), self._wake_read, self._wake_write):
                 os.close(fd)
-            for other in self._spools.values():
+            for other in self._captures.values():
                 other.close()
             self._notes.clear()
             begins, mark = (partial(_NUMBER.pack_into, note, _NUMBER.size * i) for i in range(2))
-            run_worker(worker, forkserver, self._settings, begins, spools, mark)
+            run_worker(worker, forkserver, self._settings, begins, captures, mark)
             status = 0
         finally:
             os._exit(status)
@@ -131,9 +131,9 @@ class NurseryLoop:
             if worker is not None:
                 code = os.waitstatus_to_exitcode(status)
                 running, ended = _NOTE.unpack(self._notes.pop(worker))
-                spool = self._spools.pop(worker)
-                words = _told(spool.last(since=ended)).decode(errors="backslashreplace").strip()
-                spool.close()
+                capture = self._captures.pop(worker)
+                words = _told(capture.last(since=ended)).decode(errors="backslashreplace").strip()
+                capture.close()
                 self._outbox.put(WorkerExited(worker, code, words, running))
 
     def _end(self) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
-from workbench.client.ki_protection import ki_protection
 from workbench.client.side import Side
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
-from workbench.worker.interrupts import Interrupts
+from workbench.host.interrupts import Interrupts
+from workbench.ki_protection import ki_protection
 
 _END = object()
 
@@ -111,7 +111,7 @@ class Generators:
     def hand_out(self, run: do.Run, items: Any) -> int:
         """Give each item to the reader as it is made, when there is room; returns how many."""
         interrupts, backpressure = self._interrupts, self._backpressures[run.task]
-        own = interrupts.interruptible  # of an actor's thread it isn't this task
+        own = interrupts.inside  # of an actor's thread it isn't this task
         iterator = iter(_iterable(run, items))
         try:
             while True:
@@ -120,12 +120,12 @@ class Generators:
                 if item is _END:
                     return backpressure.made
                 if backpressure.is_new():
-                    interrupts.interruptible = 0  # what begins to leave leaves whole
+                    interrupts.inside = 0  # what begins to leave leaves whole
                     while not self._deliver(run, item, backpressure):
-                        interrupts.interruptible = own
+                        interrupts.inside = own
                         self._wait_for_room(backpressure)
-                        interrupts.interruptible = 0
-                    interrupts.interruptible = own
+                        interrupts.inside = 0
+                    interrupts.inside = own
                     interrupts.check(run.task)
                 backpressure.made += 1
         finally:

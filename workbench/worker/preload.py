@@ -5,7 +5,7 @@ import numpy
 
 import workbench.functions
 import workbench.host.cells
-import workbench.host.stdin_guard
+import workbench.host.setup
 import workbench.worker.executor
 
 __all__ = ["cloudpickle", "numpy", "workbench"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import socket
@@ -36,22 +35,22 @@ def run_worker(
     forkserver: int,
     settings: Settings,
     begins: Callable[[int], None],
-    spools: tuple[FdCapture, FdCapture],
+    captures: tuple[FdCapture, FdCapture],
     mark: Callable[[int], None],
 ) -> None:
     """The forked child's life. Returns when the session has no more use for it.
 
     ``forkserver`` is its parent's pid, known before the fork: it may be gone by now.
     ``begins`` is told of each task: should this one kill the process, that is all that's left,
-    and what it wrote to descriptor 2 after the last ``mark``. ``spools`` are where 1 and 2 lead.
+    and what it wrote to descriptor 2 after the last ``mark``. ``captures`` are where 1 and 2 lead.
     """
     from workbench.client.base import ClientBase
     from workbench.client.client import Client
-    from workbench.client.task_context import TaskContext
-    from workbench.host.capture import Capture
-    from workbench.host.outstream import OutStream
-    from workbench.host.stdin_guard import install
+    from workbench.core.instructions import Run
+    from workbench.host.setup import set_up
+    from workbench.task_context import TaskContext
     from workbench.worker.executor import Executor
+    from workbench.worker.link import WorkerLink
 
     die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -62,20 +61,11 @@ def run_worker(
         sock, settings.session, worker=number, threads=settings.threads,
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
-    work = TaskContext()
-    outlet = OutStream(base.connection, work, spools, mark)
-    executor = Executor(base, work, outlet, begins, settings.reload)
+    work = TaskContext[Run]()
+    output = set_up(WorkerLink(base.connection, work), captures, mark)
+    executor = Executor(base, work, begins, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
-    if isinstance(sys.__stdout__, io.TextIOWrapper):
-        sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
-    streams = (
-        Capture("stdout", 1, work, outlet), Capture("stderr", 2, work, outlet)
-    )  # fmt: skip
-    sys.stdout, sys.stderr = streams
-    install()
-    for forked in (outlet.abandon, *(stream.forked for stream in streams)):
-        os.register_at_fork(after_in_child=forked)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
     signal.signal(signal.SIGINT, executor.on_signal)
     base.join()

@@ -15,16 +15,17 @@ from typing import Any, cast
 from workbench.client.arena_writer import Claims
 from workbench.client.arguments import SLOTTED, fill_slots, slot_names
 from workbench.client.base import ClientBase
-from workbench.client.task_context import TaskContext
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchError, task_error
+from workbench.host.interrupts import Interrupts
+from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
 from workbench.host.tracebacks import describe_error
 from workbench.serialization import codec
+from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.generators import Generators, is_generator
-from workbench.worker.interrupts import Interrupts
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -42,15 +43,6 @@ _STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
 _ARGUMENTS = codec.Where("arguments", "on the worker")
 _OPTIONS = codec.Where("retry_exceptions", "on the worker")
-
-
-class Failed:
-    """One result that is an exception, beside others that are values."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
 
 
 class TaskRunner:
@@ -78,7 +70,7 @@ class TaskRunner:
     def __init__(
         self,
         base: ClientBase,
-        work: TaskContext,
+        work: TaskContext[do.Run],
         generators: Generators,
         interrupts: Interrupts,
         reloader: Reloader,
@@ -128,23 +120,23 @@ class TaskRunner:
             retry_on: Types = ()
             started = time.perf_counter()
             self._begins(task)
-            interrupts.enter(task)
+            interrupts.begin(task)
             try:
                 if self.is_serial:
                     self._reloader.before_task()
                 retry_on = _retry_on(run)
                 function, args, kwargs = self._prepared(run)
                 started = time.perf_counter()
-                interrupts.interruptible = task
-                interrupts.check(task)
+                interrupts.enter(task)
                 result = function(*args, **kwargs)
                 if is_generator(run):
                     result = self._generators.hand_out(run, result)
-                interrupts.leave(task)
+                interrupts.inside = 0
+                interrupts.end(task)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
-                interrupts.interruptible = 0  # here, with no call before it that may be interrupted
-                interrupts.leave(task)
+                interrupts.inside = 0
+                interrupts.end(task)
                 outcome = self._failure(run, error, retry_on, claims)
             if self.is_serial:
                 self._reloader.after_task()
@@ -158,7 +150,7 @@ class TaskRunner:
             retry_on: Types = ()
             started = time.perf_counter()
             try:
-                if self._interrupts.was_stopped(run.task):
+                if self._interrupts.is_stopping(run.task):
                     raise asyncio.CancelledError
                 retry_on = _retry_on(run)
                 function, args, kwargs = self._prepared(run)
@@ -211,7 +203,7 @@ class TaskRunner:
     # -- what comes of it -------------------------------------------------------------------------
 
     def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
-        self._interrupts.done(run.task)
+        self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
         self._ends(run.task)
@@ -263,7 +255,7 @@ class TaskRunner:
         self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
     ) -> Outcome:
         self._give_back(claims)
-        stopped = self._interrupts.was_stopped(run.task)
+        stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
             self._leave(run)
         if stopped and isinstance(error, _STOPPED):

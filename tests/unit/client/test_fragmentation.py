@@ -81,7 +81,7 @@ def test_what_is_refused_has_no_room() -> None:
     """Mixed sizes come and go at random, in three processes, always at the edge of the capacity."""
     chance = random.Random(7)
     server = Server()
-    budget = server.session.budget
+    budget = server.session.state.budget
     ids = count(1000)
     live: list[tuple[int, int]] = []  # (object, client)
     data = np.zeros(LARGEST, np.uint8)

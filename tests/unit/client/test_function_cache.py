@@ -11,7 +11,7 @@ import IPython  # noqa: F401 - without it there are no cells
 import numpy as np
 import pytest
 
-from workbench.client.call_site import call_site, name_of
+from workbench.call_site import call_site, name_of
 from workbench.client.function_cache import Export
 from workbench.serialization.pickler import Pickler
 

@@ -35,7 +35,7 @@ class Follower:
     def check(self, session: Session) -> None:
         """Whoever waits knows all there is."""
         if self.waits and self.session is not None:
-            now = {record.id: timeless(record) for record in take_snapshot(session).objects}
+            now = {record.id: timeless(record) for record in take_snapshot(session.state).objects}
             assert self.objects == now
 
 

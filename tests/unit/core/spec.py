@@ -13,7 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
-from workbench.core.pool import KILLS, STILLBORN
+from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES
 from workbench.core.session import ALONE_AT_START
 
 
@@ -298,7 +298,7 @@ class Spec:
 
     def end_of_batch(self) -> None:
         """What is decided once: nothing can run, and nothing ever will."""
-        if self.startup_failures >= STILLBORN * KILLS and not self.working():
+        if self.startup_failures >= MOST_STARTUP_FAILURES * KILLS and not self.working():
             for id in self.queued():
                 if id in self.jobs:
                     self.fail(self.jobs[id], "crashed")

@@ -216,8 +216,8 @@ class ActorMachine(RuleBasedStateMachine):
                 break
             self.settle()
         session = self.stage.session
-        assert not session.pool.broken
-        assert not session.scheduler.tasks, "a call was forgotten"
+        assert not session.state.pool.broken
+        assert not session.state.scheduler.tasks, "a call was forgotten"
         for driver in self.drivers:
             answered = {m.object for m in driver.inbox if isinstance(m, do.Ready)}
             assert set(self.results[driver.number]) <= answered
@@ -229,9 +229,9 @@ class ActorMachine(RuleBasedStateMachine):
         while self.maker.inbox:
             self.maker.read()
         self.settle()
-        assert not session.scheduler.actors
+        assert not session.state.scheduler.actors
         assert not self.workers, "an actor nobody can reach has a process"
-        assert not len(session.catalog)
+        assert not len(session.state.catalog)
 
 
 TestActors = pytest.mark.timeout(600)(ActorMachine.TestCase)

@@ -28,10 +28,10 @@ def test_it_goes_with_its_last_call(stage: Make) -> None:
     driver, _ = s.driver(), s.driver()
     call(driver, create(s, driver))
     s.turn()
-    assert s.session.scheduler.actors
+    assert s.session.state.scheduler.actors
     s.leave(driver)
-    assert not s.session.scheduler.actors
-    assert not s.session.scheduler.tasks
+    assert not s.session.state.scheduler.actors
+    assert not s.session.state.scheduler.tasks
 
 
 def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
@@ -48,4 +48,4 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     sent = [message.task for message in home.inbox if isinstance(message, do.Run)]
     s.all_read()
     assert sent[:1] == [actor]
-    assert result in s.session.scheduler.tasks
+    assert result in s.session.state.scheduler.tasks

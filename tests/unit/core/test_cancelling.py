@@ -25,7 +25,7 @@ def test_what_a_task_has_submitted_is_cancelled_with_it(
     driver.post(ev.Cancel(parent, recursive=recursive))
     out = s.turn()
     assert do.Send(worker.number, do.Stop(parent)) in out
-    left = s.session.scheduler.tasks.keys()
+    left = s.session.state.scheduler.tasks.keys()
     assert left == {parent, other} | (set() if recursive else {child})
 
 
@@ -37,7 +37,7 @@ def test_any_result_stands_for_its_task(stage: Callable[..., Stage]) -> None:
     first, _, last = driver.submit(function, (), (), returns=3)
     driver.post(ev.Cancel(last))
     s.turn()
-    assert s.session.scheduler.tasks.keys() == {running}
+    assert s.session.state.scheduler.tasks.keys() == {running}
     driver.post(ev.Cancel(first))
     driver.post(ev.Cancel(last))
     s.turn()

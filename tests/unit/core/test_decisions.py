@@ -14,7 +14,7 @@ from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
 from workbench.core.memory_monitor import LATE
-from workbench.core.pool import KILLS, MOST, SPARE_SECONDS, STILLBORN
+from workbench.core.pool import KILLS, MOST, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
 from workbench.core.snapshots import take_snapshot
@@ -105,7 +105,7 @@ def test_a_task_that_nobody_waits_for_goes_with_its_submitter(stage: Make) -> No
     other.post(ev.Want((shared,)))
     s.turn()
     s.leave(leaver)
-    assert set(s.session.scheduler.tasks) == {running, shared}
+    assert set(s.session.state.scheduler.tasks) == {running, shared}
     for _ in range(2):
         worker.finish((NONE,), 1.0)
         s.all_read()
@@ -203,7 +203,7 @@ def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
         worker = s.worker()
         worker.read()
         worker.block()
-    assert len(s.session.scheduler.workers) == MOST
+    assert len(s.session.state.scheduler.workers) == MOST
 
 
 def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -> None:
@@ -212,7 +212,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     f = s.function(driver)
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
-    for _ in range(STILLBORN):
+    for _ in range(MOST_STARTUP_FAILURES):
         s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
         s.turn()
     assert not s.unborn
@@ -223,7 +223,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
 
 def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
     s = stage(workers=1)
-    for _ in range(STILLBORN * KILLS):
+    for _ in range(MOST_STARTUP_FAILURES * KILLS):
         s.post(0, ev.WorkerExited(s.unborn.pop(), -9))
         s.turn()
     assert not s.unborn
@@ -232,7 +232,7 @@ def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Ma
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     s = stage(workers=2)
     driver, worker = s.driver(), s.worker()
-    for _ in range(STILLBORN):
+    for _ in range(MOST_STARTUP_FAILURES):
         s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
         s.turn()
     task = driver.submit(s.function(driver), (), ())[0]
@@ -358,10 +358,10 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
         inner, outer = outer, driver.put(ev.Value(b"P", contains=(outer,)))
         driver.drop(inner)
     s.turn()
-    assert len(s.session.catalog) == 10_001
+    assert len(s.session.state.catalog) == 10_001
     driver.drop(outer)
     s.turn()
-    assert not len(s.session.catalog)
+    assert not len(s.session.state.catalog)
 
 
 # -- memory ---------------------------------------------------------------------------------------
@@ -523,8 +523,8 @@ def test_a_session_outlives_a_driver_that_does_not_say_goodbye(
     s.leave(first)
     assert s.session.deadline() is None
     s.leave(last, graceful)
-    assert list(s.session.catalog.names) == ["kept"]
-    assert len(s.session.catalog) == 1
+    assert list(s.session.state.catalog.names) == ["kept"]
+    assert len(s.session.state.catalog) == 1
     assert s.session.deadline() == s.now + seconds
     assert of(do.Exit, s.turn(seconds))
 
@@ -662,8 +662,8 @@ def test_who_breaks_the_rules_is_hung_up_and_forgotten(stage: Make, event: ev.Ev
     rogue.post(event)
     assert [i.client for i in of(do.Hangup, s.turn())] == [rogue.number]
     assert of(do.Discard, s.leave(rogue)) == [do.Discard(SEGMENT)]
-    assert len(s.session.catalog) == 1
-    assert list(s.session.budget.arenas) == [THEIRS + 1]
+    assert len(s.session.state.catalog) == 1
+    assert list(s.session.state.budget.arenas) == [THEIRS + 1]
 
 
 @pytest.mark.parametrize(
@@ -759,7 +759,7 @@ def test_places_at_which_refs_escape_are_counted_up_to_a_point(stage: Make) -> N
     for n in [*range(2 * MOST_SITES), 0]:
         driver.post(ev.Escape(id, f"line {n}"))
     s.turn()
-    entry = s.session.catalog.get(id)
+    entry = s.session.state.catalog.get(id)
     assert entry is not None
     assert entry.escapes == tuple(f"line {n}" for n in range(MOST_SITES))
 
@@ -778,7 +778,7 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> 
     reader.post(ev.Bye(shows=True))
     reader.post(ev.Drop((id,)))  # said behind its goodbye
     s.turn()
-    assert [c.client for c in take_snapshot(s.session).clients] == [owner.number]
+    assert [c.client for c in take_snapshot(s.session.state).clients] == [owner.number]
     owner.drop(id)
     s.turn()
     assert not [m for m in owner.inbox if isinstance(m, do.Release)], "it is shown"

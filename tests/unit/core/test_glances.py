@@ -8,7 +8,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import ClientRecord, Description, Snapshot, TaskRecord
+from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
 from workbench.core.snapshots import MOST_NAMED
 
 
@@ -21,7 +21,7 @@ def asked(s: Stage, peer: Peer, what: str, id: int = 0) -> do.Answer:
     return answer
 
 
-def described(s: Stage, peer: Peer, id: int) -> Description:
+def described(s: Stage, peer: Peer, id: int) -> ObjectDescription:
     description = asked(s, peer, "describe", id).description
     assert description is not None
     return description
@@ -93,7 +93,7 @@ def test_what_was_sent_ahead_is_not_called_running(stage: Callable[..., Stage]) 
     assert [task and task.state for task in found] == ["running", "queued"]
     assert found[0] is not None
     assert found[1] is not None
-    assert s.session.scheduler.tasks[second].worker is not None  # it is there already
+    assert s.session.state.scheduler.tasks[second].worker is not None  # it is there already
 
 
 def test_an_actor_by_its_handle(stage: Callable[..., Stage]) -> None:
@@ -148,7 +148,7 @@ def test_a_glance_does_not_look_at_all_objects(stage: Callable[..., Stage]) -> N
     def never() -> None:
         raise AssertionError("it looks at all of them")
 
-    entries, s.session.catalog.entries = s.session.catalog.entries, never  # type: ignore[method-assign,assignment]
+    entries, s.session.state.catalog.entries = s.session.state.catalog.entries, never  # type: ignore[method-assign,assignment]
     batch = [(driver.number, ev.Ask(1, what, id)) for what in ("describe", "overview")]
     assert len(s.session.handle(batch, s.now)) == 2
-    s.session.catalog.entries = entries  # type: ignore[method-assign]
+    s.session.state.catalog.entries = entries  # type: ignore[method-assign]

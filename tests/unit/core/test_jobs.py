@@ -35,7 +35,7 @@ def collected(peer: Peer) -> do.Collected:
 
 
 def records(s: Stage) -> list[JobRecord]:
-    return list(take_snapshot(s.session).jobs)
+    return list(take_snapshot(s.session.state).jobs)
 
 
 def cell(s: Stage, driver: Peer, name: str = "cell 7", returns: int = 1, origin: int = 7) -> int:
@@ -169,7 +169,7 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> No
     assert (record.state, record.lines, record.kept) == ("done", 3, False)
     after.drop(task + 1)
     s.turn()
-    assert s.session.catalog.get(task + 1) is None, "nobody keeps it any more"
+    assert s.session.state.catalog.get(task + 1) is None, "nobody keeps it any more"
 
 
 def test_one_that_has_not_begun_will(stage: Make) -> None:
@@ -235,7 +235,7 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     runner(s, child).post(ev.Output(child, "stdout", b"late\n"))
     s.turn()
     assert shown(after)[2:] == [("stdout", b"late\n", 4)]
-    job = s.session.scheduler.tasks[child].job
+    job = s.session.state.scheduler.tasks[child].job
     assert job is not None
     assert not list(job.log), "kept for nobody"
 
@@ -435,7 +435,7 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bo
     late = maker.submit(s.function(maker), (), (), 2, origin=7, terms=terms)
     s.all_read()
     assert all(maker.values[id].header.startswith(b"!cancelled") for id in late)
-    assert late[0] not in s.session.scheduler.tasks
+    assert late[0] not in s.session.state.scheduler.tasks
     (record,) = records(s)
     assert (record.id, record.size, record.is_over) == (first, 1, over)
 
@@ -504,7 +504,7 @@ def test_an_interrupt_stops_what_the_cell_began_and_no_background_cell(stage: Ma
     s.all_read()
     stopped = [m.task for peer in workers for m in peer.heard if isinstance(m, do.Stop)]
     assert stopped == [plain]
-    left = s.session.scheduler.tasks.keys()
+    left = s.session.state.scheduler.tasks.keys()
     assert left >= {plain, earlier, background, foreign}
     assert queued not in left
     assert not answered(driver)
@@ -553,7 +553,7 @@ def test_a_session_is_kept_for_the_longest_time_asked_for(stage: Make) -> None:
     again.post(ev.Keep(8.0))
     s.leave(again)
     assert s.session.deadline() == s.now + 8.0
-    assert take_snapshot(s.session).linger == 8.0
+    assert take_snapshot(s.session.state).linger == 8.0
 
 
 def test_an_id_that_its_maker_uses_again(stage: Make) -> None:

@@ -17,7 +17,7 @@ from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.core.pool import KILLS, SPARE_SECONDS, STILLBORN
+from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshots import take_snapshot
 from workbench.units import PAGE
@@ -185,7 +185,7 @@ class SessionMachine(RuleBasedStateMachine):
                     assert granted == grow.nbytes
                 else:
                     assert text
-                    assert self.session.budget.granted + grow.nbytes > CAPACITY
+                    assert self.session.state.budget.granted + grow.nbytes > CAPACITY
             case do.Trim(nbytes):
                 assert nbytes > 0
                 assert to not in self.spec.trimming, "asked again before it answered"
@@ -198,15 +198,15 @@ class SessionMachine(RuleBasedStateMachine):
         match instruction:
             case do.Fork(worker):
                 assert worker not in self.forked, "a worker's number is never used again"
-                assert self.spec.working() < self.session.pool.target
-                assert self.spec.startup_failures < STILLBORN * KILLS
+                assert self.spec.working() < self.session.state.pool.target
+                assert self.spec.startup_failures < MOST_STARTUP_FAILURES * KILLS
                 self.spec.hands[worker] = Hand()
                 self.forked.add(worker)
                 self.processes.add(worker)
             case do.Hangup(client, _):
                 hand = self.spec.hand_of(client)
                 assert hand in self.spec.idle(), "sent home with work in hand"
-                assert self.spec.working() > self.session.pool.target
+                assert self.spec.working() > self.session.state.pool.target
                 hand.blocked += 1
                 self.hang_up(client)
             case do.Punch(segment, extents):
@@ -241,7 +241,7 @@ class SessionMachine(RuleBasedStateMachine):
         """The session says of itself what the spec says, also to who watches it."""
         for follower in self.followers.values():
             follower.check(self.session)
-        spec, snapshot = self.spec, take_snapshot(self.session)
+        spec, snapshot = self.spec, take_snapshot(self.session.state)
         assert {
             o.id: (
                 o.state, sorted(o.names), {*o.holders}, {*o.viewers}, o.tasks, o.parents,
@@ -269,7 +269,7 @@ class SessionMachine(RuleBasedStateMachine):
         waiting = {id: cell.over for id, cell in spec.cells.items() if not cell.audience}
         assert {job.id: job.is_over for job in snapshot.jobs if job.kept} == waiting
         assert {c.client for c in snapshot.clients} == spec.clients.keys()
-        if spec.busy() < self.session.pool.target:
+        if spec.busy() < self.session.state.pool.target:
             assert not (spec.idle() and spec.queued()), "somebody has time, and there is work"
         for segment in self.segments - spec.owners.keys():
             live = [pages(o, n) for (s, o), n in spec.sealed.items() if s == segment]
@@ -542,8 +542,8 @@ class SessionMachine(RuleBasedStateMachine):
         assert not self.spec.requests, "a Grow was forgotten"
         assert all(object.state != "pending" for object in self.spec.objects.values())
         self.time_passes(SPARE_SECONDS)
-        if self.spec.startup_failures < STILLBORN * KILLS:
-            assert self.spec.working() == self.session.pool.target
+        if self.spec.startup_failures < MOST_STARTUP_FAILURES * KILLS:
+            assert self.spec.working() == self.session.state.pool.target
 
     def all_leave(self) -> None:
         """With the names gone and everybody with them, nothing stays."""
@@ -567,9 +567,9 @@ class SessionMachine(RuleBasedStateMachine):
             self.turn()
         assert not self.spec.objects
         assert not self.segments
-        assert not len(self.session.catalog)
-        assert not self.session.budget.arenas
-        assert not self.session.scheduler.tasks
+        assert not len(self.session.state.catalog)
+        assert not self.session.state.budget.arenas
+        assert not self.session.state.scheduler.tasks
 
 
 # Finding the shortest story that goes wrong takes its time.

@@ -53,7 +53,7 @@ class SpillMachine(RuleBasedStateMachine):
         self.worker = self.stage.worker()
         for _ in range(2):
             self.puts(0, 1, "f")
-        self.function = self.stage.session.catalog.names["f"]
+        self.function = self.stage.session.state.catalog.names["f"]
         for n in range(4):
             self.puts(n, 2, "")
         self.turn()
@@ -74,7 +74,7 @@ class SpillMachine(RuleBasedStateMachine):
                     self.copies.append(instruction)
                     if instruction.disk:
                         self.disk.add(instruction.target[0])
-                        entry = self.stage.session.catalog.get(instruction.object)
+                        entry = self.stage.session.state.catalog.get(instruction.object)
                         assert entry is None or not (entry.pinned or entry.viewers)
                 case do.Punch(segment, extents):
                     for offset, length in extents:
@@ -91,10 +91,10 @@ class SpillMachine(RuleBasedStateMachine):
     def possible(self) -> int:
         """Bytes that could be had by moving objects to disk."""
         session = self.stage.session
-        if session.now < session.spilling._broken_until:
+        if session.state.now < session.spilling._broken_until:
             return 0
         movable = sum(e.value.length for e in session.spilling._victims(CAPACITY) if e.value)
-        return CAPACITY - session.budget.granted + movable
+        return CAPACITY - session.state.budget.granted + movable
 
     def clear(self, segment: int, which: Iterable[int]) -> None:
         for page in [p for s, p in self.content if s == segment and p in which]:
@@ -280,21 +280,24 @@ class SpillMachine(RuleBasedStateMachine):
         session = self.stage.session
         assert not self.asked, "a wish that was never answered"
         assert not self.growing, "somebody still waits for memory"
-        assert not session.spilling.moves
-        for stale in session.catalog.stale_copies.values():
+        assert not session.state.moves
+        for stale in session.state.stale_copies.values():
             assert stale.viewers
         for peer in list(self.stage.peers.values()):
             for id in list(peer.views):
                 while id in peer.views:
                     peer.unview(id)
         self.settle()
-        assert not session.catalog.stale_copies
+        assert not session.state.stale_copies
         for peer in self.stage.peers.values():
-            assert not peer.segment or session.budget.arenas[peer.segment].granted == peer.granted
+            assert (
+                not peer.segment
+                or session.state.budget.arenas[peer.segment].granted == peer.granted
+            )
         session.spilling._grown = True  # as after a put
         self.time_passes(6.0)
         self.settle()
-        over = session.budget.live - HIGH * CAPACITY
+        over = session.state.budget.live - HIGH * CAPACITY
         spilling = session.spilling
         left = [v for v in spilling._victims(CAPACITY) if not spilling._resting.is_newest(v)]
         assert over <= 0 or not left, "above the mark, and nobody moves"
@@ -302,10 +305,10 @@ class SpillMachine(RuleBasedStateMachine):
             for id in peer.held:
                 peer.post(ev.Free((id,)))
                 peer.drop(id)
-        self.drivers[0].post(ev.Free(tuple(entry.id for entry in session.catalog.entries())))
+        self.drivers[0].post(ev.Free(tuple(entry.id for entry in session.state.catalog.entries())))
         self.settle()
-        assert session.budget.live == session.budget.spilled == 0
-        assert not [s for s in session.budget.arenas.values() if s.owner is None]
+        assert session.state.budget.live == session.state.budget.spilled == 0
+        assert not [s for s in session.state.budget.arenas.values() if s.owner is None]
 
 
 TestSpilling = SpillMachine.TestCase

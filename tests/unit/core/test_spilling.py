@@ -45,7 +45,7 @@ def finish(s: Stage, out: list[do.Anything], error: str = "") -> list[do.Anythin
 
 
 def where(s: Stage) -> dict[int, str]:
-    return {record.id: record.where for record in take_snapshot(s.session).objects}
+    return {record.id: record.where for record in take_snapshot(s.session.state).objects}
 
 
 def ask(s: Stage, peer: Peer, id: int) -> list[do.Anything]:
@@ -76,7 +76,7 @@ def test_above_the_high_mark_the_least_recently_used_go_until_the_low_one(stage:
     finish(s, out)
     s.all_read()
     assert where(s)[ids[1]] == "disk"
-    snapshot = take_snapshot(s.session)
+    snapshot = take_snapshot(s.session.state)
     assert (snapshot.live, snapshot.spilled) == (16 * PAGE, 3 * PAGE)
     assert driver.values[ids[1]].digest == 7
 
@@ -150,7 +150,7 @@ def test_who_waits_for_memory_keeps_its_own_warm(stage: Make) -> None:
     out = s.turn()
     assert not [i for i in out if isinstance(i, do.Punch)], "it will be written again at once"
     assert list(driver.inbox) == [do.Release(((0, 6 * PAGE),)), do.Granted(1, 0)]
-    arena = s.session.budget.of(driver.number)
+    arena = s.session.state.budget.of(driver.number)
     assert arena is not None
     assert arena.granted == 18 * PAGE
 
@@ -163,11 +163,11 @@ def test_a_view_of_the_old_place_keeps_it(stage: Make) -> None:
     finish(s, out)
     s.all_read()
     assert where(s)[id] == "disk"
-    assert s.session.budget.live == 4 * PAGE, "still shown"
+    assert s.session.state.budget.live == 4 * PAGE, "still shown"
     driver.unview(id)
     s.all_read()
-    assert s.session.budget.live == 0
-    assert s.session.budget.of(driver.number).granted == 4 * PAGE, "nobody waits: kept warm"  # type: ignore[union-attr]
+    assert s.session.state.budget.live == 0
+    assert s.session.state.budget.of(driver.number).granted == 4 * PAGE, "nobody waits: kept warm"  # type: ignore[union-attr]
 
 
 def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
@@ -180,10 +180,10 @@ def test_what_is_used_comes_back_if_there_is_room(stage: Make) -> None:
     finish(s, [copy])
     s.all_read()
     assert where(s)[id] == "memory"
-    assert s.session.budget.spilled == 4 * PAGE, "the view shows the file still"
+    assert s.session.state.budget.spilled == 4 * PAGE, "the view shows the file still"
     driver.unview(id)
     s.all_read()
-    assert (s.session.budget.spilled, s.session.budget.live) == (0, 4 * PAGE)
+    assert (s.session.state.budget.spilled, s.session.state.budget.live) == (0, 4 * PAGE)
 
 
 def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
@@ -197,7 +197,7 @@ def test_what_is_coming_back_stays_if_a_person_says_so(stage: Make) -> None:
     finish(s, [back])
     s.all_read()
     assert where(s)[id] == "disk"
-    assert s.session.budget.live == 0
+    assert s.session.state.budget.live == 0
     driver.unview(id)
     driver.post(ev.Pin(id, "here"))
     (back,) = copies(s.turn())
@@ -259,7 +259,7 @@ def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
     s.post(0, ev.Copied(copy.object, digest=8))
     s.all_read()
     assert where(s)[id] == "disk"
-    assert s.session.budget.live == 0
+    assert s.session.state.budget.live == 0
 
 
 def test_a_disk_that_fails_is_left_alone_for_a_while_and_named(stage: Make) -> None:

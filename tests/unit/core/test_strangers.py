@@ -129,18 +129,18 @@ def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, e
             session.check()
             batch = [(i.client, ev.Left()) for i in out if isinstance(i, do.Hangup)]
             batch += [(0, ev.WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
-    for name in list(session.catalog.names):
-        session.catalog.bind(name, None)
-    for entry in list(session.catalog.entries()):
+    for name in list(session.state.catalog.names):
+        session.state.catalog.bind(name, None)
+    for entry in list(session.state.catalog.entries()):
         if entry.escapes or entry.pinned:  # it would stay: somebody may come with those bytes
-            session.catalog.free(entry)
+            session.state.catalog.free(entry)
     session.handle([(client, ev.Left()) for client in CLIENTS], 99.0)
     for worker in range(1, 99):
         session.handle([(0, ev.WorkerExited(worker, 1))], 99.0)
-    for entry in list(session.catalog.entries()):
+    for entry in list(session.state.catalog.entries()):
         if entry.job:  # what it made is kept for somebody
-            session.catalog.free(entry)
+            session.state.catalog.free(entry)
     session.check()
-    assert not len(session.catalog)
-    assert not session.budget.arenas
-    assert not session.scheduler.tasks
+    assert not len(session.state.catalog)
+    assert not session.state.budget.arenas
+    assert not session.state.scheduler.tasks

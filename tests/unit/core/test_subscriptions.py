@@ -117,7 +117,7 @@ def test_nothing_is_noted_when_nobody_watches(stage: Callable[..., Stage]) -> No
     assert not s.session.subscriptions.is_open
     owner.put(ev.Value(b"x"))
     s.turn()
-    assert s.session.catalog.touched is None
+    assert s.session.state.catalog.touched is None
 
 
 def history(s: Stage, watcher: Peer) -> tuple[Sample, ...]:

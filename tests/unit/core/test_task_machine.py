@@ -21,7 +21,7 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.pool import LIGHT, SPARE_SECONDS
-from workbench.core.scheduler import ONE
+from workbench.core.records import ONE
 from workbench.core.session import Session
 from workbench.core.snapshots import take_snapshot
 from workbench.core.task_manager import PATIENCE
@@ -127,7 +127,7 @@ class TaskMachine(RuleBasedStateMachine):
             self.hear()
             out = self.stage.turn()
         busy = [hand for hand in self.hands.values() if hand.sent and not hand.blocked]
-        assert self.session.scheduler.used == sum(self.cpus(hand) for hand in busy)
+        assert self.session.state.scheduler.used == sum(self.cpus(hand) for hand in busy)
         self.sound = True
 
     def cpus(self, hand: Hand) -> int:
@@ -191,7 +191,9 @@ class TaskMachine(RuleBasedStateMachine):
                     self.driver.drop(object)
                 case do.Answer(request):
                     stopped = self.requests.pop(request)
-                    assert not stopped & self.session.scheduler.tasks.keys(), "answered too soon"
+                    assert not stopped & self.session.state.scheduler.tasks.keys(), (
+                        "answered too soon"
+                    )
 
     def ends(self, worker: int) -> None:
         """A process is gone."""
@@ -375,7 +377,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.turn()
 
     def unfinished(self, tasks: Iterable[int]) -> set[int]:
-        return self.session.scheduler.tasks.keys() & set(tasks)
+        return self.session.state.scheduler.tasks.keys() & set(tasks)
 
     def of_job(self, id: int) -> set[int]:
         """What is stopped with this background cell; no more of it will come."""
@@ -469,8 +471,8 @@ class TaskMachine(RuleBasedStateMachine):
             else:
                 break
             self.turn()
-        assert not self.session.pool.broken
-        assert not self.session.scheduler.tasks, "a task was forgotten"
+        assert not self.session.state.pool.broken
+        assert not self.session.state.scheduler.tasks, "a task was forgotten"
         assert set(self.tasks) <= self.answers.keys()
         assert not self.requests, "an interrupt was forgotten"
         for first in self.groups:  # what was to come of it won't
@@ -483,7 +485,7 @@ class TaskMachine(RuleBasedStateMachine):
             if self.stopped.intersection(submit.deps):
                 self.stopped.add(task)
         assert cancelled <= self.stopped, "cancelled by nobody"
-        for job in take_snapshot(self.session).jobs:
+        for job in take_snapshot(self.session.state).jobs:
             assert not job.kept
             group = self.groups[job.id].tasks if job.id in self.groups else [job.id]
             assert job.ended == job.size == len(group)
@@ -501,8 +503,8 @@ class TaskMachine(RuleBasedStateMachine):
         for hand in list(self.hands.values()):
             self.listen(hand)
         self.turn()
-        assert self.session.scheduler.used == 0
-        assert not len(self.session.catalog)
+        assert self.session.state.scheduler.used == 0
+        assert not len(self.session.state.catalog)
 
 
 TestTasks = pytest.mark.timeout(600)(TaskMachine.TestCase)

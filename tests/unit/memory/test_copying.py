@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from workbench.client.ki_protection import ki_protection
+from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
@@ -70,6 +70,7 @@ def test_axes_in_any_order(copier: Copier, order: tuple[int, int, int]) -> None:
     assert (target == source).all()
 
 
+@pytest.mark.own_process
 def test_an_interrupted_copy_is_whole_before_anybody_hears_of_it() -> None:
     """Whoever is interrupted gives the extent back; it may be somebody else's the moment after."""
     source = np.arange(3 * PARALLEL_BYTES).reshape(3, -1)  # the other thread's share is the larger

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import TIMEOUT
 from workbench.errors import SerializationError
 from workbench.serialization.registry import Custom, Registry, check, rebuild
 
@@ -88,18 +89,18 @@ def test_nobody_serializes_without_what_is_being_loaded() -> None:
     def slowly(payload: bytes) -> Custom:
         registry.reducers()  # loading may serialize something itself
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(TIMEOUT)
         return KNOWN[payload]
 
     registry = Registry(slowly)
     registry.tell(7, b"thing")
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(registry.reducers)
-        assert entered.wait(10)
+        assert entered.wait(TIMEOUT)
         second = threads.submit(registry.reducers)
         registry.tell(7, b"other")  # never waits
         go_on.set()
-        assert first.result(10) == second.result(10) == {Other: KNOWN[b"other"]}
+        assert first.result(TIMEOUT) == second.result(TIMEOUT) == {Other: KNOWN[b"other"]}
 
 
 def test_what_ctrl_c_ends_is_loaded_later() -> None:

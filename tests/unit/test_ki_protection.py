@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from workbench.client.ki_protection import interrupt, ki_protection
+from tests.patience import TIMEOUT
+from workbench.ki_protection import interrupt, ki_protection
 
 
 def in_thread(body: Callable[[], None]) -> None:
@@ -21,7 +22,7 @@ def in_thread(body: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(30)
+    thread.join(TIMEOUT)
     if errors:
         raise errors[0]
 
@@ -63,11 +64,11 @@ def test_it_is_for_one_thread_alone() -> None:
     def other() -> None:
         with ki_protection():
             held.set()
-            assert interrupted.wait(30)
+            assert interrupted.wait(TIMEOUT)
             done.append("whole")
 
     def body() -> None:
-        assert held.wait(30)
+        assert held.wait(TIMEOUT)
         with ki_protection():
             interrupt(thread.ident or 0)
         interrupted.set()
@@ -76,7 +77,7 @@ def test_it_is_for_one_thread_alone() -> None:
     thread = threading.Thread(target=lambda: caught(other, done))
     thread.start()
     in_thread(body)
-    thread.join(30)
+    thread.join(TIMEOUT)
     assert sorted(done) == ["interrupted", "went on", "whole"]
 
 

@@ -1,27 +1,38 @@
-"""The tasks that run in this worker, and which of them the calling code belongs to."""
+"""The tasks that run in this process, and which of them the calling code belongs to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Generic, Protocol, TypeVar
 
-from workbench.core import instructions as do
+
+class Task(Protocol):
+    """What is known of a running task here: its number, and what people call it."""
+
+    @property
+    def task(self) -> int: ...
+    @property
+    def name(self) -> str: ...
 
 
-class TaskContext:
+T = TypeVar("T", bound=Task)
+
+
+class TaskContext(Generic[T]):
     """Most workers run one task at a time; an actor may run several, in threads or on a loop.
 
-    Which one a piece of code belongs to is a context variable's business. A thread that a task
-    started has none; it belongs to the one that runs, if there is but one.
+    A context variable tells which one a piece of code belongs to. A thread that a task started
+    has none; it belongs to the one that runs, if there is but one.
     """
 
     def __init__(self) -> None:
-        self._active: dict[int, do.Run] = {}
-        self._mine: ContextVar[do.Run | None] = ContextVar("workbench_task", default=None)
+        self._active: dict[int, T] = {}
+        self._mine: ContextVar[T | None] = ContextVar("workbench_task", default=None)
 
     @contextmanager
-    def task(self, run: do.Run) -> Iterator[None]:
+    def task(self, run: T) -> Iterator[None]:
         """While it runs."""
         token = self._mine.set(run)
         self._active[run.task] = run
@@ -32,7 +43,7 @@ class TaskContext:
             self._mine.reset(token)
 
     @property
-    def latest(self) -> do.Run | None:
+    def latest(self) -> T | None:
         """The one that began last, of those that run."""
         active = list(self._active.values())
         return active[-1] if active else None
@@ -48,7 +59,7 @@ class TaskContext:
         return "" if run is None else run.name
 
     @property
-    def current(self) -> do.Run | None:
+    def current(self) -> T | None:
         """The task the caller is part of; None between tasks."""
         mine = self._mine.get()
         if mine is not None and mine.task in self._active:

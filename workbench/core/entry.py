@@ -1,0 +1,96 @@
+"""One object as the catalog keeps it: its state, its value, and all that keeps it alive."""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+
+from workbench.core.counts import NONE, Counts
+from workbench.core.events import About, Value
+from workbench.core.lru import Link
+from workbench.core.records import Task
+
+Kind = tuple[str, str]
+"""An object's type, and where it was put: shared by all that have the same."""
+
+MOST_REPEATS = 0xFFFF
+
+_COST = Struct("<QQIHff")
+"""The rest of an `About`, in 32 bytes less its names: a million objects have one each."""
+
+
+class ObjectState(Enum):
+    """An object's life. There is no way back."""
+
+    PENDING = "pending"  # a task will make it
+    READY = "ready"
+    FREED = "freed"  # its value is gone; handles or views to it still live somewhere
+
+
+class Entry(Link):
+    """One object. Fields are written by :class:`Catalog` alone."""
+
+    __slots__ = (
+        "cost",
+        "escapes",
+        "holds",
+        "id",
+        "job",
+        "kind",
+        "load_seconds",
+        "made",
+        "names",
+        "parents",
+        "pinned",
+        "state",
+        "tasks",
+        "value",
+        "viewers",
+        "waiting_clients",
+        "waiting_tasks",
+    )
+
+    def __init__(self, id: int, made: float) -> None:
+        super().__init__()
+        self.id = id
+        self.made = made  # when it was put, or its task submitted
+        self.state = ObjectState.PENDING
+        self.value: Value | None = None
+        self.kind: Kind | None = None
+        self.cost = b""
+        self.load_seconds = 0.0  # of its first reading; 0 until there was one
+        self.holds: Counts = NONE  # client → number of holds
+        self.names: tuple[str, ...] = ()
+        self.tasks = 0  # pins by tasks that aren't done
+        self.parents = 0  # objects that contain it
+        self.escapes: tuple[str, ...] = ()  # where refs to it were pickled outside the store
+        self.pinned = ""  # where a person asked for it to be kept
+        self.job = ""  # the background cell that it is kept for
+        self.viewers: Counts = NONE  # client → zero-copy views alive there
+        self.waiting_clients: tuple[int, ...] = ()  # to be told when it is ready
+        self.waiting_tasks: list[Task] | None = None  # that depend on it, until it is ready
+
+    def describe(self, about: About, kind: Kind) -> None:
+        """Keep what is known of its put, with the type and place that many have in common."""
+        self.kind = kind
+        self.cost = _COST.pack(
+            about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
+            about.pickle_seconds, about.copy_seconds,
+        )  # fmt: skip
+
+    @property
+    def about(self) -> About | None:
+        """What is known of its put."""
+        if self.kind is None:
+            return None
+        inband, outband, buffers, repeats, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
+        type, site = self.kind
+        return About(type, inband, outband, buffers, pickle_seconds, copy_seconds, site, repeats)
+
+    @property
+    def alive(self) -> bool:
+        """Whether any pin keeps it."""
+        return bool(
+            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
+            or self.job
+        )  # fmt: skip

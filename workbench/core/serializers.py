@@ -1,0 +1,50 @@
+"""Component: custom serializers, which all workers use. Their payload is opaque."""
+
+from __future__ import annotations
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.state import ClientState, State
+
+
+class Serializers:
+    """See the module. Methods named like an event handle it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._payloads: dict[int, bytes] = {}  # by the number its maker gave it
+        self.orphaned: dict[int, int] = {}  # drivers that left and had some, with their prefix
+
+    def register(self, client: ClientState, event: ev.Register) -> None:
+        """Workers learn of it before any task that is submitted after it."""
+        if not self._state.owns(client, event.serializer):
+            return
+        self._payloads.pop(event.serializer, None)
+        if event.payload:
+            self._payloads[event.serializer] = event.payload
+        self._tell(event.serializer, event.payload, but=client.number)
+
+    def tell_all(self, worker: int) -> None:
+        """A new worker is told of all."""
+        for serializer, payload in self._payloads.items():
+            self._state.send(worker, do.Registered(serializer, payload))
+
+    def left(self, client: ClientState) -> None:
+        """Its maker has left: they go when the last of its tasks has."""
+        if not client.worker and self._made_by(client.hello.prefix):
+            self.orphaned[client.number] = client.hello.prefix
+
+    def settle(self) -> None:
+        """Drop those that nobody's tasks need any more."""
+        for number in [n for n in self.orphaned if n not in self._state.scheduler.owners]:
+            for serializer in self._made_by(self.orphaned.pop(number)):
+                del self._payloads[serializer]
+                self._tell(serializer, b"")
+
+    def _made_by(self, prefix: int) -> list[int]:
+        return [s for s in self._payloads if s >> ev.ID_BITS == prefix]
+
+    def _tell(self, serializer: int, payload: bytes, but: int = 0) -> None:
+        for worker in self._state.scheduler.by_client:
+            if worker != but:
+                self._state.send(worker, do.Registered(serializer, payload))

@@ -1,0 +1,154 @@
+"""The state of one session: what its components read and change, and the messages they send.
+
+Components (`object_manager`, `task_manager`, `spilling`, ...) hold this, and at most some of those
+below them: never the session, which routes events to them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from workbench.core import instructions as do
+from workbench.core.budget import Budget
+from workbench.core.catalog import Catalog
+from workbench.core.events import ID_BITS, Hello, Value
+from workbench.core.history import History, Levels
+from workbench.core.pool import Pool
+from workbench.core.records import Task, TaskGroup
+from workbench.core.relocation import Move, StaleCopies
+from workbench.core.scheduler import Scheduler
+from workbench.core.snapshot import JobRecord
+
+
+@dataclass(slots=True)
+class ClientState:
+    """One connection after its Hello."""
+
+    number: int
+    hello: Hello
+    segments: set[int] = field(default_factory=set)  # descriptors it has been sent
+    graceful: bool = False
+
+    @property
+    def worker(self) -> int:
+        """Its worker number, 0 in a driver."""
+        return self.hello.worker
+
+    @property
+    def role(self) -> str:
+        """What it is: a worker, a driver, or a visitor, on whose account nothing lives."""
+        return "worker" if self.worker else "visitor" if self.hello.visitor else "driver"
+
+
+class State:
+    """See the module.
+
+    Parameters
+    ----------
+    name : str
+        The session's, for people.
+    workers : int
+        How many workers shall have a slot at any time.
+    capacity : int
+        Bytes the store may hold.
+    """
+
+    def __init__(self, name: str, workers: int, capacity: int) -> None:
+        self.name = name
+        self.now = 0.0  # the time of this batch
+        self.linger = 0.0  # seconds from a last driver that doesn't say goodbye to the end
+        self.clients: dict[int, ClientState] = {}
+        self.showing: set[int] = set()  # clients that left, and whose arrays still show objects
+        self.catalog = Catalog()
+        self.stale_copies = StaleCopies(self.catalog)
+        self.budget = Budget(capacity, lambda: self.catalog.inline_bytes)
+        self.scheduler = Scheduler(workers)
+        self.pool = Pool(workers, self.scheduler)
+        self.history = History()
+        self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
+        self.failing: deque[tuple[Task, Value]] = deque()  # see `fail`
+        self.jobs: dict[int, TaskGroup] = {}  # by id
+        self.past_jobs: dict[int, JobRecord] = {}  # by id: over, and somebody has what they made
+        self.moves: dict[int, Move] = {}  # by object
+        self.spill_error = ""  # why the disk failed last
+        self.spills = 0  # objects that have moved to disk since the beginning
+        self.out: list[do.Anything] = []  # what this batch asks to be done, in order
+        self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
+
+    # -- what goes out ------------------------------------------------------------------------
+
+    def send(self, number: int, message: do.Message) -> None:
+        """Have a message sent, if the client is still there."""
+        if number in self.clients:
+            self.out.append(do.Send(number, message))
+
+    def hang_up(self, number: int, reason: str) -> None:
+        """End this client's connection."""
+        self.out.append(do.Hangup(number, reason))
+
+    def owns(self, client: ClientState, id: int) -> bool:
+        """Whether ``client`` may make this id. Hangs up if not."""
+        good = id >> ID_BITS == client.hello.prefix
+        if not good:
+            self.hang_up(client.number, "an id that is not its own")
+        return good
+
+    def share(self, number: int, value: Value) -> None:
+        """Make sure the client has the segment before it is told of an extent in it."""
+        client = self.clients.get(number)
+        if client is not None and value.segment and value.segment not in client.segments:
+            client.segments.add(value.segment)
+            arena = self.budget.arenas[value.segment]
+            self.send(number, do.Shared(value.segment, arena.size))
+
+    def fail(self, task: Task, value: Value) -> None:
+        """It can't run, or not again: all its results will be ``value``, an inline exception.
+
+        Done by `TaskManager.fail_all` when the event has been handled. The first value counts.
+        """
+        self.failing.append((task, value))
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
+        """These bytes are nobody's any more: their arena may use them again.
+
+        ``cold``: as address space; their memory goes back to the machine.
+        """
+        arena, length = self.budget.release(segment, offset, cold)
+        extent = (offset, length)
+        if arena.owner is None and not arena.extents:
+            self.close_arena(segment)
+            return
+        if arena.owner is None or cold:
+            self.out.append(do.Punch(segment, (extent,)))
+        if arena.owner is not None:
+            self.releases.setdefault((arena.owner, cold), []).append(extent)
+
+    def close_arena(self, segment: int) -> None:
+        """Nothing lies in this segment, and nobody will write there."""
+        self.budget.close(segment)
+        self.out.append(do.Discard(segment))
+        for client in self.clients.values():
+            if segment in client.segments:
+                client.segments.discard(segment)
+                self.send(client.number, do.Unshare(segment))
+
+    def sent_objects(self) -> set[int]:
+        """What workers were told the place of, for tasks that aren't done."""
+        sent = [t for w in self.scheduler.workers.values() for t in w.sent.values()]
+        return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
+
+    def cached_functions(self) -> set[int]:
+        """What workers keep, to call it again."""
+        return {id for id, caching in self.functions.items() if caching}
+
+    def in_use(self) -> set[int]:
+        """What workers may read at any moment, and so doesn't move."""
+        return self.sent_objects() | self.cached_functions()
+
+    def levels(self) -> Levels:
+        """How full the store is, for the history."""
+        budget, catalog = self.budget, self.catalog
+        return budget.live, budget.spilled, catalog.sealed, catalog.ended, self.spills

@@ -1,0 +1,98 @@
+"""Running parsed Python in a namespace: awaiting at top level, showing the last expression."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from types import CodeType
+from typing import Any
+
+Names = dict[str, Any]
+Show = Callable[[Any], None]
+
+
+def run_text(text: str, namespace: Names, show: Show) -> None:
+    """Run Python that a magic hands over, and show its last value."""
+    with closing(asyncio.Runner()) as runner:  # `with` it alone would make a loop at once
+        execute(ast.parse(text), "<cell>", namespace, runner, show)
+
+
+def execute(
+    tree: ast.Module,
+    filename: str,
+    namespace: Names,
+    runner: asyncio.Runner,
+    show: Show | None,
+    in_loop: bool = False,
+) -> None:
+    """Run it, and show the value of its last expression.
+
+    Parameters
+    ----------
+    tree : ast.Module
+        Taken apart.
+    filename : str
+        What tracebacks call it.
+    namespace : dict
+        Its globals.
+    runner : asyncio.Runner
+        All of it runs in this one's loop if it awaits anything.
+    show : callable(value), optional
+        Gets the last expression's value, unless that is None.
+    in_loop : bool
+        Run it in the loop in any case.
+    """
+    last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    codes = [_compiled(tree, "exec", filename)] if tree.body else []
+    if last is not None:
+        codes.append(_compiled(ast.Expression(last.value), "eval", filename))
+    if in_loop or any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+        value = _awaited(_steps(codes, namespace), runner)
+    else:
+        value = None
+        for code in codes:
+            value = eval(code, namespace)
+    if value is not None and show is not None:
+        show(value)
+
+
+def _compiled(tree: ast.Module | ast.Expression, mode: str, filename: str) -> CodeType:
+    # `dont_inherit`: else our own `annotations` from the future would be the cell's.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code: CodeType = compile(tree, filename, mode, flags, dont_inherit=True)
+    return code
+
+
+async def _steps(codes: list[CodeType], namespace: Names) -> tuple[Any, BaseException | None]:
+    """The last one's value; or the error, whose traceback is without the loop's frames so."""
+    value = None
+    try:
+        for code in codes:
+            value = eval(code, namespace)
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await value
+    except BaseException as error:
+        return None, error
+    return value, None
+
+
+def _awaited(steps: Coroutine[Any, Any, tuple[Any, BaseException | None]], runner: Any) -> Any:
+    """Run it to its end. Not with `Runner.run`, which leaves it there if a signal ends the wait."""
+    loop = runner.get_loop()  # made now, if it is the first
+    task = loop.create_task(steps, context=contextvars.copy_context())
+    try:
+        value, error = loop.run_until_complete(task)
+    finally:
+        if not task.done():
+            task.cancel()
+            loop.run_until_complete(task)
+    try:
+        if error is not None:
+            raise error
+        return value
+    finally:
+        del task, error  # a ring: the error's traceback has this frame

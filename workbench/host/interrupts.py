@@ -1,0 +1,80 @@
+"""Stopping a running task: an interrupt in its thread, and in no other task's code.
+
+The main thread gets a signal, which ends a blocking system call too; a task in another thread
+gets a KeyboardInterrupt at its next bytecode.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from workbench.ki_protection import interrupt
+
+
+class Interrupts:
+    """The tasks that run in this process, as they can be stopped.
+
+    Attributes
+    ----------
+    inside : int
+        The task whose own code the main thread is in; else 0. Only then a signal raises. Assigned,
+        not set by a method: where a method begins, a signal can be delivered.
+    """
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self._threads: dict[int, int] = {}  # by task
+        self._stopping: set[int] = set()
+        self._signals = 0  # those we sent ourselves, and that haven't come
+
+    def begin(self, task: int) -> None:
+        """It runs in the calling thread from now on."""
+        self._threads[task] = threading.get_ident()
+
+    def enter(self, task: int) -> None:
+        """Its own code comes next.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it was stopped before.
+        """
+        self.inside = task
+        self.check(task)
+
+    def check(self, task: int) -> None:
+        """Raise KeyboardInterrupt if it was stopped."""
+        if task in self._stopping:
+            raise KeyboardInterrupt
+
+    def end(self, task: int) -> None:
+        """Its own code is over: nobody interrupts it any more."""
+        self._threads.pop(task, None)
+
+    def is_stopping(self, task: int) -> bool:
+        """Whether somebody wants it stopped."""
+        return task in self._stopping
+
+    def forget(self, task: int) -> None:
+        """Its results are known."""
+        self._stopping.discard(task)
+
+    def stop(self, task: int) -> None:
+        """Interrupt it, now or when its code begins. Any thread but the task's."""
+        self._stopping.add(task)
+        thread = self._threads.get(task)
+        if thread is None:
+            return
+        if thread == threading.main_thread().ident:
+            self._signals += 1
+            signal.pthread_kill(thread, signal.SIGINT)
+        else:
+            interrupt(thread)
+
+    def handle(self, signum: int, frame: object) -> None:
+        """Handler of SIGINT. Ours may come late, when another task runs: not for that one."""
+        ours, self._signals = self._signals > 0, 0
+        here = self._threads.get(self.inside) == threading.get_ident()  # not in a thread
+        if here and (not ours or self.inside in self._stopping):
+            raise KeyboardInterrupt

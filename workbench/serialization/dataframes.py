@@ -1,0 +1,177 @@
+"""What data frames are made of, so that what is in them can be named. Imports none of them.
+
+pandas pickles a frame as blocks of columns of one dtype. Which columns an array has is seen from
+where its memory begins. What is kept in another way than we know gets no name from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MOST_NAMED = 2
+"""Columns that the label of a block of many names."""
+
+
+class Cells(NamedTuple):
+    """What the objects of an array are called, by their number in C order.
+
+    ``span`` is how many in a row belong to one group: a column, or all.
+    """
+
+    label: Callable[[int], str]
+    group: Callable[[int], str]
+    span: int
+
+
+class Part(NamedTuple):
+    """What a part of a frame is called; ``cells`` for its objects, if it is an array of them."""
+
+    label: str
+    cells: Cells | None = None
+
+
+class Columns:
+    """The parts of a frame that have names: objects by identity, arrays also by their memory.
+
+    Parameters
+    ----------
+    index : sequence
+        Labels of the rows.
+    """
+
+    def __init__(self, index: Any = ()) -> None:
+        self._index = index
+        self._objects: dict[int, tuple[Any, str]] = {}  # with each object, so that its id stays its
+        self._arrays: dict[int, str | None] = {}  # by address; None: the index's own objects
+
+    def add(self, part: Any, label: str) -> None:
+        """Name an object."""
+        self._objects[id(part)] = part, label
+
+    def add_array(self, array: Any, label: str | None) -> None:
+        """Name all arrays that begin where this one does."""
+        self._arrays[_address(array)] = label
+
+    def find(self, child: Any) -> Part | None:
+        """The part that this is, or all of those that are rows of this array."""
+        if id(child) in self._objects:
+            return Part(self._objects[id(child)][1])
+        if not isinstance(child, np.ndarray) or not child.size:
+            return None
+        lines = child if child.ndim == 2 and len(child) <= len(self._arrays) else [child]
+        addresses = [_address(line) for line in lines]
+        if not self._arrays.keys() >= {*addresses}:
+            return None
+        labels = [self._arrays[address] for address in addresses]
+        if labels == [None]:
+            return Part("", cells_of(child))
+        return self._of_columns([label or "" for label in labels], child.dtype.hasobject)
+
+    def _of_columns(self, labels: list[str], has_objects: bool) -> Part:
+        rows = max(len(self._index), 1)
+
+        def row(n: int) -> str:
+            return f" row {short(self._index[n % rows])}"
+
+        if len(labels) == 1:
+            return Part(labels[0], Cells(row, lambda n: "[…]", rows) if has_objects else None)
+        if has_objects:  # one column after the other
+            return Part(
+                "", Cells(lambda n: labels[n // rows] + row(n), lambda n: labels[n // rows], rows)
+            )
+        names = ", ".join(label.removeprefix(" column ") for label in labels[:MOST_NAMED])
+        return Part(f" columns {names}{', …' if len(labels) > MOST_NAMED else ''}")
+
+
+def short(value: Any, most: int = 30) -> str:
+    """A repr that fits into a path; never raises, whatever the object does."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def cells_of(array: Any) -> Cells:
+    """Objects of an array that belongs to no frame: by index."""
+    shape = array.shape
+
+    def label(n: int) -> str:
+        return f"[{', '.join(map(str, map(int, np.unravel_index(n, shape))))}]"
+
+    return Cells(label, lambda n: "[…]", max(array.size, 1))
+
+
+def columns_of(value: Any, args: Any) -> Columns | None:
+    """What has a name among that which a value is made of; None if it is an object like others.
+
+    Parameters
+    ----------
+    value : object
+        Anything. What can only be changed by its library has no named parts: an array, a tensor.
+    args : tuple
+        Those of its reduction.
+    """
+    if isinstance(value, (np.ndarray, np.dtype, np.generic, CodeType)):
+        return Columns()
+    for cls in type(value).__mro__:
+        kinds = _KINDS.get(cls.__module__.partition(".")[0])
+        if kinds is not None:
+            find = kinds.get(cls.__name__) or kinds.get("any")
+            try:
+                return find and find(value, args)
+            except Exception:  # of another version than those we know
+                return None
+    return None
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _pandas(frame: Any, args: Any) -> Columns:
+    columns = Columns(frame.index)
+    named = (
+        [("", frame)] if frame.ndim == 1 else [(f" column {short(n)}", c) for n, c in frame.items()]
+    )
+    for label, column in named:
+        if isinstance(column.dtype, np.dtype):
+            columns.add_array(column.to_numpy(), label)
+        elif getattr(column.dtype, "tz", None) is not None:  # several are kept in one array
+            columns.add_array(column.array.view("i8"), label)
+        else:
+            columns.add(column.array, label)
+            if getattr(column.dtype, "storage", "") == "python":  # one array of str inside
+                columns.add_array(np.asarray(column.array), "")
+    for label, axis in zip((" index", " columns"), frame.axes, strict=False):
+        columns.add(axis, label)
+        if getattr(axis.dtype, "hasobject", False):
+            columns.add_array(axis.to_numpy(), None)
+    return columns
+
+
+def _arrow(table: Any, args: Any) -> Columns:
+    """A pyarrow table reduces to its columns and its schema."""
+    columns = Columns()
+    if isinstance(args[0], list):
+        for name, column in zip(table.schema.names, args[0], strict=True):
+            columns.add(column, f" column {short(name)}")
+    return columns
+
+
+def _sealed(value: Any, args: Any) -> Columns:
+    return Columns()
+
+
+_KINDS: dict[str, dict[str, Callable[[Any, Any], Columns]]] = {
+    "pandas": {"DataFrame": _pandas, "Series": _pandas},
+    "pyarrow": {"Table": _arrow, "RecordBatch": _arrow, "any": _sealed},
+    "polars": {"DataFrame": _sealed, "Series": _sealed},
+    "torch": {"Tensor": _sealed},
+}
+"""By package and class, or a base of it."""
