@@ -6,6 +6,7 @@ reads the socket, and `finalized`, which runs in whichever one sends.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -37,8 +38,8 @@ class Listener(Protocol):
     def arrived(self, id: int) -> None:
         """It is known now: its value, or what it failed with."""
 
-    def notify(self) -> None:
-        """The session is over."""
+    def ended(self, reason: str) -> None:
+        """It won't come any more: the session is over."""
 
 
 class Objects:
@@ -67,8 +68,7 @@ class Objects:
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
-        self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
-        self._announced: dict[int, list[Listener]] = {}  # who is told when it is known
+        self._listeners: dict[int, list[Listener]] = {}  # by object
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -98,9 +98,10 @@ class Objects:
 
     def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
-        with self.lock, ki_protection():
-            for id in ids:
-                self._announced.setdefault(id, []).append(listener)
+        with ki_protection():
+            with self.lock:
+                for id in ids:
+                    self._listeners.setdefault(id, []).append(listener)
             for id in self.values.keys() & ids:
                 self._tell(id)
         self.request(ids)
@@ -109,13 +110,13 @@ class Objects:
         """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:
-                others = [each for each in self._announced.pop(id, ()) if each is not listener]
+                others = [each for each in self._listeners.pop(id, ()) if each is not listener]
                 if others:
-                    self._announced[id] = others
+                    self._listeners[id] = others
 
     def _tell(self, id: int) -> None:
         with self.lock:
-            listeners = self._announced.pop(id, ())
+            listeners = self._listeners.pop(id, ())
         for listener in listeners:
             listener.arrived(id)
 
@@ -182,7 +183,7 @@ class Objects:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
     def _open(self, id: int, value: ev.Value) -> Bytes:
-        """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
+        """The object's bytes. Holds ``lock`` and interrupts: the server must hear of each view."""
         extent, new = self._views.open(id, value.segment, value.offset, value.length)
         if new:
             self._connection.post(ev.View(id, value.segment))
@@ -228,48 +229,21 @@ class Objects:
             return self._views.shown_by(thing), "view"
         return None, ""
 
-    # -- futures --------------------------------------------------------------------------------
-
     def future(self, ref: ObjectRef) -> Future[Any]:
         """A future of the object; holds the ref until then."""
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        with self.lock:
-            self._futures.setdefault(ref.id, (ref, []))[1].append(future)
-        if ref.id in self.values:
-            with ki_protection():
-                self._resolve(ref.id)
-        else:
-            self.request([ref.id])
-            self._connection.flush()
+        resolver = _Resolver(self, ref)
+        self.announce([ref.id], resolver)
+        self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
             self.end(self._connection.ended)
-        return future
-
-    def _resolve(self, id: int) -> None:
-        with self.lock:
-            ref, futures = self._futures.pop(id, (None, []))
-        for future in futures:
-            try:
-                future.set_result(self.load(id, copy=False))
-            except BaseException as error:
-                future.set_exception(error)
-        del ref
+        return resolver.future
 
     def end(self, reason: str) -> None:
         """The session is over: nothing pending will ever come."""
         with self.lock:
-            announced = list(self._announced.values())
-        for listeners in announced:
-            for listener in listeners:
-                listener.notify()
-        while self._futures:
-            try:
-                _, (_, futures) = self._futures.popitem()
-            except KeyError:
-                break
-            for future in futures:
-                future.set_exception(SessionError(reason))
+            listeners, self._listeners = self._listeners, {}
+        for listener in itertools.chain(*listeners.values()):
+            listener.ended(reason)
 
     # -- what happens to them ---------------------------------------------------------------------
 
@@ -280,9 +254,7 @@ class Objects:
         with self.lock:
             if self._references.alive(id):
                 self.values[id] = message.value
-        if id in self._futures:
-            self._resolve(id)
-        if id in self._announced:
+        if id in self._listeners:
             self._tell(id)
 
     def forget(self, id: int) -> None:
@@ -319,6 +291,27 @@ class Objects:
     def close(self) -> None:
         """Forget all."""
         self.values.clear()
+
+
+class _Resolver:
+    """Sets the future of an object; a `Listener`."""
+
+    def __init__(self, objects: Objects, ref: ObjectRef) -> None:
+        self._objects = objects
+        self._ref: ObjectRef | None = ref
+        self.future: Future[Any] = Future()
+        self.future.set_running_or_notify_cancel()
+
+    def arrived(self, id: int) -> None:
+        try:
+            self.future.set_result(self._objects.load(id, copy=False))
+        except BaseException as error:
+            self.future.set_exception(error)
+        self._ref = None
+        del self  # a ring: the error's traceback has this frame
+
+    def ended(self, reason: str) -> None:
+        self.future.set_exception(SessionError(reason))
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:

@@ -23,7 +23,7 @@ class ReferenceCounter:
 
     Parameters
     ----------
-    on_death, alarm
+    on_finalized, wake
         Called when a handle dies: at any allocation, in any thread. See `Watch`.
 
     Attributes
@@ -34,15 +34,15 @@ class ReferenceCounter:
 
     engine: Engine
 
-    def __init__(self, on_death: Callback, alarm: Callback) -> None:
-        self._on_death = on_death
-        self._alarm = alarm
+    def __init__(self, on_finalized: Callback, wake: Callback) -> None:
+        self._on_finalized = on_finalized
+        self._wake = wake
         self._watches: dict[int, HandleWatch] = {}
 
     def new(self, id: int) -> ObjectRef:
         """A handle for which the server counts one hold (or will, by a message on its way)."""
         ref = ObjectRef(id, self.engine)
-        self._watches[id] = HandleWatch(ref, self._on_death, id, self._alarm)
+        self._watches[id] = HandleWatch(ref, self._on_finalized, id, self._wake)
         return ref
 
     def find(self, id: int) -> ObjectRef | None:

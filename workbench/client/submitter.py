@@ -101,11 +101,13 @@ class Submitter:
         ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
         )
-        birth = ev.Submit(
+        create = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
             self._side.origin(), 0, ref.id, "__init__",
         )  # fmt: skip
-        self._connection.send(ev.Create(birth, options.max_restarts, options.max_concurrency, name))
+        self._connection.send(
+            ev.Create(create, options.max_restarts, options.max_concurrency, name)
+        )
         if name:
             self._connection.flush()
         del packed

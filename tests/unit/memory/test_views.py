@@ -59,11 +59,11 @@ def test_while_it_lives_it_is_given_again(reader: Reader) -> None:
     del first
     gc.collect()
     assert reader.dead == []
-    assert reader.views.alive(1)
+    assert reader.views.shows()
     del again
     gc.collect()
     assert reader.dead == [1]
-    assert not reader.views.alive(1)
+    assert not reader.views.shows()
     assert reader.views.open(1, SEGMENT, 0, 100)[1]
 
 
@@ -103,7 +103,7 @@ def test_an_old_death_does_not_bury_a_new_view(reader: Reader) -> None:
     newer, new = reader.views.open(1, SEGMENT, 0, 10)
     assert new
     assert not reader.views.finalized(late[0])
-    assert reader.views.alive(1)
+    assert reader.views.shows()
     del newer
 
 
