@@ -257,11 +257,9 @@ def why(what: ObjectRef | str) -> Why:
     """
     from workbench.reasons import explain
 
-    call = what if isinstance(what, str) else what.hex()
-    target = engine()
-    id = target.id_of(what) if isinstance(what, str) else what.id
-    account = target.why(id) if id else None
+    account = engine().why(what if isinstance(what, str) else what.id)
     if account is None:
+        call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
     return explain(account, what if isinstance(what, str) else "")
 
@@ -294,7 +292,7 @@ def spill(what: ObjectRef | str) -> None:
         raise SpillError(f"{name} can't be moved to disk: {obstacle}.")
 
 
-def objects(pattern: str = "", *, sort: str = "size") -> Objects:
+def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> Objects:
     """What the store has, as a table: name, type, size, where, pins, age.
 
     Parameters
@@ -303,10 +301,25 @@ def objects(pattern: str = "", *, sort: str = "size") -> Objects:
         Only objects of which a name or the type matches, like ``train*``.
     sort : str
         ``size`` or ``age``, the greatest first; ``name`` or ``type``.
-    """
-    from workbench.listing import listing
+    limit : int, optional
+        How many to list; the rest are counted. Default: all, however many there are.
 
-    return listing(snapshot(), pattern, sort)
+    Returns
+    -------
+    Objects
+        Printed, it is a table; iterated, it gives the records of the objects it lists.
+
+    Raises
+    ------
+    ValueError
+        If there is no such order.
+    """
+    from workbench.listing import ORDERS, listing
+
+    if limit is None or sort not in ORDERS:
+        return listing(snapshot().objects, pattern, sort)
+    found = engine().search(pattern, sort, limit)
+    return listing(found.objects, "", sort, limit, found.others, found.others_size)
 
 
 def _ref_of(what: ObjectRef | str) -> ObjectRef:

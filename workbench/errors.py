@@ -295,8 +295,8 @@ class ActorExit(BaseException):
 
 
 class TaskCancelledError(WorkbenchError):
-    """The task was cancelled before it finished."""
+    """The task was stopped, or cancelled, before it was done."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):
-    """The task ran for longer than its ``timeout``, and was stopped."""
+    """The task ran for longer than its ``timeout``, and was interrupted."""

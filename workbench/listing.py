@@ -6,10 +6,10 @@ Reads a snapshot's records; asks nobody.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.core.snapshot import A_RESULT, ObjectRecord
 from workbench.markup import Rich, Table, page
 from workbench.units import UNKNOWN, human_bytes, human_seconds
 
@@ -27,9 +27,13 @@ class Objects(Rich):
     Attributes
     ----------
     records : tuple of ObjectRecord
+    others, others_size : int
+        How many more there are, and their bytes.
     """
 
     records: tuple[ObjectRecord, ...]
+    others: int = 0
+    others_size: int = 0
 
     def __iter__(self) -> Iterator[ObjectRecord]:
         return iter(self.records)
@@ -48,21 +52,33 @@ class Objects(Rich):
     def table(self) -> Table:
         """What it shows."""
         left = self.records[MOST_ROWS:]
-        more = f"and {len(left)} more, {human_bytes(sum(r.size for r in left))}" if left else ""
+        count, size = len(left) + self.others, sum(r.size for r in left) + self.others_size
+        more = f"and {count} more, {human_bytes(size)}" if count else ""
         rows = tuple(row_of(record) for record in self.records[:MOST_ROWS])
         return Table(HEAD, rows, ("size", "age"), more)
 
 
-def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objects:
+def listing(
+    objects: Iterable[ObjectRecord],
+    pattern: str = "",
+    order: str = "size",
+    limit: int | None = None,
+    others: int = 0,
+    others_size: int = 0,
+) -> Objects:
     """The objects of a session as a table.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    objects : iterable of ObjectRecord
     pattern : str
         Only those of which a name or the type matches: ``train*``, ``ndarray*``.
     order : str
         By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
+    limit : int, optional
+        How many to list.
+    others, others_size : int
+        How many there are besides ``objects``, and their bytes.
 
     Raises
     ------
@@ -71,7 +87,7 @@ def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objec
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
-    records = [r for r in snapshot.objects if not pattern or _matches(r, pattern)]
+    records = [r for r in objects if not pattern or _matches(r, pattern)]
     match order:
         case "size":
             records.sort(key=lambda r: -r.size)
@@ -81,14 +97,16 @@ def listing(snapshot: Snapshot, pattern: str = "", order: str = "size") -> Objec
             records.sort(key=lambda r: (not r.names, r.names))
         case "type":
             records.sort(key=type_of)
-    return Objects(tuple(records))
+    left = records[limit:] if limit is not None else []
+    del records[len(records) - len(left) :]
+    return Objects(tuple(records), others + len(left), others_size + sum(r.size for r in left))
 
 
 def type_of(record: ObjectRecord) -> str:
     """What kind of object it is, as far as the session knows."""
     if record.about:
         return record.about.type
-    return UNKNOWN if record.type is None else record.type or "a task's result"
+    return UNKNOWN if record.type is None else record.type or A_RESULT
 
 
 def age_of(record: ObjectRecord) -> str:

@@ -117,7 +117,7 @@ def _pending(name: tuple[str, str], found: ObjectDescription) -> Portrait:
     facts = [("submitted", age), ("kept by", in_short(record, found.clients))]
     if task is None:
         return Portrait(name, "pending", facts)
-    doing = {"waiting": ", until its arguments are there", "running": f" in worker {task.pid}"}
+    doing = {"waiting": ", until its arguments are there", "running": f" on worker {task.worker}"}
     text = f"`{task.name}`{doing.get(task.state, '')}"
     return Portrait(name, task.state, [("task", text), *facts])
 
@@ -128,7 +128,7 @@ def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Portrait:
     except Exception as error:
         text = str(error).strip().split("\n")[0]
         kind = type(error).__name__
-        states = {ObjectFreedError: "freed", TaskCancelledError: "cancelled"}
+        states = {ObjectFreedError: "freed", TaskCancelledError: "stopped"}
         state = next((word for kind, word in states.items() if isinstance(error, kind)), "failed")
         why = "why" if state != "failed" else "error"
         said = isinstance(error, TaskError) or state != "failed"  # its type's name

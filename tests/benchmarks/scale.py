@@ -23,6 +23,7 @@ from table import Table, as_markdown, as_text
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, WorkerExited
 from workbench.core.session import Session
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -187,8 +188,8 @@ def crash(world: World) -> None:
     """a worker dies, another comes and takes its task"""
     number, client = world.clients.popitem()
     world.runs = deque(run for run in world.runs if run[0] != client)
-    world.tell(client, ev.Left())
-    world.tell(0, ev.WorkerExited(number, -9))
+    world.tell(client, Left())
+    world.tell(0, WorkerExited(number, -9))
 
 
 Operation = Callable[[World], None]

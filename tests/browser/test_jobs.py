@@ -28,7 +28,7 @@ def test_stop_works_while_another_cell_is_busy(lab: Lab, gate: Gates, picture: P
     reading.let_on()
     expect(notebook.output(3)).to_have_text("read")
     notebook.run(4)
-    expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2\s*cancelled"))
+    expect(notebook.output(4)).to_contain_text(re.compile(r"cell 2\s*stopped"))
 
 
 def test_the_line_of_a_cell_that_is_done_is_quiet_and_saved(
@@ -67,7 +67,7 @@ def test_an_interrupt_cancels_what_its_cell_waits_for(
     expect(notebook.error(2)).to_contain_text("KeyboardInterrupt")
     expect(notebook.prompt(2)).to_have_text("[2]:")
     notebook.run(3)
-    expect(notebook.output(3)).to_contain_text(re.compile(r"cell 2\s*cancelled"))
+    expect(notebook.output(3)).to_contain_text(re.compile(r"cell 2\s*stopped"))
     notebook.run(4)
     expect(notebook.output(4)).to_contain_text("42")
     picture("interrupted", notebook)

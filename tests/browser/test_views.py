@@ -96,7 +96,7 @@ def test_it_lives_and_obeys_while_a_cell_is_busy(lab: Lab, gate: Gates) -> None:
     jobs = view.pane("Jobs")
     expect(jobs).to_contain_text(re.compile(r"cell 4\s*running\W*worker \d"))
     jobs.get_by_role("button", name="Stop cell 4").click()
-    expect(jobs).to_contain_text("cancelled")
+    expect(jobs).to_contain_text("stopped")
     expect(notebook.output(4)).to_contain_text("cell 4 · stopped after")
     expect(notebook.prompt(5)).to_have_text("[*]:")
     reading.let_on()

@@ -164,7 +164,7 @@ function makeJobs(now) {
   return [
     job(5, "running", { share: 0.42, worker: 2, text: "epoch 42 of 100, loss 0.132" }),
     job(8, "queued", { started: null, text: "waits for a worker" }),
-    job(4, "done", { seconds: 12.4, text: "finished (3 lines of output)", kept: true }),
+    job(4, "done", { seconds: 12.4, text: "is done (3 lines of output)", kept: true }),
     job(3, "failed", { seconds: 0.8, text: "ValueError: could not convert string to float: 'n/a'" }),
   ];
 }
@@ -306,7 +306,7 @@ export function makeCost(row) {
     advice,
   });
   const column = leaf("['name']", "object column", 0.93, [
-    "column name is object dtype: 93 % of the time. As a string dtype it would travel out of band.",
+    "column name is object dtype: 93 % of the time. As a string dtype it would be copied directly.",
   ]);
   const frame = { ...leaf(".frame", "DataFrame", 0.97), children: [column, leaf("['age']", "int64", 0.03)] };
   return {

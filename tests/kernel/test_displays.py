@@ -47,8 +47,8 @@ def test_a_pending_ref_is_not_waited_for(session: Kernel) -> None:
         ("wb.init(ignore_reinit_error=True)", "2 workers"),
         ("wb.objects()", "ndarray"),
         ("wb.why('x')", "del kept"),
-        ("wb.inspect_serializability(lambda: wb)", "It can be serialized"),
-        ("wb.explain_cost([1] * 5000)", "in band"),
+        ("wb.inspect_serializability(lambda: wb)", "can be stored."),
+        ("wb.explain_cost([1] * 5000)", "copied directly"),
     ],
 )
 def test_sessions_and_tables_have_a_text_and_a_page(session: Kernel, code: str, shown: str) -> None:

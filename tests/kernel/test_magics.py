@@ -94,11 +94,11 @@ def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
     line = session.ok("import numpy as np\nx = np.ones((1000, 500))\n%put x").text()
     assert re.fullmatch(
         r"x: ndarray float64 \(1000, 500\), 4 MB in [\d.]+ m?s, [\d.e-]+ GB/s; "
-        r"4 MB out of band in 1 buffer\n",
+        r"4 MB copied directly in 1 buffer\n",
         line,
     )
     line = session.ok("small = {'a': 1}\n%put small").text()
-    assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]s; nothing out of band\n", line)
+    assert re.fullmatch(r"small: dict \(1\), \d+ B in [\d.]+ [mµ]s; all of it pickled\n", line)
 
 
 def test_put_gives_a_ref_only_when_asked(session: Kernel) -> None:
@@ -390,7 +390,7 @@ def test_the_store_is_listed_explained_and_freed(session: Kernel) -> None:
     why = session.ok("%why train").results()[0]
     for line in ("it has the name `train`", "`ref`", "`view`", "`parts[0]`", "%free train"):
         assert line in why
-    assert "`train`, a variable that is what the store has" in why
+    assert "`train`, the stored object itself" in why
     assert "configurables" not in why
     session.ok("%pin train")
     assert "pinned at Cell In[" in session.ok("%why ref").results()[0]

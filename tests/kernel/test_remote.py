@@ -323,7 +323,7 @@ def test_one_interrupt_stops_what_is_waited_for_and_nothing_else(
     session.until(lambda: cell.idle)
     assert "KeyboardInterrupt" in cell.failure
     states = session.value("[job.state for job in wb.snapshot().jobs][-2:]")
-    assert states == "['running', 'cancelled']"
+    assert states == "['running', 'stopped']"
     gate.open()
     assert session.value("wb.get([kept, x])") == "['kept', 'the end']"
     assert "done" in over(session, other)
@@ -366,10 +366,10 @@ def test_interrupted_again_it_ends_the_worker(session: Kernel) -> None:
     cell = session.start(DEAF)
     session.until(cell.text)
     session.interrupt()
-    session.until(lambda: "interrupt again to end it" in cell.text("stderr"))
+    session.until(lambda: "interrupt again to kill it" in cell.text("stderr"))
     session.interrupt()
     session.until(lambda: cell.idle)
-    assert "its worker was ended" in cell.text("stderr")
+    assert "its worker was killed" in cell.text("stderr")
     assert session.value(f"__import__('os').path.exists('/proc/{int(cell.text())}')") == "False"
     session.ok("%%remote -w\nx = 'the pool is whole'")
 
@@ -379,7 +379,7 @@ def test_who_does_not_hear_an_interrupt_is_ended_after_a_while(session: Kernel) 
     session.until(cell.text)
     session.interrupt()
     session.until(lambda: cell.idle)
-    assert "its worker was ended" in cell.text("stderr")
+    assert "its worker was killed" in cell.text("stderr")
     assert session.value("wb.snapshot().running") == "0"
 
 
@@ -387,7 +387,7 @@ def test_a_namespace_is_not_ended_with_a_cell_that_does_not_listen(session: Kern
     cell = session.start(DEAF.replace("-w", "-w --actor deaf"))
     session.until(cell.text)
     session.interrupt()
-    session.until(lambda: "interrupt again to end it" in cell.text("stderr"))
+    session.until(lambda: "interrupt again to kill it" in cell.text("stderr"))
     session.interrupt()
     session.until(lambda: cell.idle)
     assert "`workbench.kill` of that actor ends it" in cell.text("stderr")
@@ -400,7 +400,7 @@ def test_a_job_is_stopped_by_its_name(session: Kernel, gate: Gate) -> None:
     session.ok("job = %workbench job endless\njob.cancel()")
     assert re.match(r"endless · stopped after", over(session, cell))
     assert not cell.failure, "who stops something needs no traceback"
-    assert "was cancelled" in session.run("job.result()").failure
+    assert "was stopped" in session.run("job.result()").failure
 
 
 def test_a_job_is_awaited_and_read(session: Kernel) -> None:

@@ -80,7 +80,7 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     assert eventually(lambda: done.search(kernel.ok("%workbench jobs").results()[0]))
     ends(kernel)
     line = kernel.ok("%load_ext workbench").text()
-    assert f"Background: {running} is running, {finished} finished (2 lines of output);" in line
+    assert f"Background: {running} is running, {finished} is done (2 lines of output);" in line
 
     shown = kernel.ok(f"%workbench jobs {finished}")
     kernel.until(lambda: shown.text().endswith("after\n"))

@@ -72,15 +72,21 @@ def _left(engine: Engine) -> list[ObjectRecord]:
     return [
         record
         for record in now.objects
-        if ours.issuperset(record.holders)
-        and not (record.names or record.pinned or record.tasks or record.parents or record.job)
+        if ours.issuperset((*record.holders, *(record.viewers or ()))) and not _is_function(record)
+        if not (record.names or record.pinned or record.tasks or record.parents or record.job)
     ]
 
 
 def _is_idle(engine: Engine) -> bool:
     now = engine.snapshot()
-    there = now.objects or now.actors or now.jobs or now.queued or now.running
-    return not there and [w.state for w in now.workers] == ["idle"] * USUAL["workers"]
+    there = any(not _is_function(record) for record in now.objects)
+    busy = there or now.actors or now.jobs or now.queued or now.running
+    return not busy and [w.state for w in now.workers] == ["idle"] * USUAL["workers"]
+
+
+def _is_function(record: ObjectRecord) -> bool:
+    """It is there as long as the function or class: a module's stay."""
+    return record.about is not None and record.about.type.startswith(("function ", "class "))
 
 
 @pytest.fixture(scope="module")

@@ -341,7 +341,7 @@ def test_cancelling_what_sleeps_runs_or_has_not_begun(session: Engine, gate: Gat
     queued = wb.remote(len).remote("abc")
     for ref in (queued, *sleeping):
         wb.cancel(ref)
-        with pytest.raises(TaskCancelledError, match="was cancelled"):
+        with pytest.raises(TaskCancelledError, match="was stopped"):
             wb.get(ref, timeout=TIMEOUT)
     spinning = spin.remote(gate.path)
     gate.next().let_on()

@@ -182,6 +182,7 @@ def test_wait_and_as_completed(session: Engine, gate: Gate) -> None:
     run(main())
 
 
+@pytest.mark.fresh_session
 def test_what_is_awaited_no_longer_is_let_go(session: Engine, gate: Gate) -> None:
     """A cancelled await keeps the object until its task is done, and no longer."""
 

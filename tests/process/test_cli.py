@@ -143,13 +143,14 @@ def test_looking_does_not_prolong_it_either(
             assert eventually(lambda: _roles(late) == {"visitor", "worker"})
             assert processes.end_within(1 + 2)
         with pytest.raises(SessionError, match="No session 'lab' is running"):
-            early.snapshot()
+            early.summary()
 
 
 def _roles(visit: admin.Visit) -> set[str]:
-    return {client.role for client in visit.snapshot().clients}
+    return {client.role for client in visit.summary().clients}
 
 
+@pytest.mark.fresh_session
 def test_a_session_that_hangs_keeps_no_other_waiting_and_can_be_stopped(
     session: Engine, script: Callable[..., Script], shell: Shell, processes: Processes
 ) -> None:

@@ -28,6 +28,9 @@ from tests.process.gates import Gate
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, SerializationError, TaskError, WorkerCrashedError
 
+pytestmark = pytest.mark.fresh_session
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 Expected = tuple[type[BaseException] | None, str]

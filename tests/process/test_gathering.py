@@ -126,6 +126,7 @@ def test_refs_come_as_they_become_ready_failed_ones_too(session: Engine, gate: G
     assert list(completed) == []
 
 
+@pytest.mark.fresh_session
 def test_leaving_the_loop_early_lets_go_of_the_refs(session: Engine, gate: Gate) -> None:
     runs = wb.remote(gate.stop).remote()
     gate.next()

@@ -22,6 +22,9 @@ from workbench import machine
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError
 
+pytestmark = pytest.mark.fresh_session
+
+
 MB = 1_000_000
 
 

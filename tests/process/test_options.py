@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,13 +86,13 @@ def test_a_call_that_takes_too_long_leaves_its_actor(session: Engine) -> None:
 
 
 @pytest.fixture
-def tries(runtime: str) -> Callable[[], int]:
+def tries(tmp_path: Path) -> Callable[[], int]:
     """How often the task has come by: it adds a byte to a file each time."""
-    return lambda: os.path.getsize(os.path.join(runtime, "tries"))
+    return lambda: os.path.getsize(tmp_path / "tries")
 
 
-def fails_until(runtime: str, times: int, error: type[Exception]) -> Callable[[], int]:
-    path = os.path.join(runtime, "tries")
+def fails_until(directory: Path, times: int, error: type[Exception]) -> Callable[[], int]:
+    path = str(directory / "tries")
 
     def task() -> int:
         with open(path, "a") as file:
@@ -120,22 +121,22 @@ class OwnError(ValueError):
 )
 def test_exceptions_are_retried_if_they_are_named(
     session: Engine,
-    runtime: str,
+    tmp_path: Path,
     tries: Callable[[], int],
     given: Any,
     raised: type[Exception],
     count: int,
 ) -> None:
-    body = fails_until(runtime, 100, raised)
+    body = fails_until(tmp_path, 100, raised)
     with pytest.raises(raised, match="not yet"):
         wb.get(wb.remote(max_retries=2, retry_exceptions=given)(body).remote())
     assert tries() == count
 
 
-def test_a_later_try_may_succeed(session: Engine, runtime: str) -> None:
-    body = fails_until(runtime, 2, KeyError)
+def test_a_later_try_may_succeed(session: Engine, tmp_path: Path) -> None:
+    body = fails_until(tmp_path, 2, KeyError)
     assert wb.get(wb.remote(retry_exceptions=True)(body).remote()) == 3
-    endless = fails_until(runtime, 20, KeyError)
+    endless = fails_until(tmp_path, 20, KeyError)
     assert wb.get(wb.remote(retry_exceptions=True, max_retries=-1)(endless).remote()) == 21
 
 

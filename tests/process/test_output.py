@@ -622,7 +622,9 @@ def test_a_flood_is_cut_with_notes_and_its_end_is_shown(screen: Screen, how: str
     shown = len(NOT_SHOWN.sub("", text))
     assert shown < 20_000_000
     assert shown + left_out(text) == pytest.approx(count * len(LINE), rel=0.01)
-    assert set(NOT_SHOWN.sub("", text).splitlines(True)) <= {LINE, "the last line\n"}
+    lines = set(NOT_SHOWN.sub("", text).splitlines())
+    # A program that pauses within a line has its beginning shown; a note may come next.
+    assert all(LINE.startswith(line) for line in lines - {"the last line"})
 
 
 def test_the_memory_of_a_flood_is_given_back(screen: Screen) -> None:

@@ -127,23 +127,24 @@ def test_another_user_neither_sees_nor_joins_nor_stops_a_session(
 
 
 @as_root
+@pytest.mark.fresh_session
 def test_the_uid_check_holds_where_the_directory_does_not(
     session: Engine, runtime: str, script: Callable[..., Script]
 ) -> None:
     """With a socket that anybody may reach, and our own visitor's code, past its own checks."""
     words = """
         from pathlib import Path
-        from workbench.engines import visits
+        from workbench.cli import admin
         from workbench.errors import SessionError
 
         os.setuid(int(sys.argv[2]))
         directory = Path(sys.argv[1])
-        visits.runtime_directory = lambda: directory
-        visits._found = lambda: [sys.argv[3]]
+        admin.runtime_directory = lambda: directory
+        admin._found = lambda: [sys.argv[3]]
         try:
-            with visits.Visit(sys.argv[3]) as visit:
+            with admin.Visit(sys.argv[3]) as visit:
                 try:
-                    say(len(visit.snapshot().objects))
+                    say(len(visit.summary().objects))
                 finally:
                     visit.end("by somebody else")
         except SessionError as error:

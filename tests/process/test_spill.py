@@ -26,6 +26,9 @@ from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ObjectLostError, SessionError, SpillError, StoreFullError
 
+pytestmark = pytest.mark.fresh_session
+
+
 MB = 1_000_000
 Bytes = npt.NDArray[np.uint8]
 

@@ -23,6 +23,7 @@ from tests.process.scripts import Script
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left
 from workbench.engines.base import Engine
 from workbench.wire.codec import decode_from_server, encode
 from workbench.wire.framing import LARGEST, frame, split
@@ -98,7 +99,7 @@ STRANGE: dict[str, Callable[[Stranger], bytes | list[Any]]] = {
     "no end of brackets": lambda s: frame(b"\x91" * 100_000),
     "no list": lambda s: frame(b"\x81\xa1a\x01"),
     "an unknown message": lambda s: [[99, 1]],
-    "an event of the loop's own": lambda s: [ev.Left()],
+    "an event of the loop's own": lambda s: [Left()],
     "a message of the server's": lambda s: [do.Recall(1)],
     "a field of the wrong type": lambda s: [[1, "pid", s.prefix]],
     "a negative size": lambda s: [s.hello, [13, 1, -5]],

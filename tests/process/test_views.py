@@ -25,6 +25,9 @@ from workbench.widgets.feed import Feed
 from workbench.widgets.rows import key_of
 from workbench.widgets.words import owners
 
+pytestmark = pytest.mark.fresh_session
+
+
 LARGE = 1 << 17  # float64s, so that they lie in a segment
 
 

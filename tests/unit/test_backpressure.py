@@ -8,8 +8,8 @@ from workbench.worker.generators import Backpressure
 
 
 def test_what_its_run_told_of_the_reader_is_not_counted_twice() -> None:
-    terms = ev.TaskSpec(ahead=2)
-    backpressure = Backpressure(do.Run(1, 1, b"", (), (), 1, "f", 0, terms=terms, made=2, taken=2))
+    spec = ev.TaskSpec(ahead=2)
+    backpressure = Backpressure(do.Run(1, 1, b"", (), (), 1, "f", 0, spec=spec, made=2, taken=2))
     backpressure.took(2)  # on its way when the task was sent again
     made = []
     while backpressure.has_room():
@@ -21,8 +21,8 @@ def test_what_its_run_told_of_the_reader_is_not_counted_twice() -> None:
 
 
 def test_a_full_store_makes_its_lead_as_short_as_that() -> None:
-    terms = ev.TaskSpec(ahead=16)
-    backpressure = Backpressure(do.Run(1, 1, b"", (), (), 1, "f", 0, terms=terms))
+    spec = ev.TaskSpec(ahead=16)
+    backpressure = Backpressure(do.Run(1, 1, b"", (), (), 1, "f", 0, spec=spec))
     assert not backpressure.narrow(), "nothing of it is there"
     backpressure.made = 3
     backpressure.took(1)

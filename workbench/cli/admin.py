@@ -25,7 +25,7 @@ import msgspec
 from workbench import machine
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, Snapshot
+from workbench.core.snapshot import Account, ObjectRecord, Snapshot
 from workbench.engines.local import locked, runtime_directory, sweep
 from workbench.errors import NotAnsweringError, SessionError
 from workbench.server.settings import Settings
@@ -40,6 +40,8 @@ INQUIRY = 5.0
 
 ENDING = 5.0
 """Seconds in which a session that was told to end is gone."""
+
+_ANSWERS = (do.Answer, do.Changed)
 
 _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 """What a session's processes run; workers keep the command line of the nursery."""
@@ -87,29 +89,49 @@ class Visit:
     ) -> None:
         self._sock.close()
 
-    def snapshot(self) -> Snapshot:
-        """The whole session at this moment."""
-        snapshot = self._ask("snapshot").snapshot
+    def summary(self) -> Snapshot:
+        """The session at this moment, with a few of its objects."""
+        snapshot = self._ask("overview").snapshot
         assert snapshot is not None
         return snapshot
 
-    def why(self, id: int) -> Account | None:
-        """All that keeps the object; None if there is none of this id."""
-        return self._ask("why", id, INQUIRY).account
+    def objects(self) -> Iterator[ObjectRecord]:
+        """All objects. They come in parts: the server goes on in between."""
+        request, left = next(self._requests), 1
+        while left:
+            change = self._asked(ev.Subscribe(request, once=True)).change
+            left = change.left
+            yield from change.objects
+
+    def names(self) -> tuple[str, ...]:
+        """What objects are called; of very many, some."""
+        return self._ask("names").names
+
+    def why(self, what: int | str) -> Account | None:
+        """All that keeps the object of that id or name; None if there is none."""
+        id, name = (0, what) if isinstance(what, str) else (what, "")
+        return self._ask("why", id, name, INQUIRY).account
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
         self._say(ev.End(reason))
 
-    def _ask(self, what: str, object: int = 0, patience: float = PATIENCE) -> do.Answer:
-        request = next(self._requests)
-        self._say(ev.Ask(request, what, object))
+    def _ask(
+        self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE
+    ) -> do.Answer:
+        answer = self._asked(ev.Ask(next(self._requests), what, object, name), patience)
+        assert isinstance(answer, do.Answer)
+        return answer
+
+    def _asked(self, question: ev.Ask | ev.Subscribe, patience: float = PATIENCE) -> Any:
+        """The answer to it, of the same number."""
+        self._say(question)
         deadline = time.monotonic() + patience
         while True:
             messages = self._inbox.messages()
             while messages:
                 message = messages.popleft()
-                if isinstance(message, do.Answer) and message.request == request:
+                if isinstance(message, _ANSWERS) and message.request == question.request:
                     return message
             self._read(deadline - time.monotonic())
 

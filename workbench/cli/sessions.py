@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +60,7 @@ def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
         with admin.Visit(name) as visit:
-            snapshot = visit.snapshot()
+            snapshot = visit.summary()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
@@ -103,7 +104,7 @@ def _seen_json(seen: Seen) -> dict[str, Any]:
                 {"class": a.cls, "names": _names(a), "state": a.state, "calls": a.calls}
                 for a in snapshot.actors
             ],
-            "objects": len(snapshot.objects),
+            "objects": snapshot.count,
             "tasks": {"running": snapshot.running, "queued": snapshot.queued},
             "store": {
                 "used": snapshot.live, "granted": snapshot.granted, "capacity": snapshot.capacity,
@@ -141,8 +142,7 @@ def _age(seconds: float) -> str:
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
     with admin.Visit(session) as visit:
-        snapshot = visit.snapshot()
-    found = listing(snapshot, pattern, sort)
+        found = listing(visit.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [_object_json(r) for r in found]})
     elif len(found):
@@ -179,13 +179,12 @@ def _object_json(record: ObjectRecord) -> dict[str, Any]:
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
     with admin.Visit(session) as visit:
-        records = visit.snapshot().objects
-        record = next((r for r in records if name in r.names), None)
-        by_name = record is not None
-        record = record or next((r for r in records if f"{r.id:016x}" == name), None)
-        account = None if record is None else visit.why(record.id)
+        account = visit.why(name)
+        by_name = account is not None
+        if account is None and re.fullmatch("[0-9a-f]{16}", name):
+            account = visit.why(int(name, 16))
+        names = sorted(visit.names()) if account is None else []
     if account is None:
-        names = sorted(name for record in records for name in record.names)
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         raise ObjectLostError(
             f"Session {session!r} has no object {name!r}. Names it has: "

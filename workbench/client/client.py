@@ -5,7 +5,6 @@ Threads: any may call the public methods; messages are handled in whichever read
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
@@ -18,7 +17,7 @@ from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import ObjectDescription, Snapshot
+from workbench.core.snapshot import A_RESULT, Change, ObjectDescription, Snapshot
 from workbench.engines.base import ACTOR_PREFIX, Collected, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
@@ -47,7 +46,6 @@ class Client:
         self.objects = base.objects
         self._requests = requests = base.requests
         self._gauge = Gauge()
-        self._numbers = itertools.count(1)
         self._subscriptions: dict[int, Subscription] = {}  # by number
 
         store = ObjectStore(base, side)
@@ -68,7 +66,7 @@ class Client:
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
-        self.why = requests.why
+        self.why, self.summary = requests.why, requests.summary
         self.wait_welcome, self.abandon = base.wait_welcome, base.abandon
         base.handlers |= {
             do.Explain: self._explain,
@@ -88,21 +86,17 @@ class Client:
         id = self.objects.shown(array, self._side.task)
         if not id:
             return None if id is None else Shown(0, (), "")
-        record = next((r for r in self.snapshot().objects if r.id == id), None)
-        if record is None:
+        described = self._requests.describe(id)
+        if described is None:
             return Shown(id, (), "")
+        record = described.object
         if record.about is not None and record.about.type == ARGUMENTS:
             return Shown(0, (), "")
-        return Shown(id, record.names, record.about.type if record.about else "a task's result")
+        return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
-    def id_of(self, name: str) -> int:
-        """See `Engine.id_of`."""
-        objects = self.snapshot().objects
-        return next((record.id for record in objects if name in record.names), 0)
-
-    def names(self) -> list[str]:
+    def names(self, beginning: str = "") -> list[str]:
         """See `Engine.names`."""
-        names = (name for record in self.snapshot().objects for name in record.names)
+        names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
     # -- custom serializers ---------------------------------------------------------------------
@@ -159,10 +153,14 @@ class Client:
         """See `Engine.snapshot`."""
         return self._gauge.measured(self._requests.snapshot())
 
+    def search(self, pattern: str, order: str, most: int) -> Change:
+        """See `Engine.search`."""
+        return self._requests.search(ev.Search(pattern, order, most))
+
     def changes(self) -> Subscription:
         """See `Engine.changes`."""
         self.connection.check_open()
-        number = next(self._numbers)
+        number = self._requests.number()
         made = self._subscriptions[number] = Subscription(
             number, self._tell, self._gauge, lambda n: self._subscriptions.pop(n, None)
         )
@@ -218,6 +216,8 @@ class Client:
     def _changed(self, message: do.Changed) -> None:
         if message.request in self._subscriptions:
             self._subscriptions[message.request].came(message.change)
+        else:
+            self._requests.answer(message.request, message.change)
 
     def _ended(self, reason: str) -> None:
         for subscription in list(self._subscriptions.values()):

@@ -79,7 +79,7 @@ class Driver(Client):
     def _stays(self, goodbye: bool) -> bool:
         """Whether another driver keeps the session up, or it is to outlive them all."""
         try:
-            snapshot = self.snapshot()
+            snapshot = self.summary()
         except SessionError:
             return False
         drivers = sum(client.role == "driver" for client in snapshot.clients)

@@ -18,6 +18,7 @@ from workbench.ref import ObjectRef, restore
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import Custom, Registry
+from workbench.serialization.scratch import Scratch
 
 INLINE = 16 << 10
 """Objects up to this many bytes travel inside messages and never touch a segment."""
@@ -82,7 +83,7 @@ class Marshal:
         self._where = codec.Where("object", side)
         self._debug = debug
         self.registry = Registry(lambda payload: Custom(*codec.deserialize_inline(payload)))
-        self._scratch = codec.Scratch()
+        self._scratch = Scratch()
         self._repeats = DuplicatePuts()
         self._loads: dict[int, float] = {}
         self._unreported: list[int] = []

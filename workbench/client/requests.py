@@ -1,4 +1,4 @@
-"""What this process asks the server: each question has a number, and waits for its answer.
+"""Requests to the server: each has a number, and waits for its answer.
 
 Any thread may ask, and reads the socket until the answer is there. `answer` runs in whichever
 thread reads.
@@ -7,13 +7,13 @@ thread reads.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, ObjectDescription, Snapshot
+from workbench.core.snapshot import Account, Change, ObjectDescription, ObjectRecord, Snapshot
 from workbench.errors import SessionError
 
 GLANCE = 0.5
@@ -24,7 +24,7 @@ _AWAITED = object()
 
 
 class Requests:
-    """See the module. A desk of the client's.
+    """See the module. A component of the client's.
 
     Parameters
     ----------
@@ -40,10 +40,18 @@ class Requests:
         self._answers: dict[int, Any] = {}
         self._requests = itertools.count(1)
 
+    def number(self) -> int:
+        """One that no other question has, nor will have."""
+        return next(self._requests)
+
     def ask(self, question: Callable[[int], Any], timeout: float | None = None) -> Any:
         """Send a question, read until its answer; None if there is none in time."""
+        return self._ask(self.number(), question, timeout)
+
+    def _ask(
+        self, request: int, question: Callable[[int], Any], timeout: float | None = None
+    ) -> Any:
         self._check_open()
-        request = next(self._requests)
         answers = self._answers
         try:
             answers[request] = _AWAITED
@@ -58,18 +66,55 @@ class Requests:
         if request in self._answers:  # else whoever asked was interrupted
             self._answers[request] = answer
 
-    # -- the kinds that `Ask` has -----------------------------------------------------------------
+    # -- what is there, in parts ------------------------------------------------------------------
+
+    def look(self, search: ev.Search | None = None) -> Iterator[Change]:
+        """All there is, or what comes first of it, a part at a time; the server goes on between."""
+        number, left = self.number(), 1
+        try:
+            while left:
+                change = self._ask(number, lambda n: ev.Subscribe(n, once=True, search=search))
+                left = change.left
+                yield change
+        finally:
+            if left:  # nobody wants the rest
+                self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
         """See `Engine.snapshot`."""
-        answer = self.ask(lambda request: ev.Ask(request, "snapshot"))
-        assert isinstance(answer.snapshot, Snapshot)
-        return answer.snapshot
+        objects: list[ObjectRecord] = []
+        for change in self.look():
+            objects += change.objects
+        return change.session.having(tuple(objects), change.session.history)
 
-    def why(self, id: int) -> Account | None:
+    def search(self, search: ev.Search) -> Change:
+        """See `Engine.search`."""
+        objects: list[ObjectRecord] = []
+        others = size = 0
+        for change in self.look(search):
+            objects += change.objects
+            others += change.others
+            size += change.others_size
+        return Change(change.session, tuple(objects), others=others, others_size=size)
+
+    # -- the kinds that `Ask` has -----------------------------------------------------------------
+
+    def why(self, what: int | str) -> Account | None:
         """See `Engine.why`."""
-        account: Account | None = self.ask(lambda request: ev.Ask(request, "why", id)).account
-        return account
+        id, name = (0, what) if isinstance(what, str) else (what, "")
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "why", id, name))
+        return answer.account
+
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """See `Engine.names`."""
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "names", 0, beginning))
+        return answer.names
+
+    def summary(self) -> Snapshot:
+        """See `Engine.summary`."""
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "overview"))
+        assert answer.snapshot is not None
+        return answer.snapshot
 
     def spill(self, id: int) -> str:
         """See `Engine.spill`."""

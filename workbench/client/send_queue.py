@@ -1,11 +1,10 @@
-"""Send queue: turns finalizer records into Drop, Unview and Cancel, and merges adjacent text.
+"""Send queue: turns finalizer records into Drop, Unview and Cancel messages.
 
 No socket. Called by whichever thread sends.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from workbench.client.generators import GeneratorReaders, ReaderWatch
@@ -16,8 +15,8 @@ from workbench.core import events as ev
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
-TEXT = 1 << 20
-"""Bytes of text, about, that adjacent pieces are joined up to."""
+_KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
+"""Their answers are to know of all that was finalized before them."""
 
 
 class SendQueue:
@@ -44,7 +43,6 @@ class SendQueue:
         messages: list[Any] = []
         drops: list[int] = []
         unviews: list[tuple[int, int]] = []
-        shows = False
 
         def on_finalized() -> None:
             if unviews:
@@ -68,35 +66,12 @@ class SendQueue:
                 if self._generators.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
-                if type(message) is ev.Ask or type(message) is ev.Grow:
-                    on_finalized()  # the answer is to know of it
-                shows = shows or type(message) is ev.Output
+                if type(message) in _KNOWING:
+                    on_finalized()
                 messages.append(message)
         on_finalized()  # together, after the rest: a drop may come late
-        return _texts_joined(messages) if shows else messages
+        return messages
 
     def _is_of_interest(self, id: int) -> bool:
         """Whether what loading it cost is worth a message: not what was put, read and dropped."""
         return id in self._objects.values or id >> ID_BITS != self._prefix
-
-
-def _texts_joined(messages: list[Any]) -> list[Any]:
-    """Adjacent pieces of one stream's text as one message: ``print(a, b)`` writes four."""
-
-    size = 0
-
-    def stream(message: Any) -> object:
-        nonlocal size
-        if type(message) is ev.Output and message.kind in ("stdout", "stderr"):
-            size += len(message.data)
-            return message.task, message.kind, size // TEXT
-        return id(message)
-
-    joined = []
-    for _, group in itertools.groupby(messages, stream):
-        first, *others = group
-        if others:
-            data = b"".join([first.data, *(m.data for m in others)])
-            first = ev.Output(first.task, first.kind, data)
-        joined.append(first)
-    return joined

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.dependencies import pin, pin_arguments, unpin
-from workbench.core.entry import ObjectState
+from workbench.core.entry import FREED
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import Actor, ActorState, Task
 from workbench.core.state import ClientState, State
@@ -33,7 +34,8 @@ class ActorManager:
         if entry is None or submit.task in self._scheduler.actors:
             return state.hang_up(client.number, "an actor without an object, or made twice")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
-        actor = task.actor = self._scheduler.actors[submit.actor] = Actor(event, task)
+        actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
+        task.actor = self._scheduler.actors[actor.id] = actor
         why = pin_arguments(self._catalog, task)
         if event.name and self._catalog.named(event.name) is not None:
             why = ev.error_value("actor", f"There is another actor of the name of {actor.name}.")
@@ -64,7 +66,7 @@ class ActorManager:
         """A call keeps its actor alive; the value it fails with if that is dead."""
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)
-        if actor is None or entry is None or entry.state is ObjectState.FREED:
+        if actor is None or entry is None or entry.state is FREED:
             return ev.error_value("actor", "There is no such actor: its last handle was gone.")
         pin(self._catalog, task, entry)
         return actor.why
@@ -78,7 +80,7 @@ class ActorManager:
             actor.state = ActorState.ALIVE
             self._scheduler.notify(actor)
 
-    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: ev.WorkerExited) -> None:
+    def lost(self, actor: Actor, tasks: list[Task], crash: str, event: WorkerExited) -> None:
         """Its worker is gone: restart it, or let it be dead."""
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
@@ -160,6 +162,6 @@ def place_of(running: int, tasks: list[Task]) -> int:
     return next((n for n, task in enumerate(tasks) if task.submit.task == running), 0)
 
 
-def last_words(event: ev.WorkerExited) -> str:
+def last_words(event: WorkerExited) -> str:
     """A clause with the end of what it wrote to stderr, if it wrote anything."""
     return f"\nThe last it wrote to stderr:\n{event.stderr}" if event.stderr else ""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import force_setattr
 
 from workbench.core.counts import Counts, fewer, more, without
-from workbench.core.entry import Entry, Kind, ObjectState
+from workbench.core.entry import FREED, PENDING, READY, Entry, Kind
 from workbench.core.events import About, Value
 from workbench.core.records import Task
 
@@ -48,7 +48,7 @@ class Catalog:
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
-        self.touched: dict[int, bool] | None = None  # if anybody watches: what changed, see `touch`
+        self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -59,6 +59,10 @@ class Catalog:
     def entries(self) -> Iterable[Entry]:
         """All of them, in the order of their making."""
         return self._entries.values()
+
+    def ids(self) -> list[int]:
+        """Those of all objects, the newest first."""
+        return list(reversed(self._entries))
 
     @property
     def names(self) -> dict[str, int]:
@@ -97,10 +101,10 @@ class Catalog:
 
         An object that was freed, or sealed, before gives the new bytes straight back.
         """
-        if entry.state is not ObjectState.PENDING:
+        if entry.state is not PENDING:
             self.on_release(entry, value)
             return
-        entry.state = ObjectState.READY
+        entry.state = READY
         entry.value = value
         self.sealed += 1
         self.touch(entry)
@@ -132,7 +136,7 @@ class Catalog:
         entry = self._entries.get(id)
         if entry is None:
             entry = self._make(id)
-            entry.state = ObjectState.FREED
+            entry.state = FREED
         self.touch(entry)
         return entry
 
@@ -175,7 +179,7 @@ class Catalog:
 
     def rest(self, entry: Entry) -> None:
         """It may be that nobody shows or pins it now: say so."""
-        if entry.state is ObjectState.READY and not entry.viewers and not entry.pinned:
+        if entry.state is READY and not entry.viewers and not entry.pinned:
             self.on_rest(entry)
 
     def add_waiting_client(self, entry: Entry, client: int) -> None:
@@ -202,15 +206,15 @@ class Catalog:
         self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
-        """A ref to it is in bytes nobody can watch: it stays until it is freed."""
+        """A ref to it is in bytes that nobody can follow: it stays until it is freed."""
         known = site in entry.escapes or len(entry.escapes) == MOST_SITES
-        if entry.state is not ObjectState.FREED and not known:
+        if entry.state is not FREED and not known:
             entry.escapes += (site,)
             self.touch(entry)
 
     def pin(self, entry: Entry, site: str) -> None:
         """A person wants it kept, or (an empty ``site``) no longer."""
-        if entry.state is not ObjectState.FREED:
+        if entry.state is not FREED:
             entry.pinned = site
             self.touch(entry)
             self.settle(entry)
@@ -218,7 +222,7 @@ class Catalog:
 
     def keep_for(self, entry: Entry, job: str) -> None:
         """A background cell's result waits for somebody to collect it; an empty ``job``: it did."""
-        if entry.state is not ObjectState.FREED:
+        if entry.state is not FREED:
             entry.job = job
             self.touch(entry)
             self.settle(entry)
@@ -252,7 +256,7 @@ class Catalog:
         self._of[client] = set()
 
     def _sole(self, client: int) -> tuple[Counts, tuple[int]]:
-        """What an object's holds and watchers are if there is but this client."""
+        """An object's holds and waiting clients if there is but this one."""
         sole = self._alone.get(client)
         if sole is None:
             sole = self._alone[client] = {client: 1}, (client,)
@@ -298,21 +302,21 @@ class Catalog:
             del self._names[name]
         entry.names = entry.escapes = ()
         entry.pinned = entry.job = ""
-        if entry.state is ObjectState.READY:
+        if entry.state is READY:
             for client in entry.holds:
                 self.view(entry, client)
-        children = self._end(entry) if entry.state is not ObjectState.FREED else ()
+        children = self._end(entry) if entry.state is not FREED else ()
         for each in (entry, *children):
             self.settle(each)
 
     def settle(self, entry: Entry) -> None:
         """Free the object if nothing keeps it; forget it if nothing can even ask for it."""
-        if entry.state is not ObjectState.FREED and entry.alive:
+        if entry.state is not FREED and entry.alive:
             return  # as it is nearly always
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
             entry = queue.pop()
-            if entry.state is not ObjectState.FREED:
+            if entry.state is not FREED:
                 if entry.alive:
                     continue
                 queue.extend(self._end(entry))
@@ -329,10 +333,10 @@ class Catalog:
 
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
-        was, entry.state = entry.state, ObjectState.FREED
+        was, entry.state = entry.state, FREED
         entry.waiting_clients, entry.waiting_tasks = (), None
         self.touch(entry)
-        if was is not ObjectState.READY or entry.value is None:
+        if was is not READY or entry.value is None:
             return []
         self.ended += 1
         if not entry.value.segment:
@@ -352,7 +356,7 @@ class Catalog:
             assert entry.alive or entry.viewers, "nothing keeps it"
             assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
             assert entry.tasks >= 0
-            if entry.state is ObjectState.FREED:
+            if entry.state is FREED:
                 assert not entry.names, "a name of nothing"
                 assert not entry.escapes
                 assert not entry.pinned
@@ -360,13 +364,13 @@ class Catalog:
                 assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
             else:
                 assert entry.alive
-                assert (entry.value is None) == (entry.state is ObjectState.PENDING)
+                assert (entry.value is None) == (entry.state is PENDING)
             for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
                 assert client not in self._of or id in self._of[client]
-            if entry.state is not ObjectState.PENDING:
+            if entry.state is not PENDING:
                 assert not entry.waiting_clients, "was to be told when it was ready"
                 assert not entry.waiting_tasks
-            if entry.state is ObjectState.READY and entry.value is not None:
+            if entry.state is READY and entry.value is not None:
                 parents.update(entry.value.contains)
                 inline += 0 if entry.value.segment else len(entry.value.header)
         assert inline == self.inline_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.catalog import Catalog
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, PENDING, Entry
 from workbench.core.events import Value, error_value
 from workbench.core.records import Task
 
@@ -15,10 +15,10 @@ def pin_arguments(catalog: Catalog, task: Task) -> Value | None:
     lost = ""
     for id in (*((event.function,) if event.function else ()), *event.deps):
         entry = catalog.get(id)
-        if entry is None or entry.state is ObjectState.FREED:
+        if entry is None or entry.state is FREED:
             lost = lost or ("unknown" if entry is None else "freed")
             continue
-        if entry.state is ObjectState.PENDING:
+        if entry.state is PENDING:
             catalog.add_waiting_task(entry, task)
             task.pending_dependencies += 1
         elif entry.value is not None and entry.value.failed:

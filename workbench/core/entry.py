@@ -27,34 +27,23 @@ class ObjectState(Enum):
     FREED = "freed"  # its value is gone; handles or views to it still live somewhere
 
 
+PENDING, READY, FREED = ObjectState
+"""Names of their own: to look up a member costs more than to compare it."""
+
+
 class Entry(Link):
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (
-        "cost",
-        "escapes",
-        "holds",
-        "id",
-        "job",
-        "kind",
-        "load_seconds",
-        "made",
-        "names",
-        "parents",
-        "pinned",
-        "state",
-        "tasks",
-        "value",
-        "viewers",
-        "waiting_clients",
-        "waiting_tasks",
-    )
+        "cost", "escapes", "holds", "id", "job", "kind", "load_seconds", "made", "names", "parents",
+        "pinned", "state", "tasks", "value", "viewers", "waiting_clients", "waiting_tasks",
+    )  # fmt: skip
 
     def __init__(self, id: int, made: float) -> None:
         super().__init__()
         self.id = id
         self.made = made  # when it was put, or its task submitted
-        self.state = ObjectState.PENDING
+        self.state = PENDING
         self.value: Value | None = None
         self.kind: Kind | None = None
         self.cost = b""

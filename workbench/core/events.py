@@ -1,8 +1,8 @@
-"""Everything that can happen to a session. Plain data; no behaviour.
+"""The messages that clients send. Plain data; no behaviour. Other events are in `loop_events`.
 
-The first part is also what clients send: `wire` encodes these very structs, so there is one
-definition of each message and no translation layer. That is why `core` may use msgspec, whose
-structs are the cheapest records Python has (0.07 µs to make one, measured).
+`wire` encodes these very structs, so there is one definition of each message and no translation
+layer. That is why `core` may use msgspec, whose structs are the cheapest records Python has
+(0.07 µs to make one, measured).
 """
 
 from __future__ import annotations
@@ -11,60 +11,12 @@ from typing import Annotated
 
 import msgspec
 
-ID_BITS = 32
-"""An id is the maker's prefix, then this many bits of the maker's own counter."""
-
-Natural = Annotated[int, msgspec.Meta(ge=0)]
-Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-"""What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
-
-
-class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Base of all events. Tags are the wire format: never reuse a number."""
-
-
-class Value(Event):
-    """Where an object's bytes are, and all a reader needs to build the object.
-
-    ``header`` is opaque here: the serialization room's. With ``segment == 0`` it is the whole
-    object (inline); otherwise the buffers lie at ``offset`` in that segment, ``length`` bytes.
-    ``contains`` lists the refs found inside: they live as long as this object does.
-    ``failed`` means that reading it raises: the object is an exception, or the core's own
-    refusal, whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the
-    bytes are on disk: whoever maps them first checks them against it (`memory.spill`).
-    """
-
-    header: bytes
-    segment: int = 0
-    offset: Natural = 0
-    length: Natural = 0
-    contains: tuple[int, ...] = ()
-    failed: bool = False
-    digest: int = 0
-
-
-def error_value(code: str, text: str) -> Value:
-    """The value of an object that will never be there. ``code`` names the error type."""
-    return Value(f"!{code}\n{text}".encode(), failed=True)
-
-
-class About(Event):
-    """What a put cost and what it stored. Sizes in bytes, times in seconds.
-
-    ``site`` is where it stands in a person's code. ``repeats``: so often its process had serialized
-    the very same bytes before.
-    """
-
-    type: str
-    inband: int
-    outband: int
-    buffers: int
-    pickle_seconds: float
-    copy_seconds: float
-    site: str = ""
-    repeats: Natural = 0
-
+from workbench.core.values import ID_BITS as ID_BITS
+from workbench.core.values import About as About
+from workbench.core.values import Event as Event
+from workbench.core.values import Natural, Prefix, Seconds
+from workbench.core.values import Value as Value
+from workbench.core.values import error_value as error_value
 
 # -- a client's own life -------------------------------------------------------------------
 
@@ -238,7 +190,7 @@ class Submit(Event, tag=15):
     retries: Natural = 0
     actor: int = 0
     method: str = ""
-    terms: TaskSpec | None = None
+    spec: TaskSpec | None = None
 
 
 class Done(Event, tag=16):
@@ -284,14 +236,16 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; snapshot; overview: the same with few of its objects; describe: ``object`` at
-    a glance; why: what keeps ``object``, with what its holders find out; or spill: move ``object``
-    to disk, answered when it is there or can't be.
+    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
+    ``name``, with what its holders find out; or spill: move ``object`` to disk, answered when it is
+    there or can't be. What an answer may have doesn't depend on how many objects there are.
     """
 
     request: int
     what: str = "sync"
     object: int = 0
+    name: str = ""
 
 
 class Register(Event, tag=22):
@@ -429,12 +383,28 @@ class Interrupt(Event, tag=38):
     force: bool = False
 
 
+class Search(Event):
+    """Which objects come first: of those of which a name or the type matches ``pattern`` (as file
+    names do, ``*`` stands for anything), the first ``most`` by ``order``: size, age, name or type.
+    """
+
+    pattern: str = ""
+    order: Annotated[str, msgspec.Meta(pattern=r"^(size|age|name|type)\Z")] = "size"
+    most: Natural = 60
+
+
 class Subscribe(Event, tag=39):
     """Send Changed, once, when anything has changed since the last one of that number; the first
-    time at once, with everything. Without ``on``: no more."""
+    time at once, with everything. Without ``on``: no more.
+
+    ``once``: what is there now, in as many answers as it takes, each asked for by the same message,
+    and no changes. With ``search`` each has but those that come first of the objects it is about.
+    """
 
     request: int
     on: bool = True
+    once: bool = False
+    search: Search | None = None
 
 
 class End(Event, tag=40):
@@ -450,51 +420,3 @@ Message = (
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | End
 )  # fmt: skip
 """What a client may send."""
-
-
-# -- what the server's own loop notices (never on the wire) -----------------------------------
-
-
-class Left(Event, tag=101):
-    """A client's connection is gone, for whatever reason."""
-
-
-class WorkerForked(Event, tag=102):
-    """The pool's process for worker number ``worker`` exists."""
-
-    worker: int
-    pid: int
-
-
-class WorkerExited(Event, tag=103):
-    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
-
-    ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
-    fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
-    """
-
-    worker: int
-    status: int
-    stderr: str = ""
-    running: int = 0
-
-
-class Measured(Event, tag=105):
-    """The answer to Measure. Bytes: what is ``available`` before the machine, or our container,
-    runs out; the ``total``; and what each worker's process has to itself."""
-
-    available: int
-    total: int
-    workers: tuple[tuple[int, int], ...]
-
-
-class Copied(Event, tag=106):
-    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''."""
-
-    object: int
-    digest: int = 0
-    error: str = ""
-
-
-class Tick(Event, tag=104):
-    """Nothing but time has passed."""

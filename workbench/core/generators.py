@@ -26,7 +26,7 @@ class Generators:
         state, catalog = self._state, self._state.catalog
         worker = state.scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
-        if task is None or not task.terms.ahead:
+        if task is None or not task.spec.ahead:
             return state.hang_up(client.number, "an item of no stream of its own")
         if not state.owns(client, event.object) or catalog.get(event.object) is not None:
             return state.hang_up(client.number, "an item that is not its own")
@@ -57,7 +57,7 @@ class Generators:
     def abandon(self, reader: int) -> None:
         """The reader has gone: nobody will ever take what its streams make."""
         for task in list(self._state.scheduler.tasks.values()):
-            if task.owner == reader and task.terms.ahead:
+            if task.owner == reader and task.spec.ahead:
                 self._tasks.stop(task)
 
     def stop_unread(self) -> None:
@@ -65,5 +65,5 @@ class Generators:
         unread, self.unread = self.unread, []
         for id in unread:
             task = self._state.scheduler.tasks.get(id)
-            if task is not None and task.terms.ahead and task.final_value is None:
+            if task is not None and task.spec.ahead and task.final_value is None:
                 self._tasks.stop(task)

@@ -35,7 +35,6 @@ class Found(Instruction, tag=3):
 
     request: int
     object: int
-    names: tuple[str, ...] = ()
 
 
 class Shared(Instruction, tag=4):
@@ -65,7 +64,7 @@ class Run(Instruction, tag=5):
     origin: int
     method: str = ""
     last: bool = False
-    terms: TaskSpec | None = None
+    spec: TaskSpec | None = None
     made: int = 0
     taken: int = 0
 
@@ -121,6 +120,7 @@ class Answer(Instruction, tag=11):
     account: Account | None = None
     text: str = ""
     description: ObjectDescription | None = None
+    names: tuple[str, ...] = ()
 
 
 class Registered(Instruction, tag=12):
@@ -187,7 +187,7 @@ class Began(Instruction, tag=21):
 
 
 class Changed(Instruction, tag=22):
-    """What has changed since the last one: the answer to that Watch."""
+    """What has changed since the last one, or the next part of all there is: see Subscribe."""
 
     request: int
     change: Change

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from workbench.core.budget import SERVER
-from workbench.core.entry import ObjectState
+from workbench.core.entry import FREED, PENDING, READY
 from workbench.core.jobs import kept_results
 from workbench.core.state import State
 from workbench.units import round_up
@@ -37,7 +37,7 @@ def _check_memory(state: State) -> None:
         for arena in state.budget.arenas.values()
         for offset, length in arena.lengths().items()
     }
-    inline = [e.value for e in state.catalog.entries() if e.state is ObjectState.READY]
+    inline = [e.value for e in state.catalog.entries() if e.state is READY]
     disk = {arena.segment for arena in state.budget.arenas.values() if arena.disk}
     assert state.budget.live == sum(n for s, _, n in extents if s not in disk) + sum(
         len(v.header) for v in inline if v is not None and not v.segment
@@ -69,9 +69,9 @@ def _check_tasks(state: State) -> None:
     kept = dict(kept_results(state))
     for entry in entries.values():
         assert entry.tasks == pins[entry.id]
-        freed = entry.state is ObjectState.FREED
+        freed = entry.state is FREED
         assert entry.job == ("" if freed else kept.get(entry.id, "")), "kept, and for no job"
-        if entry.state is ObjectState.PENDING:
+        if entry.state is PENDING:
             assert entry.id in made, "pending, and no task will ever make it"
     assert pins.keys() <= entries.keys()
     assert not state.failing

@@ -43,8 +43,8 @@ class Jobs:
         """
         if not task.submit.returns:
             return True
-        if task.terms.group:
-            job = self._jobs.get(task.terms.group)
+        if task.spec.group:
+            job = self._jobs.get(task.spec.group)
             if job is None or job.tasks[0].owner != task.owner or len(job.tasks) >= job.size:
                 return False
             job.tasks.append(task)
@@ -52,7 +52,9 @@ class Jobs:
             return True
         self._past.pop(task.submit.task, None)  # its maker may use an id again that nobody has
         self._count += 1
-        task.job = self._jobs[task.submit.task] = TaskGroup(self._count, task)
+        task.job = self._jobs[task.submit.task] = TaskGroup(
+            self._count, [task], max(task.spec.size, 1), {task.owner: task.submit.origin}
+        )
         return True
 
     def began(self, task: Task) -> None:
@@ -80,8 +82,8 @@ class Jobs:
             return
         if value.header.startswith(b"!cancelled"):
             value = task.final_value or value  # it stopped because it was told to: this is why
-        cancelled = value.header.startswith(b"!cancelled")
-        job.outcomes["cancelled" if cancelled else "failed" if value.failed else "done"] += 1
+        stopped = value.header.startswith(b"!cancelled")
+        job.outcomes["stopped" if stopped else "failed" if value.failed else "done"] += 1
         self._settle(job)
 
     def _settle(self, job: TaskGroup) -> None:

@@ -1,7 +1,4 @@
-"""Things in the order of their last use. The order is threaded through the things: two slots each.
-
-A dict would take a hundred bytes for each of what may be a million objects.
-"""
+"""Intrusive LRU list: two slots per entry, no dict, which would take a hundred bytes an object."""
 
 from __future__ import annotations
 

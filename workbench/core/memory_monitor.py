@@ -5,8 +5,8 @@ It says when to measure, and decides on what was measured.
 
 from __future__ import annotations
 
-from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Measured
 from workbench.core.records import Worker
 from workbench.core.state import State
 from workbench.units import human_bytes
@@ -48,7 +48,7 @@ class MemoryMonitor:
         elif self.headroom and self._is_busy:
             self.due = now + SOON
 
-    def measured(self, event: ev.Measured) -> None:
+    def measured(self, event: Measured) -> None:
         """Decide who ends, and when to look again."""
         spare = event.available - self.headroom
         if spare < 0 and self._ending not in self._scheduler.workers:
@@ -62,7 +62,7 @@ class MemoryMonitor:
         """Whether anybody may take memory. Not `used`: who needs no processor may need that."""
         return bool(self._scheduler.tasks or self._scheduler.actors)
 
-    def _relieve(self, event: ev.Measured) -> None:
+    def _relieve(self, event: Measured) -> None:
         """End one of those who have most: one with nothing to do, or the youngest task."""
         workers = self._scheduler.workers
         sizes = {workers[n]: size for n, size in event.workers if n in workers}

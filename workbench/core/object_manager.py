@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, PENDING, READY, Entry
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.units import round_up
-
-MOST_NAMES = 100
-"""Names that a Find which finds nothing is told."""
 
 
 class ObjectManager:
@@ -49,7 +46,7 @@ class ObjectManager:
         if value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
-        if value.segment and entry.state is ObjectState.READY:
+        if value.segment and entry.state is READY:
             self._spilling.rested(entry)
         clients, entry.waiting_clients = entry.waiting_clients, ()
         for client in clients:
@@ -64,7 +61,7 @@ class ObjectManager:
     def result(self, id: int, value: ev.Value, about: ev.About | None = None) -> None:
         """A task has made this object, which may be gone by now."""
         entry = self._catalog.get(id)
-        if entry is not None and entry.state is ObjectState.PENDING:
+        if entry is not None and entry.state is PENDING:
             self.seal(entry, value, about)
         elif value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
@@ -72,7 +69,7 @@ class ObjectManager:
 
     def _tell(self, number: int, entry: Entry) -> None:
         """Send the client what there is to know about a ready or freed object."""
-        if entry.state is ObjectState.READY:
+        if entry.state is READY:
             assert entry.value is not None
             self._state.share(number, entry.value)
             self._state.send(number, do.Ready(entry.id, entry.value))
@@ -89,7 +86,7 @@ class ObjectManager:
             if entry is None:
                 text = "This session has no such object: nothing holds it any more. Put it again."
                 self._state.send(client.number, do.Ready(id, ev.error_value("unknown", text)))
-            elif entry.state is not ObjectState.PENDING:
+            elif entry.state is not PENDING:
                 self._tell(client.number, entry)
             else:
                 self._catalog.add_waiting_client(entry, client.number)
@@ -127,7 +124,7 @@ class ObjectManager:
         """A person wants them gone, whoever holds them."""
         for id in event.objects:
             entry = self._catalog.get(id)
-            if entry is None or entry.state is ObjectState.FREED:
+            if entry is None or entry.state is FREED:
                 continue
             holders, clients, tasks = entry.holds, entry.waiting_clients, entry.waiting_tasks
             entry.waiting_clients, entry.waiting_tasks = (), None
@@ -167,8 +164,7 @@ class ObjectManager:
         """Which object has this name?"""
         entry = self._catalog.named(event.name)
         if entry is None:
-            names = tuple(sorted(self._catalog.names))[:MOST_NAMES]
-            self._state.send(client.number, do.Found(event.request, 0, names))
+            self._state.send(client.number, do.Found(event.request, 0))
         else:
             self._catalog.hold(entry, client.number)
             self._state.send(client.number, do.Found(event.request, entry.id))
@@ -178,7 +174,7 @@ class ObjectManager:
         entry = self._catalog.get(event.object)
         if not event.object:
             self._catalog.bind(event.name, None)
-        elif entry is not None and entry.state is not ObjectState.FREED:
+        elif entry is not None and entry.state is not FREED:
             self._catalog.bind(event.name, entry)
 
     # -- memory -------------------------------------------------------------------------------

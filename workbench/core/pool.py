@@ -129,7 +129,7 @@ class Pool:
         if worker is None:
             return None, ""
         self.steady = False
-        crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _fate(status)}"
+        crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _how_it_ended(status)}"
         if worker.client is None:
             self.startup_failures += 1 if status == -signal.SIGKILL else KILLS
             self.last_words = crash
@@ -145,7 +145,7 @@ class Pool:
             assert not scheduler.queue, "tasks wait, and a slot is not filled"
 
 
-def _fate(status: int) -> str:
+def _how_it_ended(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from workbench.core.records import Task, TaskState
-
-QUEUED = TaskState.QUEUED
+from workbench.core.records import QUEUED, Task
 
 
 class Queue:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
-from workbench.core.events import USUAL, Create, Submit, TaskSpec, Value
+from workbench.core.events import USUAL, Submit, TaskSpec, Value
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 
@@ -31,17 +32,16 @@ class TaskState(IntEnum):
     DONE = 5  # finished, failed or dropped: no longer in the scheduler
 
 
+WAITING, QUEUED, SENT, STOPPING, LOST, DONE = TaskState
+"""Names of their own: to look up a member costs more than to compare it."""
+
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.WAITING: frozenset({TaskState.QUEUED, TaskState.DONE}),
-    TaskState.QUEUED: frozenset({TaskState.SENT, TaskState.DONE}),
-    # Given back, or to be tried again: queued once more.
-    TaskState.SENT: frozenset(
-        {TaskState.QUEUED, TaskState.STOPPING, TaskState.LOST, TaskState.DONE}
-    ),
-    TaskState.STOPPING: frozenset({TaskState.LOST, TaskState.DONE}),
-    TaskState.LOST: frozenset({TaskState.QUEUED, TaskState.DONE}),
-    # An actor's creation alone: the actor is restarted.
-    TaskState.DONE: frozenset({TaskState.QUEUED}),
+    WAITING: frozenset({QUEUED, DONE}),
+    QUEUED: frozenset({SENT, DONE}),
+    SENT: frozenset({QUEUED, STOPPING, LOST, DONE}),  # queued once more: given back, or retried
+    STOPPING: frozenset({LOST, DONE}),
+    LOST: frozenset({QUEUED, DONE}),
+    DONE: frozenset({QUEUED}),  # an actor's creation alone: the actor is restarted
 }
 
 
@@ -49,23 +49,9 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor",
-        "attempts",
-        "audience",
-        "cpus",
-        "final_value",
-        "job",
-        "made",
-        "owner",
-        "parent",
-        "pending_dependencies",
-        "pins",
-        "seconds",
-        "state",
-        "submit",
-        "taken",
-        "worker",
-    )
+        "actor", "attempts", "audience", "cpus", "final_value", "job", "made", "owner", "parent",
+        "pending_dependencies", "pins", "seconds", "state", "submit", "taken", "worker",
+    )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
         self.submit = submit
@@ -77,8 +63,8 @@ class Task:
             None if parent is None else parent.job
         )  # that it is, or belongs to
         self.actor: Actor | None = None  # whose call it is, or whose creation
-        self.cpus = ONE if submit.terms is None else submit.terms.cpus
-        self.state = TaskState.WAITING
+        self.cpus = ONE if submit.spec is None else submit.spec.cpus
+        self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
         self.made = 0  # items, if it is a stream
         self.taken = 0  # those that its reader took
@@ -96,7 +82,7 @@ class Task:
     @property
     def is_over(self) -> bool:
         """Whether it is done, failed or dropped."""
-        return self.state is TaskState.DONE
+        return self.state is DONE
 
     @property
     def is_creation(self) -> bool:
@@ -104,9 +90,9 @@ class Task:
         return self.actor is not None and self.actor.creation_task is self
 
     @property
-    def terms(self) -> TaskSpec:
+    def spec(self) -> TaskSpec:
         """What it asks for."""
-        return self.submit.terms or USUAL
+        return self.submit.spec or USUAL
 
     @property
     def results(self) -> range:
@@ -114,39 +100,23 @@ class Task:
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
+@dataclass(slots=True, eq=False)
 class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
 
-    __slots__ = (
-        "actor",
-        "alone",
-        "blocked",
-        "client",
-        "cpus",
-        "kill_reason",
-        "load",
-        "number",
-        "pid",
-        "recalled",
-        "sent",
-        "since",
-        "used",
-    )  # fmt: skip
-
-    def __init__(self, number: int, actor: Actor | None = None) -> None:
-        self.number = number
-        self.actor = actor  # whose it is, for ever; None in the pool
-        self.pid = 0
-        self.client: int | None = None  # None until its Hello
-        self.sent: dict[int, Task] = {}  # in order; the first one runs
-        self.load = 0.0  # expected seconds of what was sent
-        self.cpus = ONE  # what each of those needs
-        self.used = 0  # what is counted for it in `Scheduler.used`
-        self.blocked = 0  # its task waits for others (nested waits count)
-        self.recalled = False  # a GaveBack is due
-        self.since = 0.0  # idle, or busy, since this time
-        self.kill_reason = ""  # why we killed it: a clause
-        self.alone = False  # no other worker was busy then
+    number: int
+    actor: Actor | None = None  # whose it is, for ever; None in the pool
+    pid: int = 0
+    client: int | None = None  # None until its Hello
+    sent: dict[int, Task] = field(default_factory=dict)  # in order; the first one runs
+    load: float = 0.0  # expected seconds of what was sent
+    cpus: int = ONE  # what each of those needs
+    used: int = 0  # what is counted for it in `Scheduler.used`
+    blocked: int = 0  # its task waits for others (nested waits count)
+    recalled: bool = False  # a GaveBack is due
+    since: float = 0.0  # idle, or busy, since this time
+    kill_reason: str = ""  # why we killed it: a clause
+    alone: bool = False  # no other worker was busy then
 
     @property
     def idle(self) -> bool:
@@ -167,44 +137,25 @@ class ActorState(Enum):
     DEAD = "dead"
 
 
+@dataclass(slots=True, eq=False)
 class Actor:
     """One actor, from its Create until no handle is left: a worker of its own, and its calls.
 
-    A call runs after all calls that the same caller submitted before it.
-
-    Attributes
-    ----------
-    creation_task : Task
-        Makes the instance; no call is sent before it is done. Its pins are held until the actor
-        is dead: it may be needed again.
-    why : Value or None
-        Once it is dead, what its calls fail with.
+    A call runs after all calls that the same caller submitted before it, and after
+    ``creation_task``, which makes the instance. The pins of that are held until the actor is
+    dead: it may be needed again.
     """
 
-    __slots__ = (
-        "concurrency",
-        "creation_task",
-        "id",
-        "name",
-        "ready",
-        "restarts",
-        "state",
-        "waiting",
-        "why",
-        "worker",
-    )  # fmt: skip
-
-    def __init__(self, create: Create, creation_task: Task) -> None:
-        self.id = create.creation.task
-        self.name = create.creation.name
-        self.creation_task = creation_task
-        self.restarts = create.restarts
-        self.concurrency = create.concurrency
-        self.state = ActorState.STARTING
-        self.worker: Worker | None = None
-        self.why: Value | None = None
-        self.waiting: dict[int, deque[Task]] = {}  # by caller; its first one waits for arguments
-        self.ready: deque[Task] = deque()  # those that are queued
+    id: int
+    name: str
+    creation_task: Task
+    restarts: int
+    concurrency: int
+    state: ActorState = ActorState.STARTING
+    worker: Worker | None = None
+    why: Value | None = None  # once it is dead: what its calls fail with
+    waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller: the first one waits
+    ready: deque[Task] = field(default_factory=deque)  # those that are queued
 
     def add(self, task: Task) -> None:
         """One more call."""
@@ -215,7 +166,7 @@ class Actor:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
         queue = self.waiting.get(owner)
         while queue and not queue[0].pending_dependencies:
-            queue[0].to(TaskState.QUEUED)
+            queue[0].to(QUEUED)
             self.ready.append(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
@@ -231,7 +182,7 @@ class Actor:
     def put_back(self, tasks: list[Task]) -> None:
         """Sent, but not done, and to be sent again, before all others."""
         for task in reversed(tasks):
-            task.to(TaskState.QUEUED)
+            task.to(QUEUED)
             self.ready.appendleft(task)
 
     def lost(self, tasks: list[Task], last: int) -> tuple[list[Task], list[Task]]:
@@ -252,12 +203,12 @@ class Actor:
         if worker is None or worker.client is None:
             return
         if self.state is ActorState.STARTING:
-            if self.creation_task.state is TaskState.QUEUED:
+            if self.creation_task.state is QUEUED:
                 yield worker, self.creation_task
             return
         while self.ready and len(worker.sent) < self.concurrency + AHEAD:
-            terms = self.ready[0].terms
-            if (terms.timeout or terms.job) and len(worker.sent) >= self.concurrency:
+            spec = self.ready[0].spec
+            if (spec.timeout or spec.job) and len(worker.sent) >= self.concurrency:
                 return  # what counts as running shall run
             yield worker, self.ready.popleft()
 
@@ -276,43 +227,29 @@ class Actor:
         return [*self.ready, *(task for queue in self.waiting.values() for task in queue)]
 
 
+@dataclass(slots=True, eq=False)
 class TaskGroup:
-    """One background cell, until it has ended and somebody has what it made.
+    """A job: one background cell, until it has ended and somebody has what it made."""
 
-    Attributes
-    ----------
-    id : int
-        Its first task's.
-    tasks : list of Task
-        Those that were submitted, in order, over or not.
-    size : int
-        How many there will be.
-    audience : dict of int → int
-        Clients that see what it shows, with the number that says where there.
-    outcomes : Counter of str
-        How many tasks ended how: done, failed or cancelled.
-    """
+    number: int
+    tasks: list[Task]  # those that were submitted, in order, over or not
+    size: int  # how many there will be
+    audience: dict[int, int]  # clients that see what it shows, each with its number for where
+    log: Log = field(default_factory=Log)
+    outcomes: Counter[str] = field(default_factory=Counter)  # done, failed, stopped: how many
+    began: float | None = None  # when the first of them was sent, or all that ran were
+    seconds: float = 0.0
+    worker: int = 0  # to which one of them was sent last
 
-    __slots__ = (
-        "audience", "began", "id", "log", "number", "outcomes", "seconds", "size", "tasks", "worker"
-    )  # fmt: skip
-
-    def __init__(self, number: int, task: Task) -> None:
-        self.number = number
-        self.id = task.submit.task
-        self.tasks = [task]
-        self.size = max(task.terms.size, 1)
-        self.audience = {task.owner: task.submit.origin}
-        self.log = Log()
-        self.outcomes: Counter[str] = Counter()
-        self.began: float | None = None  # when the first of them was sent, or all that ran were
-        self.seconds = 0.0
-        self.worker = 0  # to which one of them was sent last
+    @property
+    def id(self) -> int:
+        """Its first task's."""
+        return self.tasks[0].submit.task
 
     @property
     def name(self) -> str:
         """What people call it."""
-        return self.tasks[0].terms.job
+        return self.tasks[0].spec.job
 
     @property
     def is_over(self) -> bool:
@@ -327,7 +264,7 @@ class TaskGroup:
     def record(self, now: float) -> JobRecord:
         """What a snapshot says of it."""
         runs = any(task.worker is not None for task in self.tasks)
-        ended = next((o for o in ("failed", "cancelled") if self.outcomes[o]), "done")  # the worst
+        ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         ran_until_now = self.began is not None and not self.is_over
         return JobRecord(
             id=self.id,
@@ -337,7 +274,7 @@ class TaskGroup:
             seconds=now - self.began if ran_until_now and self.began is not None else self.seconds,
             lines=self.log.lines,
             displays=self.log.displays,
-            binds=self.tasks[0].terms.binds,
+            binds=self.tasks[0].spec.binds,
             kept=not self.audience,
             ended=self.outcomes.total(),
             size=self.size,

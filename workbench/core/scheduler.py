@@ -15,7 +15,18 @@ from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.queue import Queue
-from workbench.core.records import ONE, Actor, Task, TaskState, Worker
+from workbench.core.records import (
+    DONE,
+    LOST,
+    ONE,
+    QUEUED,
+    SENT,
+    STOPPING,
+    WAITING,
+    Actor,
+    Task,
+    Worker,
+)
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -90,7 +101,7 @@ class Scheduler:
 
     def dependency_ready(self, task: Task) -> None:
         """One dependency of the task is ready."""
-        if task.state is TaskState.DONE:
+        if task.state is DONE:
             return
         task.pending_dependencies -= 1
         actor = task.actor
@@ -104,7 +115,7 @@ class Scheduler:
         if task.actor is None:
             self.queue.append(task)
         else:
-            task.to(TaskState.QUEUED)
+            task.to(QUEUED)
             self.notify(task.actor)
 
     def restart(self, actor: Actor) -> None:
@@ -112,7 +123,7 @@ class Scheduler:
         creation = actor.creation_task
         if creation.is_over:
             self.add(creation)
-        elif creation.state is TaskState.LOST:
+        elif creation.state is LOST:
             self._enqueue(creation)
 
     def notify(self, actor: Actor) -> None:
@@ -122,7 +133,7 @@ class Scheduler:
     def finish(self, task: Task, seconds: float | None = None) -> None:
         """It is over: done after ``seconds``, or given up."""
         was = task.state
-        task.to(TaskState.DONE)
+        task.to(DONE)
         del self.tasks[task.submit.task]
         self.owners[task.owner] -= 1
         if not self.owners[task.owner]:
@@ -138,9 +149,9 @@ class Scheduler:
         actor = task.actor
         if task.worker is not None:
             self._unsend(task.worker, task)
-        elif actor is None and was is TaskState.QUEUED:
+        elif actor is None and was is QUEUED:
             self.queue.left()
-        elif actor is not None and task is not actor.creation_task and was is not TaskState.LOST:
+        elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
         if actor is not None:
             self.notify(actor)
@@ -210,7 +221,7 @@ class Scheduler:
             worker.actor.worker = None
         tasks = list(worker.sent.values())
         for task in tasks:
-            task.to(TaskState.LOST)
+            task.to(LOST)
             self._unsend(worker, task)
         return tasks
 
@@ -336,8 +347,8 @@ class Scheduler:
         A task with a time limit must begin when it is sent, and so must a background cell, which a
         person watches; one that needs more or less than a processor has a worker to itself.
         """
-        terms = task.submit.terms
-        unusual = terms is not None and (terms.timeout or terms.ahead or terms.job)
+        spec = task.submit.spec
+        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job)
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
@@ -353,29 +364,21 @@ class Scheduler:
 
     def check(self) -> None:
         """Raise AssertionError unless each task is where its state says, and the sums are true."""
-        where = {
-            TaskState.QUEUED: [*self.queue, *(t for a in self.actors.values() for t in a.ready)],
-            TaskState.SENT: [t for w in self.workers.values() for t in w.sent.values()],
-            TaskState.WAITING: [
-                t for a in self.actors.values() for calls in a.waiting.values() for t in calls
-            ],
-        }
-        where[TaskState.STOPPING] = [t for t in where[TaskState.SENT] if t.final_value is not None]
-        where[TaskState.SENT] = [t for t in where[TaskState.SENT] if t.final_value is None]
-        for task in self.tasks.values():
-            if task.actor is None and task.pending_dependencies:
-                where[TaskState.WAITING].append(task)
-            elif task.is_creation and task.worker is None:
-                waits = bool(task.pending_dependencies)
-                where[TaskState.WAITING if waits else TaskState.QUEUED].append(task)
-        placed = [task for tasks in where.values() for task in tasks]
-        assert len(placed) == len(self.tasks), "a task is nowhere, or in two places"
-        assert {task.submit.task: task for task in placed} == self.tasks
-        assert all(task.state is state for state, tasks in where.items() for task in tasks)
-        sent_to = {id: worker for worker in self.workers.values() for id in worker.sent}
-        for task in placed:
-            assert task.pending_dependencies >= 0
-            assert task.worker is sent_to.get(task.submit.task)
+        queued = {*self.queue, *(t for actor in self.actors.values() for t in actor.ready)}
+        sent = {t: worker for worker in self.workers.values() for t in worker.sent.values()}
+        tasks = set(self.tasks.values())
+        assert queued <= tasks
+        assert sent.keys() <= tasks
+        for id, task in self.tasks.items():
+            assert task.submit.task == id
+            assert task.state not in (LOST, DONE)
+            assert task.worker is sent.get(task)
+            assert (task in sent) == (task.state in (SENT, STOPPING))
+            assert (task.final_value is not None) == (task.state is STOPPING)
+            calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
+            waits = task in calls or (task not in queued and task.pending_dependencies > 0)
+            assert waits == (task.state is WAITING)
+            assert (task in queued) == (task.state is QUEUED) or task.is_creation
         for id, actor in self.actors.items():
             assert actor.id == id
             actor.check()
@@ -386,7 +389,7 @@ class Scheduler:
         assert self._several == several
         children = [id for siblings in self._children.values() for id in siblings]
         assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.limits.keys() <= {t for t in placed if t.worker and t.terms.timeout}
+        assert self.limits.keys() <= {t for t in sent if t.spec.timeout}
 
     def _check_workers(self) -> None:
         for number, worker in self.workers.items():
@@ -415,11 +418,11 @@ class Scheduler:
     def _note_sent(self, worker: Worker, task: Task, now: float) -> None:
         if not worker.sent:
             worker.since = now
-        task.to(TaskState.SENT)
+        task.to(SENT)
         task.worker = worker
         worker.sent[task.submit.task] = task
         worker.load += task.seconds
-        terms = task.submit.terms
-        if terms is not None and terms.timeout:
-            self.limits[task] = now + terms.timeout
+        spec = task.submit.spec
+        if spec is not None and spec.timeout:
+            self.limits[task] = now + spec.timeout
         self._note(worker)

@@ -17,11 +17,18 @@ from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import Generators
 from workbench.core.jobs import Jobs
+from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
-from workbench.core.snapshots import describe, holders_table, some_named, take_snapshot
+from workbench.core.snapshots import (
+    describe,
+    holders_table,
+    names_with,
+    some_named,
+    take_snapshot,
+)
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
@@ -76,7 +83,7 @@ class Session:
         state.budget.make_room = self.spilling.make_room
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
-            ev.Left: self._left,
+            Left: self._left,
             ev.Keep: self._keep,
             ev.End: self._end,
             ev.Ask: self._ask,
@@ -193,7 +200,7 @@ class Session:
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        state, scheduler = self.state, self.state.scheduler
+        state, scheduler, monitor = self.state, self.state.scheduler, self.memory_monitor
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
@@ -222,8 +229,8 @@ class Session:
             state.releases.clear()
         if state.budget.is_asked:
             self._settle_memory()
-        if self.memory_monitor.due is None or state.now >= self.memory_monitor.due:
-            self.memory_monitor.settle()
+        if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
+            monitor.settle()
         if self.referrers.is_open:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
@@ -256,7 +263,7 @@ class Session:
         match event:
             case ev.Hello():
                 self._hello(number, event)
-            case ev.Left() if number in state.showing:
+            case Left() if number in state.showing:
                 state.showing.discard(number)
                 self._forget(number)
             case ev.Unview() if number in state.showing:
@@ -264,17 +271,17 @@ class Session:
                     state.stale_copies.unviewed(id, segment, number)
             case _ if number in state.showing:
                 pass  # what it said behind its goodbye
-            case ev.WorkerForked(worker, pid):
+            case WorkerForked(worker, pid):
                 state.pool.forked(worker, pid)
-            case ev.WorkerExited():
+            case WorkerExited():
                 self.tasks.worker_exited(event)
-            case ev.Measured():
+            case Measured():
                 self.memory_monitor.measured(event)
-            case ev.Copied():
+            case Copied():
                 self.spilling.copied(event)
-            case ev.Left() if number == STARTER and not self._prefixes:
+            case Left() if number == STARTER and not self._prefixes:
                 self._exit_at = state.now  # killed before its Hello: nobody will come
-            case ev.Tick() | ev.Left():
+            case Tick() | Left():
                 pass
             case _:
                 state.hang_up(number, f"{type(event).__name__} before Hello")
@@ -304,7 +311,7 @@ class Session:
             self.state.showing.add(client.number)
             self._depart(client)
 
-    def _left(self, client: ClientState, event: ev.Left) -> None:
+    def _left(self, client: ClientState, event: Left) -> None:
         self._depart(client)
 
     def _depart(self, client: ClientState) -> None:
@@ -379,16 +386,17 @@ class Session:
 
     def _ask(self, client: ClientState, event: ev.Ask) -> None:
         if event.what == "why":
-            return self.referrers.ask(client, event)
+            object = self.state.catalog.names.get(event.name, 0) if event.name else event.object
+            return self.referrers.ask(client, ev.Ask(event.request, "why", object))
         if event.what == "spill":
             return self.spilling.spill(client, event)
         state = self.state
         answer = do.Answer(event.request)
-        if event.what == "snapshot":
-            answer = do.Answer(event.request, snapshot=take_snapshot(state))
-        elif event.what == "overview":
+        if event.what == "overview":
             answer = do.Answer(event.request, snapshot=take_snapshot(state, some_named(state)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(state, event.object))
+        elif event.what == "names":
+            answer = do.Answer(event.request, names=names_with(state, event.name))
         state.send(client.number, answer)
         return None

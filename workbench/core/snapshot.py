@@ -10,8 +10,11 @@ import msgspec
 
 from workbench.core.events import ID_BITS, About
 
+A_RESULT = "a task's result"
+"""The type of an object of which nobody has said it."""
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of the snapshot's parts."""
 
 
@@ -116,7 +119,7 @@ class ActorRecord(Record):
 
 
 class JobRecord(Record):
-    """One background cell. ``state``: queued, running, done, failed or cancelled.
+    """One background cell. ``state``: queued, running, done, failed or stopped.
 
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
     ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
@@ -156,12 +159,12 @@ class ClientRecord(Record):
 class TaskRecord(Record):
     """The task that is to make an object. ``state``: waiting (for arguments), queued or running.
 
-    ``pid`` is the worker's that has it, 0 if none has.
+    ``worker`` is the number of the one that has it, 0 if none has.
     """
 
     name: str
     state: str
-    pid: int = 0
+    worker: int = 0
 
 
 class PinRecord(Record):
@@ -230,11 +233,12 @@ class Snapshot(Record):
 
     ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
     last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
-    objects there are; an overview lists but some that have a name. ``history`` is of the last two
-    minutes, the oldest first. ``memory`` and ``taken``, the time (seconds since 1970), are added
-    by who asked: the session itself has neither clock nor machine. ``engine`` is what runs it:
-    ``local``, ``ray`` or ``dask``. Others may say themselves how much of the capacity is
-    ``available``; ``scope`` is what of the session they tell of, if it isn't all of it.
+    objects there are; an overview lists but some of those that have one of the ``names``, of which
+    there are so many besides the actors'. ``history`` is of the last two minutes, the oldest first.
+    ``memory`` and ``taken``, the time (seconds since 1970), are added by who asked: the session
+    itself has neither clock nor machine. ``engine`` is what runs it: ``local``, ``ray`` or
+    ``dask``. Others may say themselves how much of the capacity is ``available``; ``scope`` is what
+    of the session they tell of, if it isn't all of it.
     """
 
     session: str
@@ -259,6 +263,7 @@ class Snapshot(Record):
     engine: str = "local"
     available: int | None = None
     scope: str = ""
+    names: int = 0
 
     @property
     def warm_free(self) -> int | None:
@@ -315,16 +320,19 @@ class Snapshot(Record):
 
 
 class Change(Record):
-    """What has changed in a session since the last one told.
+    """What has changed in a session since the last one told; or a part of all there is.
 
     ``session`` is all but the objects, and of the ``history`` what is new. ``objects`` are new, or
-    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next.
+    not as they were; ``gone`` aren't there any more. So many are ``left`` to be told next. Of a
+    search: so many ``others`` match, of ``others_size`` bytes.
     """
 
     session: Snapshot
     objects: tuple[ObjectRecord, ...]
     gone: tuple[int, ...] = ()
     left: int = 0
+    others: int = 0
+    others_size: int = 0
 
 
 FORMAT = 1

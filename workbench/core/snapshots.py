@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import fnmatch
+import heapq
+import re
+from collections.abc import Callable, Container, Iterable
 from itertools import islice
+from typing import Any
 
 from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, READY, Entry
+from workbench.core.events import Search
 from workbench.core.records import Actor, Task
 from workbench.core.snapshot import (
+    A_RESULT,
     ActorRecord,
     ClientRecord,
     JobRecord,
@@ -30,6 +36,9 @@ LARGEST = 5
 MOST_NAMED = 20
 """Objects that an overview lists."""
 
+MOST_NAMES = 10_000
+"""Names in one answer: more than anybody reads, and a message of half a megabyte."""
+
 
 def size_of(entry: Entry) -> int:
     """Bytes the object holds in the store."""
@@ -38,10 +47,42 @@ def size_of(entry: Entry) -> int:
 
 
 def some_named(state: State) -> list[Entry]:
-    """What an overview lists."""
-    catalog = state.catalog
-    named = dict.fromkeys(islice(catalog.names.values(), MOST_NAMED))
+    """What an overview lists: of what isn't an actor, the first that have a name."""
+    catalog, actors = state.catalog, state.scheduler.actors
+    named = dict.fromkeys(
+        islice((id for id in catalog.names.values() if id not in actors), MOST_NAMED)
+    )
     return [entry for entry in map(catalog.get, named) if entry is not None]
+
+
+def names_with(state: State, beginning: str) -> tuple[str, ...]:
+    """Names of objects that begin so: all of them, if they aren't very many."""
+    names = state.catalog.names
+    return tuple(islice((name for name in names if name.startswith(beginning)), MOST_NAMES))
+
+
+def first_of(entries: Iterable[Entry], search: Search) -> tuple[list[int], int, int]:
+    """The ids of those that come first; how many others match; their bytes."""
+    if search.pattern:
+        matches = re.compile(fnmatch.translate(search.pattern)).match
+        entries = [e for e in entries if any(map(matches, (*e.names, _type(e))))]
+    else:
+        entries = list(entries)
+    first = heapq.nsmallest(search.most, entries, key=_ORDERS[search.order])
+    size = sum(map(size_of, entries)) - sum(map(size_of, first))
+    return [entry.id for entry in first], len(entries) - len(first), size
+
+
+def _type(entry: Entry) -> str:
+    return A_RESULT if entry.kind is None else entry.kind[0]
+
+
+_ORDERS: dict[str, Callable[[Entry], Any]] = {
+    "size": lambda entry: -size_of(entry),
+    "age": lambda entry: entry.made,
+    "name": lambda entry: (not entry.names, entry.names),
+    "type": _type,
+}
 
 
 def take_snapshot(
@@ -51,6 +92,7 @@ def take_snapshot(
     scheduler, catalog = state.scheduler, state.catalog
     in_use = state.in_use()
     entries = catalog.entries() if entries is None else entries
+    actors = tuple(_actor(state, actor) for actor in scheduler.actors.values())
     return Snapshot(
         session=state.name,
         capacity=state.budget.capacity,
@@ -58,10 +100,11 @@ def take_snapshot(
         spilled=state.budget.spilled,
         trouble=state.spill_error,
         granted=state.budget.granted,
-        queued=sum(1 for t in scheduler.tasks.values() if t.worker is None),
+        queued=len(scheduler.tasks) - sum(len(w.sent) for w in scheduler.workers.values()),
         running=sum(1 for w in scheduler.workers.values() if w.sent),
         objects=tuple(object_record(e, state.now, in_use) for e in entries),
         count=len(catalog),
+        names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(
             WorkerRecord(
                 w.number,
@@ -75,7 +118,7 @@ def take_snapshot(
             for w in scheduler.workers.values()
         ),
         clients=clients_of(state),
-        actors=tuple(_actor(state, actor) for actor in scheduler.actors.values()),
+        actors=actors,
         jobs=job_records(state),
         linger=state.linger,
         segments=tuple(
@@ -110,7 +153,7 @@ def _task(task: Task) -> TaskRecord:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
     at_a_time = 1 if worker.actor is None else worker.actor.concurrency
     runs = task in islice(worker.sent.values(), at_a_time)
-    return TaskRecord(name, "running" if runs else "queued", worker.pid)
+    return TaskRecord(name, "running" if runs else "queued", worker.number)
 
 
 def _actor(state: State, actor: Actor) -> ActorRecord:
@@ -184,11 +227,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
         for parent in state.catalog.entries():
-            if (
-                parent.state is ObjectState.READY
-                and parent.value
-                and entry.id in parent.value.contains
-            ):
+            if parent.state is READY and parent.value and entry.id in parent.value.contains:
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
     pins += [PinRecord("escaped", detail=site) for site in entry.escapes]
@@ -208,7 +247,7 @@ def client_record(client: ClientState) -> ClientRecord:
 def holders_table(catalog: Catalog, budget: Budget) -> str:
     """The largest objects and what keeps each, for the person whose put found no room."""
     there = (e for e in catalog.entries() if e.value and not e.value.digest)
-    entries = sorted(there, key=size_of, reverse=True)
+    entries = heapq.nlargest(LARGEST, there, key=size_of)
     disk = f", {human_bytes(budget.spilled)} more on disk" if budget.spilled else ""
     rows = [
         f"{human_bytes(budget.live)} of {human_bytes(budget.capacity)} are in use{disk}. The "
@@ -216,7 +255,7 @@ def holders_table(catalog: Catalog, budget: Budget) -> str:
     ]
     rows += [
         f"  {human_bytes(size_of(e)):>9}  {e.about.type if e.about else 'result'}  {_why(e)}"
-        for e in entries[:LARGEST]
+        for e in entries
     ]
     return "\n".join(rows)
 
@@ -237,6 +276,6 @@ def _why(entry: Entry) -> str:
         reasons.append(f"made by background {entry.job}, which nobody has collected")
     if entry.viewers:
         reasons.append(f"arrays that show it in {len(entry.viewers)} process(es)")
-    if entry.state is ObjectState.FREED:
+    if entry.state is FREED:
         reasons.append("already freed")
     return ", ".join(reasons)

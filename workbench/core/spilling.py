@@ -12,7 +12,8 @@ import msgspec
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import SERVER, GrowRequest
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import FREED, READY, Entry
+from workbench.core.loop_events import Copied
 from workbench.core.lru import LruList
 from workbench.core.relocation import Move, StaleCopy
 from workbench.core.state import ClientState, State
@@ -94,7 +95,7 @@ class Spilling:
                 return
         self._state.send(client.number, do.Answer(event.request, text=text))
 
-    def copied(self, event: ev.Copied) -> None:
+    def copied(self, event: Copied) -> None:
         """A copy is made, or isn't."""
         move = self._state.moves[event.object]
         if event.error:
@@ -152,7 +153,7 @@ class Spilling:
         wished, self._wished = self._wished, {}
         for id, force in wished.items():
             entry = catalog.get(id)
-            if entry is None or entry.state is not ObjectState.READY:
+            if entry is None or entry.state is not READY:
                 continue
             if id in self._asked or id in self._state.stale_copies:
                 if force:  # when that is answered, or all have heard of the last move
@@ -221,7 +222,7 @@ class Spilling:
 
     def _is_at_rest(self, entry: Entry) -> bool:
         return (
-            entry.state is ObjectState.READY
+            entry.state is READY
             and not entry.viewers
             and not entry.pinned
             and entry.id not in self._state.moves
@@ -229,7 +230,7 @@ class Spilling:
 
     def _may_return(self, entry: Entry) -> bool:
         return (
-            entry.state is ObjectState.READY
+            entry.state is READY
             and entry.value is not None
             and entry.value.digest != 0
             and entry.id not in self._state.moves
@@ -246,7 +247,7 @@ class Spilling:
 
     def _obstacle(self, entry: Entry | None) -> str:
         """Why a person's wish to have it on disk can't be met; '' if it can."""
-        if entry is None or entry.state is ObjectState.FREED:
+        if entry is None or entry.state is FREED:
             return "it has been freed"
         value = entry.value
         if value is None:
@@ -295,7 +296,7 @@ class Spilling:
         """The copy is the object, from now on."""
         move = self._state.moves[id]
         entry = self._state.catalog.get(id)
-        if entry is None or entry.state is not ObjectState.READY:
+        if entry is None or entry.state is not READY:
             self._give_up(id, "it was freed meanwhile")
             return
         del self._state.moves[id]

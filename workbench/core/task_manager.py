@@ -11,10 +11,11 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
 from workbench.core.dependencies import pin_arguments, unpin
-from workbench.core.entry import Entry, ObjectState
+from workbench.core.entry import PENDING, Entry
 from workbench.core.jobs import Jobs
+from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
-from workbench.core.records import Task, TaskState
+from workbench.core.records import DONE, SENT, STOPPING, Task
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 
@@ -65,10 +66,10 @@ class TaskManager:
         task.actor = self._scheduler.actors.get(event.actor)
         if event.actor and task.actor is None:  # a call of an actor that nobody knows
             assert why is not None
-            task.to(TaskState.DONE)
+            task.to(DONE)
             self._set_results(task, why)
             return None
-        is_job = event.terms is not None and event.terms.job and not client.worker
+        is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
         self._scheduler.add(task)
@@ -107,7 +108,7 @@ class TaskManager:
                 do.Run(
                     submit.task, submit.function, submit.args, submit.deps,
                     tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    task.attempts >= submit.retries, submit.terms, task.made, task.taken,
+                    task.attempts >= submit.retries, submit.spec, task.made, task.taken,
                 ),
             )
         )  # fmt: skip
@@ -189,7 +190,7 @@ class TaskManager:
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)
-                if not any(e is not None and e.state is ObjectState.PENDING for e in results):
+                if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
                     unpin(self._catalog, task)
 
@@ -253,8 +254,8 @@ class TaskManager:
             worker = task.worker
             assert worker is not None
             if task.final_value is None:
-                limit = f"{task.terms.timeout:g} s"
-                text = f"`{task.submit.name}` was stopped: it ran longer than its timeout, {limit}."
+                limit = f"{task.spec.timeout:g} s"
+                text = f"`{task.submit.name}` ran longer than its timeout, {limit}."
                 self.stop(task, why=ev.error_value("timeout", text))
                 self._scheduler.limits[task] = now + PATIENCE
             else:
@@ -279,8 +280,8 @@ class TaskManager:
             self._state.fail(task, why)
         else:
             assert worker.client is not None
-            if task.state is TaskState.SENT:
-                task.to(TaskState.STOPPING)
+            if task.state is SENT:
+                task.to(STOPPING)
             task.final_value = why
             if force and worker.actor is None and task is worker.running:
                 self._state.out.append(do.Kill(worker.number))
@@ -312,7 +313,7 @@ class TaskManager:
         if worker is not None:
             self._state.pool.unblock(worker)
 
-    def worker_exited(self, event: ev.WorkerExited) -> None:
+    def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
         worker, crash = self._state.pool.exited(event.worker, event.status)
         if worker is None:
@@ -364,4 +365,4 @@ def _owed(task: Task) -> int:
 
 def cancelled(task: Task) -> ev.Value:
     """What the results of a task are that somebody cancelled."""
-    return ev.error_value("cancelled", f"`{task.submit.name}` was cancelled.")
+    return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -216,8 +216,11 @@ class Watched(Protocol):
         """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
         ...
 
-    def why(self, id: int) -> Account | None:
-        """All that keeps the object, from everybody who holds it; None if there is none."""
+    def why(self, what: int | str) -> Account | None:
+        """All that keeps the object of that id or name, from everybody who holds it.
+
+        None if there is none.
+        """
         ...
 
     def borrow(self, id: int) -> ObjectRef:
@@ -299,8 +302,16 @@ class Engine(Watched, Protocol):
         """
         ...
 
+    def summary(self) -> Snapshot:
+        """`snapshot` with a few of the objects that have a name, however many there are."""
+        ...
+
+    def search(self, pattern: str, order: str, most: int) -> Change:
+        """Of the objects that match, those that come first, in no order, and how many others."""
+        ...
+
     def overview(self) -> Snapshot | None:
-        """`snapshot` with a few of the objects; None if nobody answers soon. Never raises."""
+        """`summary`, for a card; None if nobody answers soon. Never raises."""
         ...
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
@@ -420,16 +431,12 @@ class Engine(Watched, Protocol):
         """
         ...
 
-    def id_of(self, name: str) -> int:
-        """The id of the object of that name, 0 if there is none. Nobody holds it for that."""
-        ...
-
     def find(self, name: str) -> ObjectRef | None:
         """The object of that name."""
         ...
 
-    def names(self) -> list[str]:
-        """All names, sorted."""
+    def names(self, beginning: str = "") -> list[str]:
+        """All names that begin so, sorted; of more than 10 000, so many."""
         ...
 
     def name(self, ref: ObjectRef, name: str) -> None:

@@ -181,7 +181,7 @@ class Onlooker(ABC):
     def _refuse(self) -> NoReturn:
         raise WorkbenchError(f"Workbench only looks on here. {self.advice}")
 
-    def why(self, id: int) -> Account | None:
+    def why(self, what: int | str) -> Account | None:
         """Refused: what lets go is for its own system to say."""
         self._refuse()
 

@@ -17,7 +17,7 @@ from typing import Any
 from workbench import context
 from workbench.errors import NotDefinedError
 from workbench.host.environment import Surroundings, move, within
-from workbench.host.execution import Names, execute
+from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.machine import peak_memory, reset_peak_memory
 from workbench.units import human_seconds
@@ -89,20 +89,21 @@ def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
     ``shared`` are more names, which it has in common with other runs of the same cell.
     """
     namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
-    with closing(asyncio.Runner()) as runner, within(cell.around):
-        ran = _run(cell, _parsed(cell), namespace, runner)
-    linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
-    return _results(cell, ran, namespace)
+    return _results(cell, _run_alone(cell, namespace), namespace)
 
 
 def evaluate(cell: Cell, /, **names: Any) -> Any:
     """The value of a cell that is one expression."""
-    namespace: Names = {"__name__": "__main__", **names}
     values: list[Any] = []
-    with closing(asyncio.Runner()) as runner, within(cell.around):
-        _run(cell, _parsed(cell), namespace, runner, take=values.append)
-    linecache.cache.pop(cell.filename, None)
+    _run_alone(cell, {"__name__": "__main__", **names}, values.append)
     return values[0] if values else None
+
+
+def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
+    with closing(asyncio.Runner()) as runner, within(cell.around):
+        ran = _run(cell, _parsed(cell), namespace, runner, take=take)
+    linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
+    return ran
 
 
 class Namespace:
@@ -171,7 +172,7 @@ def _run(
     namespace: Names,
     runner: asyncio.Runner,
     stays: bool = False,
-    take: Callable[[Any], None] | None = None,
+    take: Show | None = None,
 ) -> Ran:
     """Run it, and show its last value; or ``take`` that."""
     from workbench.host.shell import (
@@ -214,14 +215,14 @@ def _warner(cell: Cell) -> Callable[..., str]:
 
 
 def _results(cell: Cell, ran: Ran, namespace: Names) -> Any:
-    outputs = tuple(_output(namespace, name) for name in cell.outputs)
-    ran = replace(ran, unset=tuple(name for name in cell.outputs if name not in namespace))
-    return (ran, *outputs) if outputs else ran
+    if not cell.outputs:
+        return ran
+    unset = tuple(name for name in cell.outputs if name not in namespace)
+    outputs = (_unset(name) if name in unset else namespace[name] for name in cell.outputs)
+    return replace(ran, unset=unset), *outputs
 
 
-def _output(namespace: Names, name: str) -> Any:
-    if name in namespace:
-        return namespace[name]
+def _unset(name: str) -> Failed:
     return Failed(
         NotDefinedError(
             f"The cell ended without giving {name!r} a value: the line that assigns it did not "

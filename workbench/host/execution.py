@@ -29,22 +29,9 @@ def execute(
     show: Show | None,
     in_loop: bool = False,
 ) -> None:
-    """Run it, and show the value of its last expression.
+    """Run the tree (which is taken apart), and show the value of its last expression.
 
-    Parameters
-    ----------
-    tree : ast.Module
-        Taken apart.
-    filename : str
-        What tracebacks call it.
-    namespace : dict
-        Its globals.
-    runner : asyncio.Runner
-        All of it runs in this one's loop if it awaits anything.
-    show : callable(value), optional
-        Gets the last expression's value, unless that is None.
-    in_loop : bool
-        Run it in the loop in any case.
+    If it awaits anything, or is to be ``in_loop``, all of it runs in the runner's loop.
     """
     last: Any = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     codes = [_compiled(tree, "exec", filename)] if tree.body else []

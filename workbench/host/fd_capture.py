@@ -53,19 +53,9 @@ class FdCapture:
         return os.lseek(self._file, 0, os.SEEK_END)
 
     def read(self, size: int, final: bool) -> tuple[int, bytes]:
-        """Read what is new.
+        """How many of the new bytes up to ``size`` are too many, and those that come after them.
 
-        Parameters
-        ----------
-        size : int
-            Read up to this position: what `size` returned before.
-        final : bool
-            Otherwise the first bytes of a character stay until the others come.
-
-        Returns
-        -------
-        (skipped, data)
-            How many of the new bytes were too many, and those that come after them.
+        Unless this is ``final``, the first bytes of a character stay until the others come.
         """
         if size < self.position:  # truncated: `program > /dev/stderr` does that
             self.position = self._hole = 0

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from workbench.core.events import Output
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
-from workbench.host.throttle import TEXT, ProcessRoom, Shown, Throttle
+from workbench.host.throttle import TEXT, Shown, Throttle, process_room
 from workbench.ki_protection import ki_protection
 from workbench.units import human_bytes
 
@@ -129,7 +129,7 @@ class OutputQueue:
         self._queued = 0  # characters, about
         self._line_over = True  # what was shown last ends a line
         self._throttles: dict[int, Throttle] = {}  # of tasks that have shown something
-        self._room = ProcessRoom(_clock())
+        self._room = process_room(_clock())
         self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
         self._busy = False
         self._sent_at = 0.0
@@ -237,9 +237,8 @@ class OutputQueue:
     def _fill(self, final: bool = False) -> None:
         """Empty the queue, and then the captures, into the throttles."""
         queue, texts = self._queue, list[str]()
-        sizes = [
-            capture.size() for capture in self._captures
-        ]  # first: what is in the queue is older
+        # First: what is in the queue is older.
+        sizes = [capture.size() for capture in self._captures]
         self._queued = 0
         while queue:
             task, kind, data, key = queue.popleft()

@@ -62,20 +62,8 @@ def cell_shell(
 ) -> Iterator[Callable[[Any], None]]:
     """Around a cell: magics see its names, and figures it leaves open are shown.
 
-    Parameters
-    ----------
-    namespace : dict
-        The cell's names.
-    in_notebook : bool
-        Whether a front end shows what it displays.
-    stays : bool
-        Whether the namespace outlives the cell: then its widgets do too, and what it has put in
-        the place of `sys.stdout`. Otherwise nothing the cell has shown is kept here.
-
-    Yields
-    ------
-    callable(value)
-        Shows the value of the last expression.
+    Yields what shows the last expression's value. What a cell has shown isn't kept here, unless
+    its namespace ``stays``: then its widgets do too.
     """
     shell = worker_shell()
     shell.enter(namespace, in_notebook)

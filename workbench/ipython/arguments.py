@@ -1,4 +1,4 @@
-"""Magic lines → options: IPython's own argument parser, with errors of our kind."""
+"""Parses magic lines with IPython's own argument parser; errors become `MagicError`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
     line : str
         What stands behind the magic's name.
 
+    Returns
+    -------
+    argparse.Namespace
+
     Raises
     ------
     MagicError
-        If it doesn't fit; the message ends with the magic's usage.
+        If the line has other options; the message ends with the magic's usage.
     """
     try:
         parsed: argparse.Namespace = parse_argstring(magic, line)

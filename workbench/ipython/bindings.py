@@ -1,4 +1,4 @@
-"""Which notebook variables are what the store has, so that they travel by reference.
+"""Which notebook variables are stored objects themselves, so that they travel by reference.
 
 A variable counts as stored as long as it is the very object that `%put` stored or `%get` brought:
 the test is identity. While it is, the notebook holds a ref to the stored object.
@@ -14,7 +14,7 @@ from workbench.engines.base import WHERE
 from workbench.ref import ObjectRef
 
 _COMMON = (int, float, str, bool, tuple)
-"""What variables have in common without anybody having meant it."""
+"""Types whose values Python shares between variables: identity means nothing."""
 
 
 class Bindings:
@@ -24,14 +24,14 @@ class Bindings:
         self._known: dict[str, tuple[ObjectRef, Callable[[], Any]]] = {}
 
     def note(self, name: str, value: Any, ref: ObjectRef) -> None:
-        """The variable's value is what the store has as ``ref``."""
+        """The variable's value is the stored object that ``ref`` refers to."""
         try:
             self._known[name] = ref, weakref.ref(value)
         except TypeError:  # ints, lists, dicts can't be watched: kept until `prune`
             self._known[name] = ref, lambda: value
 
     def stored(self, name: str, value: Any) -> ObjectRef | None:
-        """What this value of the variable was stored as, under this name or another."""
+        """The ref of the object that this value is, noted under this name or another."""
         ref, watch = self._known.get(name, (None, None))
         if watch is not None and watch() is value:
             return ref
@@ -41,14 +41,14 @@ class Bindings:
         return next((ref for ref, watch in known if watch() is value), None)
 
     def held(self) -> dict[str, ObjectRef]:
-        """The refs, under what a person can do about each: for who asks what holds an object."""
+        """The refs by what holds them, for `%why`."""
         return {
-            f"{name}{WHERE}, a variable that is what the store has": ref
+            f"{name}{WHERE}, the stored object itself": ref
             for name, (ref, _) in list(self._known.items())
         }
 
     def prune(self, variables: Mapping[str, Any]) -> None:
-        """Forget what is no variable any more. After each cell."""
+        """Forget variables that are gone or have another value. Called after each cell."""
         for name, (_, watch) in list(self._known.items()):
             if name not in variables or variables[name] is not watch():
                 del self._known[name]

@@ -1,6 +1,6 @@
 """What a `%%remote` cell takes along: which values, how each travels, and how much that is.
 
-Finds and weighs; sends nothing, and changes no variable.
+Finds and counts; sends nothing, and changes no variable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.ipython.notebook import Notebook, missing
 from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import describe
-from workbench.serialization.estimate import Scale, Weight
+from workbench.serialization.estimate import Estimate, Estimator
 from workbench.units import count, human_bytes
 
 LARGE = 50_000_000
@@ -58,6 +58,8 @@ class Carried:
         ``by reference``, ``by value`` or ``by import``.
     advice : str
         What would avoid the copy.
+    at_least : bool
+        Whether there are more bytes: counting them was given up.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Carried:
     bytes: int | None
     how: str
     advice: str = ""
+    at_least: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Preview(Rich):
     def _title(self) -> str:
         if not self.records:
             return "This cell takes nothing along." + " Nothing was sent." * (not self.sent)
-        size = human_bytes(self.by_value)
+        size = _size(self.by_value, any(r.at_least for r in self.records))
         if self.sent:
             return f"This cell sends {size} by value, each time it runs:"
         return f"This cell would send {size} by value. Nothing was sent."
@@ -120,7 +123,7 @@ def capture(
 ) -> dict[str, Any]:
     """Values, or refs in their place, for the names a cell reads.
 
-    If much of it goes by value, that is shown before it does.
+    If much of it goes by value, or if pickling it takes long, that is shown before it does.
 
     Parameters
     ----------
@@ -142,7 +145,7 @@ def capture(
     """
     captured = _found(notebook, engine, names, given, known)
     cargo = _Cargo(notebook, engine, captured, each)
-    if cargo.by_value > LARGE:
+    if cargo.is_large:
         display(Preview(tuple(cargo.records()), sent=True))
     return captured
 
@@ -197,12 +200,15 @@ def _stored(notebook: Notebook, engine: Engine, name: str, value: Any) -> Object
 
 
 class _Item(NamedTuple):
-    """A thing on the scale; ``owner``: the function whose global it is, if any, or `_EACH`."""
+    """A thing that travels; ``owner``: the function whose global it is, if any, or `_EACH`.
+
+    ``size`` is None if a ref does.
+    """
 
     name: str
     owner: str
     value: Any
-    weight: Weight | None
+    size: Estimate | None
 
 
 class _Cargo:
@@ -218,57 +224,55 @@ class _Cargo:
         self._notebook = notebook
         self._engine = engine
         self._items: list[_Item] = []
-        scale = Scale(engine.reducers())
+        estimator = Estimator(engine.reducers())
         taken = {id(value) for value in captured.values()}
         for name, value in captured.items():
             if isinstance(value, ObjectRef):
                 self._items.append(_Item(name, "", value, None))
                 continue
-            weight = scale.weigh(value)
-            self._items.append(_Item(name, "", value, weight))
-            if weight.brings:
-                self._follow(name, weight, scale, taken)
+            size = estimator.estimate(value)
+            self._items.append(_Item(name, "", value, size))
+            if size.brings:
+                self._follow(name, size, estimator, taken)
         for name, items in each.items():
             if not isinstance(items, range):
-                self._items.append(_Item(name, _EACH, items, scale.weigh(list(items))))
-        self.by_value = sum(
-            item.weight.bytes for item in self._items if item.weight and not item.weight.by_import
-        )
+                self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
+        by_value = [i.size for i in self._items if i.size and not i.size.by_import]
+        self.is_large = sum(s.bytes for s in by_value) > LARGE or any(s.at_least for s in by_value)
 
-    def _follow(self, owner: str, weight: Weight, scale: Scale, taken: set[int]) -> None:
+    def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:
         """What a function brings, what that brings, and so on: each once."""
-        queue = list(weight.brings.items())
+        queue = list(size.brings.items())
         for name, value in queue:  # grows meanwhile
             if id(value) not in taken:
                 taken.add(id(value))
-                weight = scale.weigh(value)
-                self._items.append(_Item(name, owner, value, weight))
-                queue += weight.brings.items()
+                size = estimator.estimate(value)
+                self._items.append(_Item(name, owner, value, size))
+                queue += size.brings.items()
 
     def records(self) -> Iterator[Carried]:
         """In words. For people who look: it asks the session what it has of the refs."""
-        there: dict[int, ObjectRecord] = {}
-        if any(item.weight is None for item in self._items):
-            there = {record.id: record for record in self._engine.snapshot().objects}
-        for name, owner, value, weight in self._items:
-            if weight is None:
-                yield _referred(name, there.get(value.id))
+        for name, owner, value, size in self._items:
+            if size is None:
+                described = self._engine.describe(value)
+                yield _referred(name, None if described is None else described.object)
                 continue
             if owner == _EACH:
                 kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
-                yield Carried(f"{name}, an item each", kind, weight.bytes, VALUE)
+                called = f"{name}, an item each"
+                yield Carried(called, kind, size.bytes, VALUE, at_least=size.at_least)
                 continue
             called = f"{name}, global of {owner}" if owner else name
-            if weight.by_import:
+            if size.by_import:
                 yield Carried(called, describe(value), None, IMPORT)
                 continue
             advice = ""
-            if weight.bytes >= WORTH_A_WORD:
-                advice = self._advice(name, owner, value, weight.bytes)
-            yield Carried(called, describe(value), weight.bytes, VALUE, advice)
+            if size.bytes >= WORTH_A_WORD or size.at_least:
+                less = f"{_size(size.bytes, size.at_least)} less per cell"
+                advice = self._advice(name, owner, value, less)
+            yield Carried(called, describe(value), size.bytes, VALUE, advice, size.at_least)
 
-    def _advice(self, name: str, owner: str, value: Any, nbytes: int) -> str:
-        less = f"{human_bytes(nbytes)} less per cell"
+    def _advice(self, name: str, owner: str, value: Any, less: str) -> str:
         if not owner:
             return f"`%put {name}` once, then it goes by reference: {less}"
         then = f"pass it to `{owner}` as an argument: {less}"
@@ -287,5 +291,9 @@ def _referred(name: str, record: ObjectRecord | None) -> Carried:
 
 
 def _row(record: Carried) -> tuple[str, ...]:
-    size = "" if record.bytes is None else human_bytes(record.bytes)
+    size = "" if record.bytes is None else _size(record.bytes, record.at_least)
     return record.name, record.type, size, record.how, record.advice
+
+
+def _size(nbytes: int, at_least: bool) -> str:
+    return f"{'at least ' if at_least else ''}{human_bytes(nbytes)}"

@@ -1,4 +1,4 @@
-"""Which names a cell reads and which it gives back, from its syntax tree. Runs nothing."""
+"""Finds which names a cell reads and which it assigns, from its syntax tree. Runs nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, slots=True)
 class CellNames:
-    """What a cell needs and makes, each in the order of first appearance.
+    """The names that a cell reads and assigns, each in the order of first appearance.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class CellNames:
         What comes back: names the cell assigns, without imports, functions, classes, loop
         variables, ``as`` names and ``_private`` ones.
     bound : tuple of str
-        All names that the cell gives a value, of whatever kind: what it can be asked for.
+        All names that the cell gives a value, of whatever kind.
     code : str
         The cell as Python, if IPython's syntax is in it; else ''.
     timed : bool
@@ -54,11 +54,15 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
     filename, first_line
         Where the body is, for the error.
 
+    Returns
+    -------
+    CellNames
+
     Raises
     ------
     CellSyntaxError
-        If it is neither Python nor IPython's syntax, or asks for what a worker hasn't; the
-        message shows the place.
+        If it is neither Python nor IPython's syntax, or has a magic that a remote cell can't
+        have; the message shows the place.
     """
     read = python(source)
     try:
@@ -72,9 +76,8 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
         check(tree, source, first_line)
     scan = _Scan()
     scan.visit(tree)
-    required = tuple(scan.required)
     return CellNames(
-        required,
+        tuple(scan.required),
         tuple(name for name in scan.optional if name not in scan.required),
         tuple(name for name in scan.assigned if not name.startswith("_")),
         tuple(scan.bound),
@@ -204,13 +207,11 @@ class _Scan(ast.NodeVisitor):
             self._perhaps |= self._bound - before
             self._bound &= before
 
-    def visit_If(self, node: ast.If) -> None:
+    def visit_If(self, node: ast.If | ast.While) -> None:
         self.visit(node.test)
         self._branch(node.body, node.orelse)
 
-    def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._branch(node.body, node.orelse)
+    visit_While = visit_If
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
@@ -253,14 +254,12 @@ class _Scan(ast.NodeVisitor):
         for case in node.cases:
             self._branch([case])
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
         self.generic_visit(node)
         if node.name is not None:
             self._set(node.name)
 
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        if node.name is not None:
-            self._set(node.name)
+    visit_MatchStar = visit_MatchAs
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self.generic_visit(node)

@@ -167,13 +167,13 @@ def _stored() -> list[str]:
 
 
 def _actors() -> list[str]:
-    actors = _asked(lambda: list(api.snapshot().actors))
+    actors = _asked(lambda: list(api.engine().summary().actors))
     return [name.partition(":")[2] for actor in actors for name in actor.names]
 
 
 def _jobs(written: str, word: str) -> Iterable[SimpleCompletion]:
     """Names of background cells have a space: what is written of one is a part of it."""
-    jobs = _asked(lambda: list(api.snapshot().jobs))
+    jobs = _asked(lambda: list(api.engine().summary().jobs))
     for name in dict.fromkeys(job.name for job in jobs):
         if name.startswith(written):
             yield SimpleCompletion(text=name[len(written) - len(word) :], type="name")

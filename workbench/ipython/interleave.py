@@ -15,7 +15,7 @@ class Text(NamedTuple):
     text: str
 
 
-class Bar(NamedTuple):
+class OpenLine(NamedTuple):
     """A line that isn't over: a progress bar, mostly. It has a place of its own, by ``number``,
     in which ``text`` replaces what was there."""
 
@@ -40,7 +40,7 @@ class Screen:
         self._bars: dict[tuple[str, str], tuple[int, str]] = {}  # by writer and stream
         self._count = 0
 
-    def write(self, label: str, stream: str, text: str) -> Iterator[Text | Bar]:
+    def write(self, label: str, stream: str, text: str) -> Iterator[Text | OpenLine]:
         """What to show when this writer writes this text."""
         if stream not in TEXT or not text:
             return
@@ -54,7 +54,7 @@ class Screen:
         if last:
             yield self._line(label, stream, last, ended=False)
 
-    def heading(self, label: str) -> Iterator[Text | Bar]:
+    def heading(self, label: str) -> Iterator[Text | OpenLine]:
         """What to show before something that isn't text."""
         if self._is_labelled(label):
             yield self._whole(label, "stdout", "")
@@ -68,7 +68,7 @@ class Screen:
         self._writers.add(label)
         return self._labelled or len(self._writers) > 1
 
-    def _line(self, label: str, stream: str, line: str, ended: bool) -> Text | Bar:
+    def _line(self, label: str, stream: str, line: str, ended: bool) -> Text | OpenLine:
         """A line, or what comes next of one."""
         here = label, stream
         is_new = here not in self._bars
@@ -80,7 +80,7 @@ class Screen:
         line = before + line
         if not ended:
             self._bars[here] = number, line[line.rstrip("\r").rfind("\r") + 1 :]
-        return Bar(number, f"{label} {_visible(line)}", is_new, ended)
+        return OpenLine(number, f"{label} {_visible(line)}", is_new, ended)
 
     def _whole(self, label: str, stream: str, line: str) -> Text:
         begin, self._is_open = "\n" * self._is_open, False

@@ -1,4 +1,4 @@
-"""A background cell as a person holds it: to wait for, read, cancel. Its line: `joblines`."""
+"""A background cell as a person holds it: to wait for, read, stop. Its words are in `jobs`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
+from workbench.core.snapshot import JobRecord
 from workbench.engines.base import Collected, Engine
 from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
-from workbench.ipython.jobs import bundle, words
+from workbench.ipython.jobs import JobStatus
+from workbench.markup import Rich
 from workbench.ref import ObjectRef
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
@@ -23,7 +25,7 @@ _PERCENT = re.compile(rb"(\d{1,3})%\|")
 Outputs = dict[str, ObjectRef | list[ObjectRef]]
 
 
-class Job:
+class Job(Rich):
     """One background cell, followed to its end.
 
     Made by ``%%remote`` and ``%workbench job NAME``. ``await job`` and ``job.result()`` give what
@@ -32,31 +34,22 @@ class Job:
     Parameters
     ----------
     engine : Engine
+        Runs it.
     name : str
         What people call it: ``cell 7``.
     size : int
         How many tasks it is: more than one if it runs once per item.
     origin : int
-        The cell under which it shows what it shows.
+        The number of the cell under which its output appears.
     actor : str
         The namespace that it runs in, if it isn't the pool.
 
     Attributes
     ----------
-    replaced : dict of str → object
-        What the variables were that are bound to `outputs` meanwhile; they are again if it fails.
-    unset : set of str
-        Those of `outputs` that it, or one of its tasks, gave no value.
-    over : Event
-        Set when it has ended, and its last line is shown.
     state : str
-        queued, running, done, failed or cancelled.
-    worker : int
-        The last that was given one of its tasks; 0 if none was.
-    ended : int
-        How many of its tasks are over.
-    peak : int
-        The most memory a worker had while it ran it, in bytes; 0 where nobody can tell.
+        queued, running, done, failed or stopped.
+    errors : list of BaseException
+        Of its tasks.
     """
 
     def __init__(self, engine: Engine, name: str, size: int, origin: int, actor: str = "") -> None:
@@ -64,21 +57,22 @@ class Job:
         self.size = size
         self.origin = origin
         self.actor = actor
-        self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
-        self.replaced: dict[str, Any] = {}
-        self.unset: set[str] = set()
+        self.id = 0  # its first task's, once that was submitted
         self.state = "queued"
-        self.worker = 0
-        self.ended = 0
-        self.peak = 0
+        self.worker = 0  # the last that was given one of its tasks
+        self.ended = 0  # so many of its tasks are over
+        self.peak = 0  # bytes of memory a worker had meanwhile; 0 where nobody can tell
         self.errors: list[BaseException] = []
         self.stopping = 0  # how often somebody asked for it
+        self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
+        self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.log = Log()
-        self.over = threading.Event()
+        self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
         self._engine = engine
-        self._id = 0
+        self._outputs: dict[str, weakref.ref[ObjectRef] | list[weakref.ref[ObjectRef]]] = {}
         self._dones: list[ObjectRef] = []  # until it is over
+        self._numbers: dict[int, int] = {}  # task → its place among them
         self._submitted = time.monotonic()
         self._began: float | None = None
         self._seconds = 0.0
@@ -86,12 +80,6 @@ class Job:
         self._ending = False
         self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
         self._finished: Future[None] = Future()
-        self._numbers: dict[int, int] = {}  # task → its place among them
-
-    @property
-    def id(self) -> int:
-        """Its first task's; 0 if nothing was submitted yet."""
-        return self._id
 
     @property
     def outputs(self) -> Outputs:
@@ -109,11 +97,6 @@ class Job:
                 found[name] = ref
         return found
 
-    @property
-    def names(self) -> list[str]:
-        """Of what it assigns, whether somebody has it still or not."""
-        return list(self._outputs)
-
     def makes(self, outputs: Outputs) -> None:
         """These are what it assigns."""
         self._outputs = {
@@ -123,7 +106,7 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Whether it has ended, in whatever way."""
         return self.state not in ("queued", "running")
 
     @property
@@ -135,7 +118,7 @@ class Job:
 
     def holds(self, done: ObjectRef) -> None:
         """One more task of it was submitted: its first result tells its end."""
-        self._id = self._id or done.id
+        self.id = self.id or done.id
         self._numbers[done.id] = len(self._dones)
         self._dones.append(done)
 
@@ -148,12 +131,18 @@ class Job:
         for done in list(self._dones):
             self._engine.future(done).add_done_callback(self._task_ended)
 
-    def begins(self, worker: int, since: float = 0.0) -> None:
+    def begins(self, worker: int, seconds: float = 0.0) -> None:
         """It runs now, and has for so many seconds. The reading thread."""
         self.worker = worker
         if not self.is_over:
             self.state = "running"
-            self._began = time.monotonic() - since
+            self._began = time.monotonic() - seconds
+
+    def resume(self, record: JobRecord) -> None:
+        """Take over what the session knows of a job that somebody else has followed so far."""
+        self.worker, self._seconds = record.worker, record.seconds
+        if record.state == "running":
+            self.begins(record.worker, record.seconds)
 
     def _task_ended(self, future: Future[Any]) -> None:
         """One task is over. The reading thread."""
@@ -173,9 +162,10 @@ class Job:
 
     def _end(self) -> None:
         """Once."""
-        self._seconds = 0.0 if self._began is None else time.monotonic() - self._began
-        failures = [error for error in self.errors if not _is_cancelled(error)]
-        self.state = "failed" if failures else "cancelled" if self.errors else "done"
+        if self._began is not None:
+            self._seconds = time.monotonic() - self._began
+        failures = [error for error in self.errors if not _is_stop(error)]
+        self.state = "failed" if failures else "stopped" if self.errors else "done"
         try:
             if self.on_end is not None:
                 self.on_end(self)
@@ -195,12 +185,18 @@ class Job:
                 self._share = int(percent) / 100
 
     @property
-    def share(self) -> float | None:
-        """How much of it is done, if that is known: of its tasks, or as its progress bar says."""
-        return self.ended / self.size if self.size > 1 else self._share
+    def status(self) -> JobStatus:
+        """What it is doing now, to be shown."""
+        # Of several, how many are over; of one, what its progress bar says.
+        share = self.ended / self.size if self.size > 1 else self._share
+        return JobStatus(
+            self.name, self.state, self.seconds, self.size, self.ended, len(self.errors),
+            self.worker, self.actor, self.stopping > 0, share, self.peak,
+            tuple(name for name in self._outputs if name not in self.unset),
+        )  # fmt: skip
 
     def give_back(self) -> Iterator[tuple[str, Any]]:
-        """It is over: the `replaced` variables to which it gave no value, and what they were.
+        """At its end: the `replaced` variables to which it gave no value, and what they were.
 
         If some of several tasks did, the list of their results stays.
         """
@@ -212,21 +208,40 @@ class Job:
     # -- for a person -----------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for its end; False if that took too long. Raises nothing of the cell's."""
+        """Wait for its end; raises nothing of the cell's.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        bool
+            False if it isn't over by then.
+        """
         return self.over.wait(timeout)
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
         """What the cell assigned, by name; waits for it.
 
-        A name whose line did not run (it is in a branch) is left out, and one whose object nobody
-        has any more.
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        dict
+            Without a name whose line did not run (it is in a branch), and one whose object nobody
+            has any more.
 
         Raises
         ------
         GetTimeoutError
             If it takes longer than ``timeout`` seconds. The cell goes on.
         TaskError, TaskCancelledError
-            What it failed with.
+            What it failed with, or that it was stopped.
         """
         if not self.wait(timeout):
             raise GetTimeoutError(
@@ -249,8 +264,13 @@ class Job:
         return self.result(0)
 
     def cancel(self, *, force: bool = False) -> None:
-        """Stop it; what it has done so far stays. ``force`` ends its worker: for code that doesn't
-        listen."""
+        """Stop it; what it has done so far stays.
+
+        Parameters
+        ----------
+        force : bool
+            Kill its worker: for code that doesn't react to an interrupt.
+        """
         self.stopping += 1
         for first in self._dones[:1]:  # stands for all
             self._engine.cancel(first, force, True)
@@ -260,18 +280,18 @@ class Job:
         return "".join(o.data.decode("utf-8", "replace") for o in self.log if o.kind in TEXT)
 
     def __repr__(self) -> str:
-        return words(self)
+        return str(self.status)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return bundle(self)
+    def _repr_html_(self) -> str:
+        return self.status._repr_html_()
 
 
-def _is_cancelled(error: BaseException) -> bool:
+def _is_stop(error: BaseException) -> bool:
     return isinstance(error, TaskCancelledError) and not isinstance(error, TaskTimeoutError)
 
 
 def collected(engine: Engine, found: Collected, origin: int) -> tuple[Job, Outputs]:
-    """The job that somebody has collected, and what it assigns; its output comes to ``origin``."""
+    """The job that was collected, and what it assigns; its output comes to cell ``origin``."""
     record, results = found
     stride = 1 + len(record.binds)
     job = Job(engine, record.name, max(record.size, 1), origin)
@@ -281,8 +301,7 @@ def collected(engine: Engine, found: Collected, origin: int) -> tuple[Job, Outpu
         if done is not None:
             job.holds(done)
     job.size = max(len(job._dones), 1)
-    if record.state == "running":
-        job.begins(record.worker, record.seconds)
+    job.resume(record)
     return job, outputs
 
 

@@ -1,6 +1,6 @@
 """The line under a background cell: what it is doing, a Stop button; at its end one quiet line.
 
-The words are those of `jobs`. Threads: the one that starts a cell, the one that reads the socket,
+Its words are `jobs.JobStatus`. Threads: the one that starts a cell, the one that reads the socket,
 the one that ticks, and the button's (the kernel's main one, or a subshell's).
 """
 
@@ -12,7 +12,6 @@ import time
 from typing import Any
 
 from workbench.ipython.job import Job
-from workbench.ipython.jobs import bundle, line_html, words
 from workbench.ipython.output import Router
 
 TICK = 0.5
@@ -28,7 +27,7 @@ _STYLE = (
 """When the kernel is gone, the line stays as it was last, and there is nothing to press."""
 
 
-class Line:
+class JobLine:
     """One job's line, from its start to its quiet end."""
 
     def __init__(self, job: Job, router: Router) -> None:
@@ -49,11 +48,11 @@ class Line:
         with self._lock:
             if not self._router.is_terminal:
                 self._name = self._name or self._router.display_id("job")
-                self._said = words(self.job)
+                self._said = str(self.job.status)
                 self._router.display(self.job.origin, self._name, self._bundle(), True)
 
     def began(self) -> None:
-        """It runs now: that is said at once, where there is a line."""
+        """It runs now: that is said at once, where there is a line. The thread that reads."""
         with self._lock:
             if not (self._ended or self._router.is_terminal):
                 self._refresh()
@@ -71,11 +70,12 @@ class Line:
                 self._refresh()
 
     def _refresh(self) -> None:
-        if (said := words(self.job)) == self._said:
+        status = self.job.status
+        if (said := str(status)) == self._said:
             return
         self._said = said
         if self._text is not None:
-            self._text.value = _STYLE + line_html(self.job)
+            self._text.value = _STYLE + status._repr_html_()
         else:
             self._router.display(self.job.origin, self._name, self._bundle(), False)
 
@@ -84,15 +84,15 @@ class Line:
         with self._lock:
             job, self._ended = self.job, True
             if self._router.is_terminal:
-                self._router.note(job.origin, words(job), "stdout")
+                self._router.note(job.origin, str(job.status), "stdout")
             else:
-                self._router.display(job.origin, self._name, bundle(job), False)
+                self._router.display(job.origin, self._name, job._repr_mimebundle_(), False)
             self._close_widget()
 
     # -- the button: needs ipywidgets, which takes a while to import -------------------------------
 
     def _bundle(self) -> dict[str, Any]:
-        shown: dict[str, Any] = dict(bundle(self.job))
+        shown: dict[str, Any] = dict(self.job._repr_mimebundle_())
         if self._widget is not None:
             shown["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
@@ -104,10 +104,10 @@ class Line:
     def _make_widget(self) -> None:
         import ipywidgets
 
-        self._text = ipywidgets.HTML(_STYLE + line_html(self.job))
+        self._text = ipywidgets.HTML(_STYLE + self.job._repr_html_())
         self._button = ipywidgets.Button(
             description="Stop",
-            tooltip=f"Stop {self.job.name}: it is interrupted on its worker",
+            tooltip=f"Stop {self.job.name}",
             layout={"width": "auto", "height": "24px", "margin": "0 0 0 12px"},
         )
         self._button.on_click(self._pressed)
@@ -117,15 +117,15 @@ class Line:
         self._unbind()
 
     def _pressed(self, button: Any) -> None:
-        """Once: stop it. Again: end its worker. The kernel's main thread, or a subshell's."""
+        """Once: stop it. Again: kill its worker. The kernel's main thread, or a subshell's."""
         self.job.cancel(force=self.job.stopping > 0)
         with self._lock:
             if self._ended or self._text is None:
                 return
-            self._text.value = _STYLE + line_html(self.job)
+            self._text.value = _STYLE + self.job._repr_html_()
             if not self.job.actor:  # that would lose all it has
                 button.description = "Kill"
-                button.tooltip = f"End the worker that runs {self.job.name}"
+                button.tooltip = f"Kill the worker that runs {self.job.name}"
                 self._unbind()
 
     def _unbind(self) -> None:
@@ -151,15 +151,15 @@ class JobLines:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._lock = threading.Lock()
-        self._lines: dict[Job, Line] = {}
+        self._lines: dict[Job, JobLine] = {}
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
         """A line for this job."""
-        line = Line(job, self._router)
+        line = JobLine(job, self._router)
         line.show()
-        self._router.place(job.origin).fixed = line.show
+        self._router.cell(job.origin).fixed = line.show
         with self._lock:
             self._lines[job] = line
             self._closed.clear()

@@ -1,29 +1,38 @@
-"""Background cells as people find them: in a few words, as a table, by a name. Asks nobody."""
+"""Background cells in words: a sentence, a line, a table; and found by a name. Asks nobody."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
 from workbench.markup import Rich, Table, page, status
 from workbench.units import count, human_bytes, human_seconds
 
-if TYPE_CHECKING:
-    from workbench.ipython.job import Job
-
 HEAD = ("job", "name", "state", "time", "output", "assigns")
 
 NONE = "There are no background cells."
 
-_STATES = {
-    "queued": "is queued",
-    "running": "is running",
-    "done": "finished",
-    "failed": "failed",
-    "cancelled": "was cancelled",
+MOST_NAMES = 6
+"""Assigned names that the last line lists; the rest are counted."""
+
+
+class _Look(NamedTuple):
+    """How a state is shown: in a sentence, and by a sign and its mood."""
+
+    verb: str
+    sign: str
+    mood: str
+
+
+_LOOKS = {
+    "queued": _Look("is queued", "○", "idle"),
+    "running": _Look("is running", "●", "busy"),
+    "done": _Look("is done", "✓", "good"),
+    "failed": _Look("failed", "✗", "bad"),
+    "stopped": _Look("was stopped", "■", "idle"),
 }
 
 
@@ -33,9 +42,9 @@ def concerning(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def in_words(job: JobRecord) -> str:
-    """``cell 5 finished (3 lines of output)``."""
+    """``cell 5 is done (3 lines of output)``."""
     shown = _shown(job) if job.is_over else ""
-    return f"{job.name} {_STATES[job.state]}" + (f" ({shown} of output)" if shown else "")
+    return f"{job.name} {_LOOKS[job.state].verb}" + (f" ({shown} of output)" if shown else "")
 
 
 @dataclass(frozen=True)
@@ -105,40 +114,62 @@ def _shown(job: JobRecord) -> str:
 
 # -- one that this notebook follows -------------------------------------------------------------
 
-MOST_NAMES = 6
-"""Assigned names that the last line lists; the rest are counted."""
 
-_MARKS = {
-    "queued": ("○", "idle"),
-    "running": ("●", "busy"),
-    "done": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "cancelled": ("■", "idle"),
-}
-"""By state: a sign, and its mood."""
+@dataclass(frozen=True, slots=True)
+class JobStatus(Rich):
+    """One background cell at a moment. Prints as a line.
 
+    ``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB · df``.
+    """
 
-def words(job: Job) -> str:
-    """``cell 5 · worker 2 · running 4 s``; then ``cell 5 · done in 4.2 s · peak 310 MB``."""
-    items = f"{job.ended} of {job.size}" if job.size > 1 else ""
-    if job.is_over:
-        items = items and f"{job.ended - len(job.errors)} of {job.size}"
-        time = human_seconds(job.seconds)
-        how = {
-            "done": f"done in {time}",
-            "failed": f"failed after {time}",
-            "cancelled": f"stopped after {time}",
-        }[job.state]
-        peak = f"peak {human_bytes(job.peak)}" if job.peak else ""
-        parts = [job.name, how, items, peak, _assigned(job)]
-    elif job.state == "queued":
-        parts = [job.name, f"queued {clock(job.seconds)}", items]
-    else:
-        worker = f"in {job.actor}" if job.actor else f"worker {job.worker}" if job.size == 1 else ""
-        doing = "stopping" if job.stopping else "running"
-        share = f"{job.share:.0%}" if job.size == 1 and job.share is not None else ""
-        parts = [job.name, worker, f"{doing} {clock(job.seconds)}", items or share]
-    return " · ".join(filter(None, parts))
+    name: str
+    state: str
+    seconds: float  # for which it has run; or has waited, if it hasn't begun
+    size: int = 1  # tasks
+    ended: int = 0  # of them
+    failed: int = 0  # of those that ended
+    worker: int = 0
+    actor: str = ""  # the namespace that it runs in, if it isn't the pool
+    is_stopping: bool = False
+    share: float | None = None  # how much of it is done, from 0 to 1, if that is known
+    peak: int = 0  # bytes of memory; 0 if nobody knows
+    assigned: tuple[str, ...] = ()  # names that have a value by it
+
+    def __str__(self) -> str:
+        several = f"{self.ended} of {self.size}" if self.size > 1 else ""
+        if self.state == "queued":
+            parts = [f"queued {clock(self.seconds)}", several]
+        elif self.state == "running":
+            worker = f"worker {self.worker}" if self.size == 1 else ""
+            doing = "stopping" if self.is_stopping else "running"
+            share = f"{self.share:.0%}" if self.size == 1 and self.share is not None else ""
+            parts = [
+                f"in {self.actor}" if self.actor else worker,
+                f"{doing} {clock(self.seconds)}",
+                several or share,
+            ]
+        else:
+            how = f" {'in' if self.state == 'done' else 'after'} {human_seconds(self.seconds)}"
+            parts = [
+                self.state + (how if self.seconds else ""),  # else it never began
+                several and f"{self.ended - self.failed} of {self.size}",
+                f"peak {human_bytes(self.peak)}" if self.peak else "",
+                self._names(),
+            ]
+        return " · ".join(filter(None, [self.name, *parts]))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same with a sign in colour, and a strip if it is known how much is done."""
+        look = _LOOKS[self.state]
+        is_over = self.state not in ("queued", "running")
+        return status(look.sign, look.mood, str(self), None if is_over else self.share)
+
+    def _names(self) -> str:
+        names = self.assigned if self.state == "done" else ()
+        more = len(names) - MOST_NAMES
+        return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def clock(seconds: float) -> str:
@@ -149,19 +180,3 @@ def clock(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole // 60 % 60:02} min"
-
-
-def line_html(job: Job) -> str:
-    """The same with a sign in colour, and a strip if it is several tasks."""
-    return status(*_MARKS[job.state], words(job), None if job.is_over else job.share)
-
-
-def _assigned(job: Job) -> str:
-    names = [n for n in job.names if n not in job.unset] if job.state == "done" else []
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def bundle(job: Job) -> dict[str, str]:
-    """What stays in the notebook, and what front ends without widgets show."""
-    return {"text/plain": words(job), "text/html": line_html(job)}

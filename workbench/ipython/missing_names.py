@@ -1,4 +1,4 @@
-"""A name or module that a worker missed: a note on where it would have come from.
+"""Adds a hint to NameError and ModuleNotFoundError raised on a worker.
 
 Asks the notebook alone: it runs in the thread that reads the socket, too.
 """
@@ -15,12 +15,12 @@ from workbench.errors import TaskError
 
 
 def explain(error: BaseException, variables: Mapping[str, Any]) -> None:
-    """Say where it would have come from, if the notebook knows, in a note on the error.
+    """Add a note that says where the missing name or module would have come from.
 
     Parameters
     ----------
     error : BaseException
-        Only a task's is looked at; once is enough.
+        Only a task's gets the note, and only once.
     variables : mapping
         The notebook's.
     """
@@ -54,7 +54,7 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
 
 
 def _module(name: str) -> str:
-    """Only for a top one: to find a module in a package, the package would be imported."""
+    """Only of a top-level module: to find one in a package, the package would be imported."""
     try:
         found = importlib.util.find_spec(name) if "." not in name else None
     except (ImportError, ValueError):

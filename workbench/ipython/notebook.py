@@ -88,11 +88,11 @@ class Notebook:
         job.follow()
 
     def _enter(self, job: Job, waited: bool = False) -> None:
-        place = self.router.place(job.origin)
-        place.job = job
+        cell = self.router.cell(job.origin)
+        cell.job = job
         if job.size > 1:
-            place.label = partial(_item_label, job)
-            place.screen = Screen(labelled=True)
+            cell.label = partial(_item_label, job)
+            cell.screen = Screen(labelled=True)
         self.jobs[job.id] = job
         if len(self.jobs) > MOST_JOBS:
             over = next((id for id, other in self.jobs.items() if other.is_over), job.id)
@@ -125,7 +125,7 @@ class Notebook:
             if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
         self.lines.end(job)
-        self.router.place(job.origin).leaves(job)
+        self.router.cell(job.origin).leaves(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
             explain(errors[0], self.variables)

@@ -18,7 +18,7 @@ from typing import Any
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
-from workbench.ipython.interleave import Bar, Screen
+from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
 from workbench.ipython.widgets import Widgets
 
@@ -38,7 +38,7 @@ Bundle = dict[str, str]
 _origin: ContextVar[int] = ContextVar("workbench_origin")
 
 
-class Place:
+class CellOutput:
     """Where one cell's output goes.
 
     Attributes
@@ -84,7 +84,7 @@ class Router:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._numbers = itertools.count(1)
-        self._places: OrderedDict[int, Place] = OrderedDict()
+        self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self._latest = 0
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
@@ -97,15 +97,15 @@ class Router:
         while later cells run. Threads have no context of their own: theirs is the latest cell.
         """
         self._latest = next(self._numbers)
-        self._places[self._latest] = Place(self._shell.get_parent() if self._kernel else None)
-        if len(self._places) > MOST_CELLS:
-            self._places.popitem(last=False)
+        self._cells[self._latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
+        if len(self._cells) > MOST_CELLS:
+            self._cells.popitem(last=False)
         _origin.set(self._latest)
 
     @property
     def headless(self) -> bool:
         """Whether the running cell was sent by a program that nobody sits at."""
-        header = self._places[self._latest].header or {}
+        header = self._cells[self._latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
 
     @property
@@ -122,72 +122,72 @@ class Router:
         """The number of the cell whose code is running here."""
         return _origin.get(self._latest)
 
-    def place(self, origin: int) -> Place:
+    def cell(self, origin: int) -> CellOutput:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
-        return self._places.get(origin) or self._places[self._latest]
+        return self._cells.get(origin) or self._cells[self._latest]
 
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
     def sink(self, output: Output) -> None:
         """Show what a task sent: see `OutputSink`."""
-        place = self.place(output.origin)
-        if place.held is not None:
-            with place.lock:
-                if place.held is not None:
-                    place.held.append(output)
+        cell = self.cell(output.origin)
+        if cell.held is not None:
+            with cell.lock:
+                if cell.held is not None:
+                    cell.held.append(output)
                     return
-        self._take(place, output)
+        self._take(cell, output)
 
     @contextlib.contextmanager
     def held(self, origin: int) -> Iterator[None]:
         """What comes for this cell meanwhile is shown at the end."""
-        place = self.place(origin)
-        place.held = []
+        cell = self.cell(origin)
+        cell.held = []
         try:
             yield
         finally:
-            with place.lock:
-                held, place.held = place.held, None
+            with cell.lock:
+                held, cell.held = cell.held, None
                 for output in held:
-                    self._take(place, output)
+                    self._take(cell, output)
 
-    def _take(self, place: Place, output: Output) -> None:
+    def _take(self, cell: CellOutput, output: Output) -> None:
         kind = output.kind
-        if place.job is not None:
-            place.job.shows(output)
+        if cell.job is not None:
+            cell.job.shows(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
-            for part in place.screen.write(place.label(output), kind, text):
-                self._show(place, output, part)
+            for part in cell.screen.write(cell.label(output), kind, text):
+                self._show(cell, output, part)
         elif self._kernel is None:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind == "comm":
-            self._send(place.header, *self._widgets.message(output.data))
+            self._send(cell.header, *self._widgets.message(output.data))
         elif kind in _MESSAGES:
             if kind == "display":
-                for part in place.screen.heading(place.label(output)):
-                    self._show(place, output, part)
-            self._publish(place, _MESSAGES[kind], json.loads(output.data))
+                for part in cell.screen.heading(cell.label(output)):
+                    self._show(cell, output, part)
+            self._publish(cell, _MESSAGES[kind], json.loads(output.data))
             if kind == "clear":
-                place.screen.clear()
-                if place.fixed is not None:
-                    place.fixed()
+                cell.screen.clear()
+                if cell.fixed is not None:
+                    cell.fixed()
 
-    def _show(self, place: Place, output: Output, part: Any) -> None:
+    def _show(self, cell: CellOutput, output: Output, part: Any) -> None:
         if self._kernel is None:
             self._print(part, output.kind)
-        elif isinstance(part, Bar):
+        elif isinstance(part, OpenLine):
             name = self._named("bar", f"{output.origin}-{part.number}")
             self.display(output.origin, name, {"text/plain": part.text}, part.is_new)
         else:
-            self._publish(place, "stream", {"name": part.stream, "text": part.text})
+            self._publish(cell, "stream", {"name": part.stream, "text": part.text})
 
     @staticmethod
     def _print(part: Any, kind: str) -> None:
         """In a terminal, all there is to show is text."""
         stream = sys.stdout if kind == "stdout" else sys.stderr
-        if not isinstance(part, Bar):
+        if not isinstance(part, OpenLine):
             stream.write(part.text)
         elif part.is_last:
             stream.write(f"{part.text}\n")
@@ -202,14 +202,14 @@ class Router:
         if self._kernel is not None:
             name, text = type(error).__name__, str(error)
             content = {"ename": name, "evalue": text, "traceback": lines}
-            self._publish(self.place(origin), "error", content)
+            self._publish(self.cell(origin), "error", content)
         else:
             print(*lines, sep="\n", file=sys.stderr)
 
     def note(self, origin: int, text: str, stream: str = "stderr") -> None:
         """Print a line under a cell, in whichever thread."""
         if self._kernel is not None:
-            self._publish(self.place(origin), "stream", {"name": stream, "text": f"{text}\n"})
+            self._publish(self.cell(origin), "stream", {"name": stream, "text": f"{text}\n"})
         else:
             print(text, file=sys.stdout if stream == "stdout" else sys.stderr)
 
@@ -217,7 +217,7 @@ class Router:
         """Show a thing under a cell, or show it anew where it stands; ``name``: its display id."""
         kind = "display_data" if is_new else "update_display_data"
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": name}}
-        self._publish(self.place(origin), kind, content)
+        self._publish(self.cell(origin), kind, content)
 
     def display_id(self, what: str) -> str:
         """A fresh one."""
@@ -232,9 +232,9 @@ class Router:
         """Answer the front end's message that the kernel is handling."""
         self._send(self._shell.get_parent(), kind, content)
 
-    def _publish(self, place: Place, kind: str, content: dict[str, Any]) -> None:
+    def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is."""
-        self._send(place.header, kind, content)
+        self._send(cell.header, kind, content)
 
     def _send(
         self,

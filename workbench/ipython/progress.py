@@ -14,7 +14,7 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
-from workbench.serialization.estimate import Scale
+from workbench.serialization.estimate import Estimator
 from workbench.units import human_bytes, human_seconds, human_time
 
 AFTER = 1.0
@@ -22,6 +22,9 @@ AFTER = 1.0
 
 WORTH_WATCHING = 1_000_000
 """Bytes; storing less takes no second."""
+
+COUNTING = 0.05
+"""Seconds of counting how much is to be stored."""
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -59,7 +62,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     tell : callable(seconds) → str
         The line now. Called in a thread that ends with the block; what it raises is dropped.
     """
-    line, over = _Line(router), threading.Event()
+    line, over = _ProgressLine(router), threading.Event()
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
     thread = threading.Thread(
         target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
@@ -79,7 +82,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
             end("")
 
 
-def _watch(line: _Line, tell: Callable[[float], str], over: threading.Event) -> None:
+def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
     began = time.monotonic()
     pause = AFTER
     while not over.wait(pause):
@@ -92,9 +95,9 @@ def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
 ) -> AbstractContextManager[End]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
-    scale = Scale(engine.reducers())
-    sizes = {name: scale.weigh(value).bytes for name, value in values.items()}
-    if sum(sizes.values()) < WORTH_WATCHING:
+    estimator = Estimator(engine.reducers(), COUNTING)
+    sizes = {name: estimator.estimate(value) for name, value in values.items()}
+    if sum(s.bytes for s in sizes.values()) < WORTH_WATCHING:
         return nullcontext(_unwatched)
 
     def tell(seconds: float) -> str:
@@ -103,7 +106,8 @@ def watch_put(
         if copying is not None:
             done, whole = map(human_bytes, copying)
             return f"%put {name}: copied {done} of {whole}"
-        return f"%put {name}: about {human_bytes(size)}, pickling, {seconds:.0f} s"
+        about = "at least" if size.at_least else "about"
+        return f"%put {name}: {about} {human_bytes(size.bytes)}, pickling, {seconds:.0f} s"
 
     return progress(router, tell)
 
@@ -179,7 +183,7 @@ def _in_words(task: str) -> str:
     return task if task.startswith("cell ") else f"task {task}"
 
 
-class _Line:
+class _ProgressLine:
     """In a kernel, one display that is updated; in a terminal, one line that is written over."""
 
     def __init__(self, router: Router) -> None:

@@ -1,4 +1,4 @@
-"""One line and one table about a session, as text. Reads a snapshot; asks nothing else."""
+"""One line and one table about a session, as text. Reads `Engine.summary`; asks nothing else."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def started_line(engine: Engine) -> str:
         f"Workbench {what} session {engine.session.rpartition('.')[0]}: "
         f"{count(engine.workers, 'worker')}, store of {human_bytes(engine.capacity)}."
     )
-    return line + _found(engine.snapshot()) if engine.joined else line
+    return line + _found(engine.summary()) if engine.joined else line
 
 
 def _found(snapshot: Snapshot) -> str:
     """A sentence on what has a name in a session, and one on its background cells, if any."""
     names = sorted(name for record in snapshot.objects for name in record.names)
-    actors = [n.removeprefix(ACTOR_PREFIX) for n in names if n.startswith(ACTOR_PREFIX)]
+    actors = sorted(n.removeprefix(ACTOR_PREFIX) for a in snapshot.actors for n in a.names)
     jobs = [in_words(job) for job in concerning(snapshot.jobs)]
     parts = [
-        _listed([name for name in names if not name.startswith(ACTOR_PREFIX)]),
-        f"actor{'s' * (len(actors) > 1)} {_listed(actors)}" if actors else "",
+        _listed(names, snapshot.names),
+        f"actor{'s' * (len(actors) > 1)} {_listed(actors, len(actors))}" if actors else "",
     ]
     there = "; ".join(filter(None, parts))
-    cells = f" Background: {_listed(jobs)}; %workbench jobs shows more." if jobs else ""
+    cells = f" Background: {_listed(jobs, len(jobs))}; %workbench jobs shows more." if jobs else ""
     return (f" It has {there}." if there else "") + cells
 
 
-def _listed(words: list[str]) -> str:
-    more = len(words) - MOST_WORDS
+def _listed(words: list[str], count: int) -> str:
+    more = count - len(words[:MOST_WORDS])
     return ", ".join(words[:MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
 
 
@@ -50,9 +50,9 @@ def put_line(label: str, about: About) -> str:
     seconds = about.pickle_seconds + about.copy_seconds
     rate = f", {nbytes / seconds / 1e9:.2g} GB/s" if nbytes >= 1 << 20 and seconds else ""
     outband = (
-        f"{human_bytes(about.outband)} out of band in {count(about.buffers, 'buffer')}"
+        f"{human_bytes(about.outband)} copied directly in {count(about.buffers, 'buffer')}"
         if about.outband
-        else "nothing out of band"
+        else "all of it pickled"
     )
     return (
         f"{label}: {about.type}, {human_bytes(nbytes)} in {human_seconds(seconds)}{rate}; {outband}"
@@ -75,25 +75,25 @@ def status_text(snapshot: Snapshot, huge_pages: str = "") -> str:
     """The session now, in a few lines; one of them about ``huge_pages``, if there is to say."""
     states = [worker.state for worker in snapshot.workers if not worker.actor]
     parts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-    actors = {actor.id for actor in snapshot.actors}
-    named = [r for r in snapshot.objects if r.names and r.id not in actors]
     lines = [
         session_line(snapshot),
         f"Pool: {count(len(states), 'worker')} ({parts}), "
         f"{count(snapshot.running, 'task')} running, {snapshot.queued} queued",
         f"Store: {human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)} in "
-        f"{count(len(snapshot.objects), 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
+        f"{count(snapshot.count, 'object')}, {human_bytes(snapshot.warm_free)} kept warm"
         + (f", {human_bytes(snapshot.spilled)} on disk" if snapshot.spilled else ""),
     ]
     if huge_pages:
         lines.append(huge_pages)
     if snapshot.trouble:
         lines.append(f"The disk failed when objects were to move there: {snapshot.trouble}")
-    rows = [_row(record) for record in named[:MOST_ROWS]]
+    named = snapshot.objects[:MOST_ROWS]
+    rows = [_row(record) for record in named]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     lines += [f"  {n:<{widths[0]}}  {size:>{widths[1]}}  {type}" for n, size, type in rows]
-    if len(named) > MOST_ROWS:
-        lines.append(f"  and {len(named) - MOST_ROWS} more")
+    more = snapshot.names - sum(len(record.names) for record in named)
+    if more:
+        lines.append(f"  and {more} more")
     lines += [f"Actor {_actor(actor)}" for actor in snapshot.actors[:MOST_ROWS]]
     lines += [f"Background: {in_words(job)}" for job in concerning(snapshot.jobs)[:MOST_ROWS]]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""IPython's syntax in a cell: its text → Python, line for line; what a remote cell can't have.
+"""IPython's syntax in a cell: translates it to Python, line for line; refuses some magics.
 
 Runs nothing. Which names the Python reads, `cells` finds.
 """
@@ -36,10 +36,7 @@ REFUSED = {
         ("reset", "reset_selective", "xdel"),
         "has nothing to do here: a remote cell starts with the names it reads and nothing else",
     ),
-    **dict.fromkeys(
-        ("debug", "pdb"),
-        f"{_PERSON}: run the cell in the notebook to debug it",
-    ),
+    **dict.fromkeys(("debug", "pdb"), f"{_PERSON}: run the cell in the notebook to debug it"),
     **dict.fromkeys(("edit", "load", "loadpy", "recall", "rep", "rerun", "macro"), _PERSON),
     **dict.fromkeys(
         ("history", "hist", "save", "store", "notebook", "tb", "xmode", "colors", "config"),
@@ -58,8 +55,8 @@ REFUSED = {
         f"{_OURS}: take it out of the cell",
     ),
 }
-"""Why not, by name: ours, and those of IPython's that would change the worker for everybody, or
-that need a person or the notebook."""
+"""Magics that a remote cell can't have, and why: ours, and those of IPython that would change the
+worker for everybody, or need a person or the notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class Python:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What IPython's syntax stands for: a call of a method of its shell.
+    """A magic, or a command of the system, as IPython writes it: a call of its shell's method.
 
     Attributes
     ----------
@@ -104,7 +101,7 @@ _METHODS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 
 
 
 class _LineForLine(TransformerManager):
-    """IPython's own, but that a command of several lines leaves blank ones in their place."""
+    """IPython's, but a command of several lines leaves blank lines in place of the others."""
 
     def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:
         changed, new = super().do_one_token_transform(lines)
@@ -117,9 +114,17 @@ class _LineForLine(TransformerManager):
 
 
 def python(source: str) -> Python:
-    """What IPython makes of a cell.
+    """Translate IPython's syntax in a cell to Python.
 
-    What is Python already stays as it is: no magic is.
+    Parameters
+    ----------
+    source : str
+        The cell's body. What is Python already stays as it is.
+
+    Returns
+    -------
+    Python
+        Of what is neither, the text as it was.
     """
     try:
         return Python(source, tree=ast.parse(source))
@@ -138,11 +143,8 @@ def python(source: str) -> Python:
 
 
 def calls(node: ast.AST) -> Iterator[Call]:
-    """All that IPython's syntax stands for, in a tree."""
-    for each in ast.walk(node):
-        call = as_call(each)
-        if call is not None:
-            yield call
+    """All magics and commands in a tree."""
+    return filter(None, map(as_call, ast.walk(node)))
 
 
 def as_call(node: ast.AST) -> Call | None:
@@ -161,7 +163,7 @@ def as_call(node: ast.AST) -> Call | None:
 
 
 def check(tree: ast.AST, source: str, first_line: int) -> None:
-    """Refuse what a remote cell can't have.
+    """Refuse the magics that a remote cell can't have.
 
     Parameters
     ----------
@@ -177,7 +179,7 @@ def check(tree: ast.AST, source: str, first_line: int) -> None:
     """
     lines = source.splitlines()
     for call in calls(tree):
-        why = error_value(call)
+        why = why_refused(call)
         if why:
             place = f"line {call.line + first_line - 1} of the cell"
             shown = lines[call.line - 1].strip()
@@ -188,15 +190,15 @@ def check(tree: ast.AST, source: str, first_line: int) -> None:
 
 
 def parsed(code: str) -> ast.Module:
-    """The tree of what a magic runs; an empty one if it isn't Python: the magic will say so."""
+    """The syntax tree; an empty one if it isn't Python: the magic that runs it will say so."""
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 
 
-def error_value(call: Call) -> str:
-    """Why a remote cell can't have it, in a sentence; '' if it can."""
+def why_refused(call: Call) -> str:
+    """Why a remote cell can't have this magic, in a sentence; '' if it can."""
     if not call.method.startswith("run_"):
         return ""
     name = call.arguments[0]
@@ -226,7 +228,7 @@ _HELP = ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a call does with names.
+    """Which names a call reads and sets.
 
     Attributes
     ----------
@@ -250,7 +252,7 @@ class Meaning:
 
 
 def meaning(call: Call) -> Meaning:
-    """What a call does with names, as far as its text shows."""
+    """Which names a call reads and sets, as far as its text shows."""
     if not call.method.startswith("run_"):
         return Meaning(mentions=_expanded(call.arguments[0]))
     name, line, *body = call.arguments

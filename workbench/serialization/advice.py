@@ -1,6 +1,6 @@
-"""What would be cheaper to serialize, tried out: an object in another form, really made, measured.
+"""What would be cheaper to serialize: another form of `alternatives`, made and measured.
 
-`forms` knows the forms; whether one helps is found out here, and said only if it does.
+It is said only if it helps.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _tried(
     idea: Idea, total: Figures, reducers: Mapping[type, Reducer], measure: Measure
 ) -> str | None:
     """The advice, if the form is worth it."""
-    step = -(-idea.rows // SAMPLE) or 1
+    rows = len(idea.before) if hasattr(idea.before, "__len__") else 0
+    step = -(-rows // SAMPLE) or 1
     sample = idea.before if step == 1 else idea.before[::step]
     before = measure(sample, reducers, {})
     if not (
@@ -86,8 +87,8 @@ def _tried(
         now.append(human_bytes(after.bytes))
     if not was:
         return None
-    rows = f" on {human_count(len(sample))} of {human_count(idea.rows)} rows" if step > 1 else ""
-    return f"{idea.what}: {' and '.join(was)}{rows}; {idea.form} {', '.join(now)}: {idea.how}"
+    of = f" on {human_count(len(sample))} of {human_count(rows)} rows" if step > 1 else ""
+    return f"{idea.what}: {' and '.join(was)}{of}; {idea.form} {', '.join(now)}: {idea.how}"
 
 
 def _part_of(part: float, whole: float, human: Callable[[float], str], step: int) -> str:

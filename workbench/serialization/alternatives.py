@@ -1,4 +1,4 @@
-"""Other forms of what people store, and how one writes them. Says nothing of what is better.
+"""Other forms of what people store, and how one writes them. Whether they help, `advice` tries.
 
 One adviser a row of the table at the end. None changes what it is given.
 """
@@ -6,6 +6,7 @@ One adviser a row of the table at the end. None changes what it is given.
 from __future__ import annotations
 
 import importlib.util
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -31,7 +32,7 @@ class Idea(NamedTuple):
     what : str
         What it is now.
     before : object
-        The very object. With ``rows``, it has that many, and can be sliced.
+        The very object. If it has a length, it has so many rows, and can be sliced.
     make : callable(object) → object
         Makes the other form of it, or of a slice.
     form : str
@@ -45,7 +46,6 @@ class Idea(NamedTuple):
     make: Callable[[Any], Any]
     form: str
     how: str
-    rows: int = 0
 
 
 def _pandas_columns(value: Any, name: str) -> Iterator[Idea]:
@@ -66,24 +66,19 @@ def _series(series: Any, called: str, name: str) -> Iterator[Idea]:
     objects = series.to_numpy()
     numbers = _numbers_of(objects)
     held = set(map(type, objects)) - {type(None)}
+    dtypes = {}
     if numbers is not None:
-        what = f"{called} ({series.dtype}, {_counted(objects)})"
-        yield Idea(
-            what, series, lambda s: s.astype(numbers), f"as {numbers}",
-            f"`{name}.astype({str(numbers)!r})`", len(series),
-        )  # fmt: skip
+        dtypes[str(numbers)] = f"as {numbers}"
     elif str in held and _is_text(series, held, python_text):
-        what = f"{called} ({series.dtype}, {human_count(len(series))} str)"
         if importlib.util.find_spec("pyarrow"):
-            yield Idea(
-                what, series, lambda s: s.astype("string[pyarrow]"), "as Arrow strings",
-                f"`{name}.astype('string[pyarrow]')`", len(series),
-            )  # fmt: skip
+            dtypes["string[pyarrow]"] = "as Arrow strings"
         if series.nunique() * FEW <= len(series):
-            yield Idea(
-                what, series, lambda s: s.astype("category"), "as a category",
-                f"`{name}.astype('category')`", len(series),
-            )  # fmt: skip
+            dtypes["category"] = "as a category"
+    kind = "str" if numbers is None else type(objects[0]).__name__
+    what = f"{called} ({series.dtype}, {human_count(len(series))} {kind})"
+    for dtype, form in dtypes.items():
+        make = operator.methodcaller("astype", dtype)
+        yield Idea(what, series, make, form, f"`{name}.astype({dtype!r})`")
 
 
 def _is_text(series: Any, held: set[type], python_text: bool) -> bool:
@@ -93,66 +88,57 @@ def _is_text(series: Any, held: set[type], python_text: bool) -> bool:
     return all(isinstance(v, str) for v in series.dropna())
 
 
-def _numbers(value: Any, name: str) -> Iterator[Idea]:
-    if type(value) not in (list, tuple) or len(value) < MANY:
+def _sequence(value: Any, name: str) -> Iterator[Idea]:
+    """Numbers, rows of numbers, dicts with the same keys, instances that have only numbers."""
+    if type(value) not in (list, tuple) or len(value) < 2:
         return
-    dtype = _numbers_of(value)
+    kinds = set(map(type, value))
+    many = len(value) >= MANY
+    dtype = _numbers_of(value) if many else None
     if dtype is not None:
-        yield Idea(
-            f"{name} ({_counted(value)})", value, lambda v: np.array(v, dtype), "as an array",
-            f"`np.array({name})`", len(value),
-        )  # fmt: skip
+        what = f"{name} ({_counted(value)})"
+        yield Idea(what, value, lambda v: np.array(v, dtype), "as an array", f"`np.array({name})`")
+    elif kinds in ({list}, {tuple}):
+        yield from _matrix(value, name)
+    elif many and kinds == {dict}:
+        yield from _records(value, name)
+    elif many and len(kinds) == 1:
+        yield from _objects(value, name)
 
 
 def _matrix(value: Any, name: str) -> Iterator[Idea]:
-    """Rows of one length, of numbers of one kind."""
-    if type(value) not in (list, tuple) or len(value) < 2:
-        return
-    if set(map(type, value)) not in ({list}, {tuple}) or len(set(map(len, value))) != 1:
-        return
     rows, columns = len(value), len(value[0])
-    if rows * columns >= MANY and _numbers_of([cell for row in value for cell in row]) is not None:
-        yield Idea(
-            f"{name} ({human_count(rows)} rows of {human_count(columns)})", value, np.array,
-            "as an array", f"`np.array({name})`", rows,
-        )  # fmt: skip
+    if rows * columns < MANY or any(len(row) != columns for row in value):
+        return
+    if _numbers_of([cell for row in value for cell in row]) is not None:
+        what = f"{name} ({human_count(rows)} rows of {human_count(columns)})"
+        yield Idea(what, value, np.array, "as an array", f"`np.array({name})`")
 
 
 def _objects(value: Any, name: str) -> Iterator[Idea]:
-    """Instances of one class, which have nothing but numbers."""
-    if type(value) not in (list, tuple) or len(value) < MANY or len(set(map(type, value))) != 1:
-        return
-    cls = type(value[0])
     names = _attributes(value[0])
     if not names or any(_numbers_of([getattr(v, a) for v in value]) is None for a in names):
         return
     first = f"{names[0]} = np.array([o.{names[0]} for o in {name}])"
     rest = f", and so for {', '.join(names[1:])}" if len(names) > 1 else ""
     yield Idea(
-        f"{name} ({human_count(len(value))} {cls.__name__})", value,
+        f"{name} ({_counted(value)})", value,
         lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names},
-        "as one array per attribute", f"`{first}`{rest}", len(value),
+        "as one array per attribute", f"`{first}`{rest}",
     )  # fmt: skip
 
 
 def _attributes(instance: Any) -> list[str]:
     """Of an instance of a class written in Python; empty if there is more to it than these."""
-    cls = type(instance)
     if isinstance(instance, tuple | list | dict | set | str | np.ndarray | type):
         return []
-    slots = [s for c in cls.__mro__ for s in _as_tuple(c.__dict__.get("__slots__", ()))]
-    names = [*slots, *getattr(instance, "__dict__", {})]
-    return [n for n in names if not n.startswith("__")]
-
-
-def _as_tuple(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+    slots = (c.__dict__.get("__slots__", ()) for c in type(instance).__mro__)
+    in_slots = [name for s in slots for name in ((s,) if isinstance(s, str) else s)]
+    names = [*in_slots, *getattr(instance, "__dict__", {})]
+    return [name for name in names if not name.startswith("__")]
 
 
 def _records(value: Any, name: str) -> Iterator[Idea]:
-    """Dicts with the same keys, whose values have one kind a key."""
-    if type(value) not in (list, tuple) or len(value) < MANY or set(map(type, value)) != {dict}:
-        return
     keys = list(value[0])
     if not keys or any(row.keys() != value[0].keys() for row in value):
         return
@@ -161,13 +147,12 @@ def _records(value: Any, name: str) -> Iterator[Idea]:
     what = f"{name} ({human_count(len(value))} dicts with the same {len(keys)} keys)"
     pandas = sys.modules.get("pandas")
     if pandas is not None:
-        how = f"`pd.DataFrame({name})`"
-        yield Idea(what, value, pandas.DataFrame, "as a DataFrame", how, len(value))
+        yield Idea(what, value, pandas.DataFrame, "as a DataFrame", f"`pd.DataFrame({name})`")
     elif all(_numbers_of([row[key] for row in value]) is not None for key in keys):
         how = f"`{{k: np.array([r[k] for r in {name}]) for k in {name}[0]}}`"
         yield Idea(
             what, value, lambda v: {k: np.array([r[k] for r in v]) for k in keys},
-            "as one array per key", how, len(value),
+            "as one array per key", how,
         )  # fmt: skip
 
 
@@ -176,13 +161,12 @@ def _object_array(value: Any, name: str) -> Iterator[Idea]:
         return
     dtype = _numbers_of(value.ravel())
     if dtype is not None:
-        yield Idea(
-            f"{name} ({_counted(value.ravel())} as objects)", value, lambda v: v.astype(dtype),
-            f"as {dtype}", f"`{name}.astype({str(dtype)!r})`", len(value),
-        )  # fmt: skip
+        what = f"{name} ({_counted(value.ravel())} as objects)"
+        how = f"`{name}.astype({str(dtype)!r})`"
+        yield Idea(what, value, operator.methodcaller("astype", dtype), f"as {dtype}", how)
 
 
-def _luggage(value: Any, name: str) -> Iterator[Idea]:
+def _captured(value: Any, name: str) -> Iterator[Idea]:
     """What a function takes along wherever it goes."""
     if not isinstance(value, FunctionType):
         return
@@ -247,10 +231,7 @@ def _counted(values: Any) -> str:
 
 ADVISERS: tuple[Callable[[Any, str], Iterator[Idea]], ...] = (
     _pandas_columns,
-    _numbers,
-    _matrix,
-    _objects,
-    _records,
+    _sequence,
     _object_array,
-    _luggage,
+    _captured,
 )

@@ -1,9 +1,9 @@
-"""How what has buffers is reduced, so that these go out of band: numpy's own kinds, memoryview.
+"""Reducers that put the buffers of numpy's arrays and of memoryviews out of band.
 
 A pickler's buffers must be contiguous and of a format that Python knows, which leaves out strided
-arrays, dates and much else. So what we hand to it is a stand-in of one byte that carries the
-array; `out_of_band` takes the array back. Any array is then copied once, by whoever stores it,
-and rebuilt by a plain call of ``numpy.ndarray`` on the bytes it finds.
+arrays, dates and much else. So the pickler gets a stand-in of one byte that carries the array;
+`out_of_band` takes the array back. Any array is then copied once, into the store, and rebuilt by
+a plain call of ``numpy.ndarray`` on those bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _StandIn(bytearray):
 
 
 def reduce_array(array: Array) -> Any:
-    """A plain array of any dtype without objects, of any strides."""
+    """Reduce a plain array of any strides, and any dtype without objects."""
     if array.dtype.hasobject:
         return NotImplemented
     stand_in = _StandIn(1)
@@ -40,7 +40,7 @@ def reduce_array(array: Array) -> Any:
 
 
 def out_of_band(buffer: PickleBuffer) -> Array:
-    """What the pickler's callback got, as an array: the one that was reduced, or plain bytes."""
+    """The array of a pickler's out-of-band buffer: the one that was reduced, or plain bytes."""
     with memoryview(buffer) as view:
         owner = view.obj
     if type(owner) is _StandIn:
@@ -54,7 +54,7 @@ def _reduce_memmap(array: np.memmap[Any, Any]) -> Any:
 
 
 def _reduce_subclass(array: Array) -> Any:
-    """One of numpy's own that is nothing but a view with other manners."""
+    """One of numpy's own subclasses, which add methods but no data."""
     if array.dtype.hasobject:
         return NotImplemented
     return _as_subclass, (type(array), array.view(np.ndarray), array.dtype)
@@ -65,7 +65,7 @@ def _as_subclass(cls: type[Array], array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _reduce_masked(array: Any) -> Any:
-    if array.dtype.hasobject or array.__dict__.get("_optinfo"):
+    if array.dtype.hasobject:
         return NotImplemented
     mask = None if array.mask is np.ma.nomask else array.mask
     return _as_masked, (array.data, mask, array.fill_value)
@@ -94,6 +94,6 @@ REDUCERS: dict[type, Reducer] = {
 
 
 def find(kind: type) -> Reducer | None:
-    """The same for a class of numpy's that nobody may have imported yet."""
+    """The reducer for a class of numpy's that isn't imported with numpy; else None."""
     is_masked = kind.__name__ == "MaskedArray" and str(kind.__module__).startswith("numpy.ma")
     return _reduce_masked if is_masked else None

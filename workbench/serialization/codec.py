@@ -1,10 +1,10 @@
-"""Values ↔ a header and buffers: the formats, the fast paths, what a put costs.
+"""Serializes values to a header and buffers, and back: the formats and the fast paths.
 
-A header is opaque to everyone else. Its first byte says what follows:
+Only this module reads headers. The first byte says what follows:
 
 ====  ======================================================================================
 N     ``None``
-P     a pickle, all in band
+P     a pickle with all its buffers in it
 E     a pickled list of lengths: those of the buffers, then the pickle stream's
 F     a pickled ``(dtype, shape, order)``: the bytes are a plain array's
 e, f  as E and F, and the bytes themselves follow: an inline object
@@ -34,23 +34,14 @@ from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.serialization.arrays import Array, Reducer, out_of_band
 from workbench.serialization.failures import cannot_pickle, cannot_rebuild
 from workbench.serialization.pickler import GlobalsRead, Pickler
+from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
 from workbench.serialization.tracing import DebugPickler
-from workbench.units import human_bytes
 
 BUFFER_ALIGN = 64
 """A cache line, and the widest vector register: what numpy's own allocator aims at."""
 
 INLINE_ALIGN = 16
 """What malloc gives, so that arrays in a message's bytes are aligned for any number."""
-
-LARGE_PIECE = 256 << 10
-"""Bytes of a piece of the stream from which it is stored as it is, instead of joined to others."""
-
-CHUNK = 1 << 20
-"""Bytes of scratch memory at a time."""
-
-MOST_SPARE = 16
-"""Chunks kept for the next stream."""
 
 MANY_OBJECTS = 64 << 10
 """Bytes of a pickle that may build so many objects that the garbage collector would run often."""
@@ -60,7 +51,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class Where(NamedTuple):
-    """What an object is called, and where it is being read, should that fail."""
+    """For the error if an object can't be read: its name, and on which side that happened."""
 
     name: str = "object"
     side: str = "in this process"
@@ -73,20 +64,22 @@ Load = Callable[[memoryview, Sequence[Any], Where], Any]
 
 @dataclass(slots=True)
 class Serialized:
-    """A value taken apart; the buffers still belong to the value.
+    """A pickled value; its buffers are still the value's own memory.
 
     Attributes
     ----------
     type : str
-        The value's, as a person calls it.
+        The value's class.
     array : bytes
         Of a plain array: dtype, shape and order, pickled. Else empty.
     buffers : list of array
-        What went out of band, of any strides.
+        Out-of-band buffers, of any strides.
     stream : list of bytes-like
         The pickle, in pieces; empty for a plain array.
     seconds : float
         How long it took.
+    inband, outband : int
+        Bytes of the pickle, and of the buffers.
     globals_read : list of GlobalsRead
         Of the functions in it that were pickled by value.
     chunks : list of bytearray
@@ -109,13 +102,13 @@ class Serialized:
         return sum(_aligned(b.nbytes) for b in self.buffers) + sum(map(len, self.stream))
 
     def header(self) -> bytes:
-        """What a reader of the extent needs besides the extent."""
+        """The header that goes with the extent."""
         if self.array:
             return b"F" + self.array
         return b"E" + pickle.dumps([*(b.nbytes for b in self.buffers), self.inband], 5)
 
     def inline(self) -> bytes:
-        """Everything in one header."""
+        """A header with the bytes in it, for an object without an extent."""
         if not self.buffers:
             return b"".join([b"P", *self.stream]) if self.stream else _NONE
         header = self.header()
@@ -143,73 +136,6 @@ class Serialized:
             small.clear()
 
 
-class Scratch:
-    """Memory for streams on their way into the store, used again and again.
-
-    New memory has to be had from the machine page by page, which takes as long as copying into
-    it. Any thread may use it; each chunk is in one stream at a time.
-    """
-
-    def __init__(self) -> None:
-        self._spare: list[bytearray] = []
-
-    def take(self) -> bytearray:
-        """A chunk of `CHUNK` bytes."""
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return bytearray(CHUNK)
-
-    def give_back(self, chunks: list[bytearray]) -> None:
-        """Nobody reads these streams any more."""
-        self._spare += chunks
-        del self._spare[MOST_SPARE:]
-
-
-class _Sink:
-    """Where the pickler writes: into chunks, and large pieces as they are. Ends what has no end.
-
-    A Python method, so that Ctrl-C is heard whenever a frame is full, whatever is pickled.
-    """
-
-    def __init__(self, limit: int, scratch: Scratch) -> None:
-        self.chunks: list[bytearray] = []
-        self._pieces: list[Any] = []
-        self._scratch = scratch
-        self._left = limit
-        self._filled = 0  # of the last chunk; 0: its piece is complete
-
-    def write(self, data: Any) -> None:
-        size = len(data)
-        self._left -= size
-        if self._left < 0:
-            raise StoreFullError(
-                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces())))}, which "
-                "is more than the whole store holds. Start a larger one (`%workbench start "
-                "--memory …`, `init(memory=…)`), unless something in the object has no end."
-            )
-        if size >= LARGE_PIECE or not self._pieces:  # most pickles are but one piece
-            self._complete()
-            self._pieces.append(data)
-            return
-        if not self._filled or self._filled + size > CHUNK:
-            self._complete()
-            self.chunks.append(self._scratch.take())
-        end = self._filled + size
-        self.chunks[-1][self._filled : end] = data
-        self._filled = end
-
-    def _complete(self) -> None:
-        if self._filled:
-            self._pieces.append(memoryview(self.chunks[-1])[: self._filled])
-            self._filled = 0
-
-    def pieces(self) -> list[Any]:
-        """All that was written, in order."""
-        self._complete()
-        return self._pieces
-
-
 def serialize(
     value: Any,
     reducers: Mapping[type, Reducer],
@@ -219,7 +145,7 @@ def serialize(
     trace: bool = False,
     scratch: Scratch | None = None,
 ) -> Serialized:
-    """Take a value apart without copying its buffers.
+    """Pickle a value without copying its buffers.
 
     Parameters
     ----------
@@ -231,11 +157,15 @@ def serialize(
         Asked when it fails: what to look through, and what each is called. Default: the value,
         by its type.
     limit : int
-        Bytes of pickle after which to give up.
+        Bytes of pickle from which it raises StoreFullError.
     trace : bool
         Use the pickler in Python, which shows the stack of objects when something breaks.
     scratch : Scratch, optional
         Where the stream lies until the caller gives its ``chunks`` back.
+
+    Returns
+    -------
+    Serialized
 
     Raises
     ------
@@ -256,7 +186,7 @@ def serialize(
             seconds = time.perf_counter() - started
             return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
-    sink = _Sink(limit, scratch or Scratch())
+    sink = Sink(limit, scratch or Scratch())
 
     def keep(buffer: pickle.PickleBuffer) -> None:
         buffers.append(out_of_band(buffer))
@@ -285,7 +215,7 @@ def serialize(
 
 
 def inband_of(header: bytes) -> int:
-    """Bytes that have to be unpickled to build an object: all of an inline one's, at most."""
+    """Bytes of an object that have to be unpickled; of an inline one all, at most."""
     if header[:1] == b"F":
         return len(header)
     return int(pickle.loads(memoryview(header)[1:])[-1]) if header[:1] == b"E" else len(header)
@@ -315,7 +245,18 @@ def deserialize_inline(
 ) -> Any:
     """Build the value of an inline object.
 
-    Arrays in it show the header's own bytes, read-only; with ``copy`` they are private.
+    Parameters
+    ----------
+    header : bytes
+        What `Serialized.inline` gave.
+    copy : bool
+        Whether arrays in it are private and writable; else they are read-only views of the header.
+    where, load
+        As for `deserialize`.
+
+    Returns
+    -------
+    object
 
     Raises
     ------
@@ -345,16 +286,24 @@ def deserialize(
     align: int = BUFFER_ALIGN,
     load: Load = _load,
 ) -> Any:
-    """Build the value of an object in an extent. Its buffers are the extent's own bytes.
+    """Build the value of an object in an extent. Its arrays are views of the extent.
 
     Parameters
     ----------
-    header, extent
-        What `Serialized.header` gave, and the bytes laid out as `Serialized.layout` said.
+    header : bytes
+        What `Serialized.header` gave.
+    extent : array of uint8
+        The bytes, laid out as `Serialized.layout` said.
     where : Where
         For the error.
+    align : int
+        Of the buffers in the extent.
     load : callable(stream, buffers, where)
         Unpickles what of it is pickled.
+
+    Returns
+    -------
+    object
 
     Raises
     ------
@@ -381,10 +330,12 @@ def deserialize(
 
 
 def is_all_of(array: Array, header: bytes) -> bool:
-    """Whether an array that begins where an object does is what one gets from that object.
+    """Whether the array is a view of a whole stored object.
 
     Parameters
     ----------
+    array : array
+        One that begins where the object does.
     header : bytes
         The object's.
     """
@@ -396,7 +347,7 @@ def is_all_of(array: Array, header: bytes) -> bool:
 
 
 def describe(value: Any) -> str:
-    """One short line for people: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
+    """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)
     name = type_name(kind)
     if kind in _SIZED:
@@ -418,7 +369,7 @@ _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
 
 
 def type_name(cls: type) -> str:
-    """``DataFrame``, ``Model``: as a person calls it."""
+    """``DataFrame``, ``Model``."""
     return cls.__qualname__
 
 

@@ -6,9 +6,10 @@ them keeps the object alive.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -24,10 +25,10 @@ from workbench.serialization.measure import (
     NOTICED,
     Figures,
     Measure,
+    MeasuringPickler,
     Tally,
-    Weigher,
     measure,
-)
+)  # fmt: skip
 from workbench.serialization.paths import joined
 from workbench.serialization.tracing import with_room
 from workbench.units import human_bytes, human_count, human_seconds
@@ -83,10 +84,12 @@ class Cost(Rich):
     advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        rows = (
-            (*figures, "  " * depth + label, type) for depth, *figures, label, type in self._rows()
-        )
-        return "\n".join([self._table(rows).text(), *(f"• {text}" for text in self.all_advice())])
+        table = self._table(lambda label, depth: "  " * depth + label).text()
+        return "\n".join([table, *(f"• {text}" for text in self.all_advice())])
+
+    def _table(self, indented: Callable[[str, int], str]) -> Table:
+        rows = ((*row, indented(label, depth), type) for depth, *row, label, type in self._rows())
+        return Table(_HEAD, tuple(rows), _HEAD[:4])
 
     def _rows(self, depth: int = 0) -> Iterator[tuple[Any, ...]]:
         """Itself and all below: depth and cells."""
@@ -97,9 +100,6 @@ class Cost(Rich):
         for child in self.children:
             yield from child._rows(depth + 1)
 
-    def _table(self, rows: Iterable[tuple[str, ...]]) -> Table:
-        return Table(_HEAD, tuple(rows), _HEAD[:4])
-
     def all_advice(self) -> tuple[str, ...]:
         """Its own and that of all below."""
         below = (text for child in self.children for text in child.all_advice())
@@ -109,13 +109,10 @@ class Cost(Rich):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        rows = (
-            (*figures, code(label, depth), type) for depth, *figures, label, type in self._rows()
-        )
-        return page(self._table(rows).html(), bullets(self.all_advice()))
+        return page(self._table(code).html(), bullets(self.all_advice()))
 
 
-_HEAD = ("time", "share", "in band", "out of band", "path", "type")
+_HEAD = ("time", "share", "pickled", "copied directly", "path", "type")
 
 
 def explain(
@@ -144,6 +141,11 @@ def explain(
     seconds : float
         What measuring the parts may take.
 
+    Returns
+    -------
+    Cost
+        Of the whole; its parts are its children.
+
     Raises
     ------
     SerializationError
@@ -152,37 +154,29 @@ def explain(
     root = name or name_of(value)
     try:
         total = measure(value, reducers, {})
-        weigher = Weigher(reducers, root, total, most)
-        tally = weigher.weigh(value)
+        counting = MeasuringPickler(reducers, root, total, most)
+        tally = counting.count(value)
     except MemoryError:
         raise
     except Exception as error:
         raise cannot_pickle(error, {root: value}, reducers) from error
-    missed = (
-        total.inband - tally.inband,
-        total.outband - tally.outband,
-        total.buffers - tally.buffers,
-    )
-    tally.inband, tally.outband, tally.buffers = total.inband, total.outband, total.buffers
+    missed = total.minus(tally.figures)[1:]
+    tally.figures = total._replace(seconds=tally.figures.seconds)
     account = _Account(tally, total, reducers, measure, seconds)
     cost = with_room(lambda: account.cost(tally, ""))
-    if weigher.complete:  # what it missed are the frames of the pickle
+    if counting.complete:  # what it missed are the frames of the pickle
         return cost
     rest = Cost(f"{root} not looked at", "not looked at", "", *missed)
     return replace(cost, children=(*cost.children, rest))
 
 
 class _Account:
-    """Makes costs of tallies: those that weigh most, measured while there is time."""
+    """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self,
-        root: Tally,
-        total: Figures,
-        reducers: Mapping[type, Reducer],
-        measure: Measure,
+        self, root: Tally, total: Figures, reducers: Mapping[type, Reducer], measure: Measure,
         seconds: float,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._root = root
         self._total = total
         self._reducers = reducers
@@ -191,7 +185,7 @@ class _Account:
         self._choose(time.perf_counter() + seconds)
 
     def _choose(self, until: float) -> None:
-        """The heaviest parts, each below its parent; and how long they take."""
+        """The costliest parts, each below its parent; and how long they take."""
         self._seconds: dict[int, float | None] = {}
         order = count()
         heap = [(-1.0, next(order), self._root)]
@@ -199,16 +193,16 @@ class _Account:
             tally = heapq.heappop(heap)[2]
             self._seconds[id(tally)] = self._measured(tally, until)
             for part in tally.parts.values():
-                weight = self._weight(part)
-                if weight >= MATTERS:
-                    heapq.heappush(heap, (-weight, next(order), part))
+                share = self._share(part.figures)
+                if share >= MATTERS:
+                    heapq.heappush(heap, (-share, next(order), part))
 
-    def _weight(self, tally: Tally) -> float:
-        """The larger of its shares, by the tracing's clock."""
-        share = tally.bytes / max(self._total.bytes, 1)
+    def _share(self, figures: Figures) -> float:
+        """The larger of the shares in bytes and in seconds, by the tracing's clock."""
+        share = figures.bytes / max(self._total.bytes, 1)
         if self._total.seconds < NOTICED:
             return share
-        return max(share, tally.seconds / max(self._root.seconds, 1e-9))
+        return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
     def _measured(self, tally: Tally, until: float) -> float | None:
         if tally is self._root:
@@ -229,21 +223,16 @@ class _Account:
             if part not in chosen:
                 tally.fold(part)
         children = [self.cost(part, path) for part in chosen]
-        others = self._others(tally, chosen, path)
+        others = self._others(tally, path)
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
-        seconds = self._seconds[id(tally)]
+        label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
+        seconds, share = self._seconds[id(tally)], None
+        if seconds is not None and self._total.seconds:
+            share = min(1.0, seconds / self._total.seconds)
         return Cost(
-            path,
-            f"{tally.of} → {tally.label}" if tally.of else tally.label.strip(),
-            _type_of(tally),
-            tally.inband,
-            tally.outband,
-            tally.buffers,
-            seconds,
-            _share(seconds, self._total.seconds),
-            (*children, *others),
-            self._advice(tally, path),
-        )
+            path, label, _type_of(tally), *tally.figures[1:], seconds, share,
+            (*children, *others), self._advice(tally, path),
+        )  # fmt: skip
 
     def _is_chosen(self, tally: Tally) -> bool:
         """Whether it is shown. That tracing it took long may have been chance."""
@@ -251,29 +240,21 @@ class _Account:
             return False
         seconds = self._seconds[id(tally)]
         if seconds is not None and self._total.seconds:
-            tally.seconds = seconds / self._total.seconds * self._root.seconds
-        return self._weight(tally) >= MATTERS
+            of_tracing = seconds / self._total.seconds * self._root.figures.seconds
+            tally.figures = tally.figures._replace(seconds=of_tracing)
+        return self._share(tally.figures) >= MATTERS
 
-    def _others(self, tally: Tally, chosen: list[Tally], path: str) -> Iterator[Cost]:
+    def _others(self, tally: Tally, path: str) -> Iterator[Cost]:
         """The parts that are not shown, if they matter together; else they pass for its own."""
-        rest = Tally("others", "", "", object, [])
-        for part in tally.parts.values():
-            if part not in chosen:
-                rest.inband += part.inband
-                rest.outband += part.outband
-                rest.buffers += part.buffers
-                rest.seconds += part.seconds
-        if self._weight(rest) >= MATTERS:
-            yield Cost(f"{path} others", "others", "", rest.inband, rest.outband, rest.buffers)
+        hidden = (p.figures for p in tally.parts.values() if not self._is_chosen(p))
+        rest = functools.reduce(Figures.plus, hidden, Figures())
+        if self._share(rest) >= MATTERS:
+            yield Cost(f"{path} others", "others", "", *rest[1:])
 
     def _advice(self, tally: Tally, path: str) -> tuple[str, ...]:
         if time.perf_counter() > self._advice_until:
             return ()
         return advise(tally.objects[0], path, self._total, self._reducers, self._measure)
-
-
-def _share(part: float | None, whole: float) -> float | None:
-    return None if part is None or not whole else min(1.0, part / whole)
 
 
 def _type_of(tally: Tally) -> str:

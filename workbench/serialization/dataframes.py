@@ -19,12 +19,21 @@ MOST_NAMED = 2
 class Cells(NamedTuple):
     """What the objects of an array are called, by their number in C order.
 
-    ``span`` is how many in a row belong to one group: a column, or all.
+    ``columns`` are the labels of what follows each other in it, each ``rows`` objects long; ``row``
+    labels one of those.
     """
 
-    label: Callable[[int], str]
-    group: Callable[[int], str]
-    span: int
+    columns: tuple[str, ...]
+    rows: int
+    row: Callable[[int], str]
+
+    def label(self, n: int) -> str:
+        """Of one object: ``column 'x' row 3``."""
+        return self.columns[n // self.rows] + self.row(n % self.rows)
+
+    def group(self, n: int) -> str:
+        """Of its like together: the column."""
+        return self.columns[n // self.rows] or "[…]"
 
 
 class Part(NamedTuple):
@@ -46,7 +55,7 @@ class Columns:
     def __init__(self, index: Any = ()) -> None:
         self._index = index
         self._objects: dict[int, tuple[Any, str]] = {}  # with each object, so that its id stays its
-        self._arrays: dict[int, str | None] = {}  # by address; None: the index's own objects
+        self._arrays: dict[int, Any] = {}  # by address; None: the index's own objects
 
     def add(self, part: Any, label: str) -> None:
         """Name an object."""
@@ -66,25 +75,20 @@ class Columns:
         addresses = [_address(line) for line in lines]
         if not self._arrays.keys() >= {*addresses}:
             return None
-        labels = [self._arrays[address] for address in addresses]
-        if labels == [None]:
+        labels = tuple(self._arrays[address] for address in addresses)
+        if None in labels:
             return Part("", cells_of(child))
-        return self._of_columns([label or "" for label in labels], child.dtype.hasobject)
-
-    def _of_columns(self, labels: list[str], has_objects: bool) -> Part:
-        rows = max(len(self._index), 1)
-
-        def row(n: int) -> str:
-            return f" row {short(self._index[n % rows])}"
-
-        if len(labels) == 1:
-            return Part(labels[0], Cells(row, lambda n: "[…]", rows) if has_objects else None)
-        if has_objects:  # one column after the other
-            return Part(
-                "", Cells(lambda n: labels[n // rows] + row(n), lambda n: labels[n // rows], rows)
-            )
+        several = len(labels) > 1
+        if child.dtype.hasobject:
+            cells = Cells(labels if several else ("",), max(len(self._index), 1), self._row)
+            return Part("" if several else labels[0], cells)
+        if not several:
+            return Part(labels[0])
         names = ", ".join(label.removeprefix(" column ") for label in labels[:MOST_NAMED])
         return Part(f" columns {names}{', …' if len(labels) > MOST_NAMED else ''}")
+
+    def _row(self, n: int) -> str:
+        return f" row {short(self._index[n])}"
 
 
 def short(value: Any, most: int = 30) -> str:
@@ -98,12 +102,11 @@ def short(value: Any, most: int = 30) -> str:
 
 def cells_of(array: Any) -> Cells:
     """Objects of an array that belongs to no frame: by index."""
-    shape = array.shape
 
     def label(n: int) -> str:
-        return f"[{', '.join(map(str, map(int, np.unravel_index(n, shape))))}]"
+        return f"[{', '.join(map(str, map(int, np.unravel_index(n, array.shape))))}]"
 
-    return Cells(label, lambda n: "[…]", max(array.size, 1))
+    return Cells(("",), max(array.size, 1), label)
 
 
 def columns_of(value: Any, args: Any) -> Columns | None:
@@ -130,8 +133,7 @@ def columns_of(value: Any, args: Any) -> Columns | None:
 
 
 def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return int(array.__array_interface__["data"][0])
 
 
 def _pandas(frame: Any, args: Any) -> Columns:

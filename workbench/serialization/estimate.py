@@ -1,50 +1,45 @@
-"""About how much a value weighs in a pickle, in microseconds: pickles nothing, looks at a sample.
+"""About how many bytes a value's pickle has, and what a function brings along: counted, not kept.
 
-Also what a function brings along. For exact figures see `costs`.
+The pickle goes nowhere, and after some time no further: then it has at least so many bytes. No
+code of the user's runs. For exact figures see `costs`.
 """
 
 from __future__ import annotations
 
-import gc
-import io
+import copyreg
+import pickle
 import sys
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import islice
-from types import CodeType, FunctionType, ModuleType
+import time
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducer, out_of_band
 from workbench.serialization.pickler import Pickler
 
-SAMPLE = 64
-"""Elements of one container that are looked at; the others are taken to be like them."""
-
-MOST_OBJECTS = 5_000
-"""Objects looked at in all: some milliseconds."""
+LEAST_SECONDS = 0.002
+"""Processor time for each value, whatever the others took."""
 
 SMALL = 40
 """Bytes of what travels as a name, or as next to nothing."""
 
-FEW_CELLS = 10_000
-"""Cells of a table that isn't worth asking."""
+_CALLED = sys.stdlib_module_names | {
+    "cloudpickle", "numpy", "pandas", "polars", "pyarrow", "scipy", "torch", "workbench",
+}  # fmt: skip
+"""Packages whose own ``__reduce__`` and ``__getstate__`` are called: they are quick."""
 
-_FIXED: Mapping[type, int] = {type(None): 1, bool: 1, int: 5, float: 9, complex: 40}
-
-_FLAT = (str, bytes, bytearray)
-
-_SEVERAL = (list, tuple, dict, set, frozenset, deque)
+_METHODS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 
 
-class Weight(NamedTuple):
-    """What a value weighs, and how it travels.
+class Estimate(NamedTuple):
+    """What a value is in a pickle.
 
     Attributes
     ----------
     bytes : int
         About; without what is in ``brings``.
+    at_least : bool
+        Whether not all of it was counted.
     by_import : bool
         A module, or a function or class of one: only its name travels.
     brings : dict of name → value
@@ -52,208 +47,132 @@ class Weight(NamedTuple):
     """
 
     bytes: int
+    at_least: bool
     by_import: bool
     brings: dict[str, Any]
 
 
-class Scale:
-    """Weighs values that travel in one pickle: what several share counts for the first of them.
+class Estimator:
+    """Counts values that travel in one pickle: what several share counts for the first of them.
 
     Parameters
     ----------
     reducers : mapping of type → reducer
-        Custom ones. What they give isn't known without calling them, and counts as small.
+        Custom ones. They are not called; what they give counts as small.
+    seconds : float
+        Processor time for all values together; each gets at least `LEAST_SECONDS`.
     """
 
-    def __init__(self, reducers: Mapping[type, Reducer]) -> None:
-        self._reducers = reducers
-        self._pickler = Pickler(io.BytesIO(), reducers)  # asked how it would take code apart
-        self._seen: set[int] = set()
-        self._kept: list[Any] = []  # so that no id in `_seen` is used twice
-        self._left = MOST_OBJECTS
-        self._brings: dict[str, Any] = {}
-        self._queue: list[tuple[Any, float]] = []
+    def __init__(self, reducers: Mapping[type, Reducer], seconds: float = 0.25) -> None:
+        self._count = _Count()
+        self._pickler = _CountingPickler(self._count, dict.fromkeys(reducers, _as_nothing))
+        self._left = seconds
 
-    def weigh(self, value: Any) -> Weight:
-        """One of the values."""
-        kind = type(value)
-        if kind in _FIXED:
-            return Weight(_FIXED[kind], False, {})
-        brings: dict[str, Any] = {}
-        self._brings = brings
-        queue = self._queue = []
-        if id(value) in self._seen:
-            return Weight(0, False, brings)
-        self._seen.add(id(value))
-        if _is_code(kind):
-            if (reduced := self._taken_apart(value)) is None:
-                return Weight(SMALL, True, brings)
-            total = self._code(value, reduced, 1.0)
-        elif callable(value) and _has_a_name(value):
-            return Weight(SMALL, True, brings)
-        else:
-            total = self._new(value, 1.0)
-        while queue and self._left > 0:
-            thing, times = queue.pop()
-            total += times * self._own(thing, times)
-        return Weight(int(total), False, brings)
+    def estimate(self, value: Any) -> Estimate:
+        """Count one of the values.
 
-    def _own(self, thing: Any, times: float) -> float:
-        """What the thing itself takes; what is in it is queued."""
-        kind = type(thing)
-        if kind in _FIXED:
-            return _FIXED[kind]
-        if id(thing) in self._seen:
-            return 2
-        self._seen.add(id(thing))
-        return self._new(thing, times)
-
-    def _new(self, thing: Any, times: float) -> float:
-        """The same of what wasn't seen yet."""
-        kind = type(thing)
-        self._left -= 1
-        if kind in _FLAT:
-            return float(len(thing))
-        if kind in self._reducers:
-            return SMALL
-        if _is_code(kind):
-            reduced = self._taken_apart(thing)
-            return SMALL if reduced is None else self._code(thing, reduced, times)
-        if isinstance(thing, np.ndarray):
-            return self._array(thing, times)
-        if isinstance(thing, _SEVERAL):
-            return self._several(thing, times)
-        if kind is CodeType:
-            self._add(thing.co_consts, times)
-            return float(len(thing.co_code) + SMALL)
-        measure = _LIBRARIES.get(kind.__module__.partition(".")[0])
-        if measure is not None:
-            try:
-                nbytes, inside = measure(thing)
-            except Exception:  # a class of theirs that has no such figures
-                pass
-            else:
-                self._add(inside, times)
-                return nbytes
-        self._add(gc.get_referents(thing), times)
-        return float(sys.getsizeof(thing, SMALL))
-
-    def _add(self, things: Iterable[Any], times: float) -> None:
-        self._queue.extend((thing, times) for thing in things)
-
-    def _array(self, array: Any, times: float) -> float:
-        if array.dtype.hasobject:
-            step = max(array.size // SAMPLE, 1)
-            self._sampled(array.flat[::step][:SAMPLE].tolist(), array.size, times)
-        return float(array.nbytes)
-
-    def _several(self, thing: Any, times: float) -> float:
-        if isinstance(thing, list | tuple):
-            some: list[Any] = list(thing[:: max(len(thing) // SAMPLE, 1)][:SAMPLE])
-        else:
-            try:
-                some = list(islice(thing.items() if isinstance(thing, dict) else thing, SAMPLE))
-            except RuntimeError:  # somebody changes it
-                return SMALL
-        if not isinstance(thing, dict):
-            return self._sampled(some, len(thing), times)
-        self._sampled([key for key, _ in some], len(thing), times)
-        return self._sampled([value for _, value in some], len(thing), times)
-
-    def _sampled(self, some: list[Any], count: int, times: float) -> float:
-        """Queue elements for all ``count`` that are like them; what naming each takes.
-
-        Where a few stand in many places, they are written once.
+        Parameters
+        ----------
+        value : object
+            Anything. What can't be pickled counts up to where that is noticed.
         """
-        self._kept.append(some)
-        if not some:
-            return SMALL
-        plain = sum(type(thing) in _FIXED for thing in some)
-        different = len(set(map(id, some)))
-        many = plain == len(some) or different > len(some) // 2
-        self._add(some, times * count / len(some) if many else times)
-        return 2.0 * count
-
-    # -- code ---------------------------------------------------------------------------------
-
-    def _taken_apart(self, thing: Any) -> tuple[Any, ...] | None:
-        """How a function, class or module goes by value; None if by import."""
+        if self._is_imported(value):
+            return Estimate(SMALL, False, True, {})
+        started, before = time.thread_time(), self._count.bytes
+        brings: dict[str, Any] = {}
+        self._pickler.brings = brings
+        self._count.until = started + max(self._left, LEAST_SECONDS)
+        at_least = False
         try:
-            reduced = self._pickler.reducer_override(thing)
-        except Exception:  # it can't be pickled: the put or the submit will say so
-            return None
-        if type(reduced) is not tuple:
-            return None
-        by_name = type(thing) is ModuleType and len(reduced[1]) == 1
-        return None if by_name else reduced
+            self._pickler.dump(value)
+        except Exception:  # out of time; or it can't be pickled, as the put or submit will say
+            at_least = True
+        self._left -= time.thread_time() - started
+        return Estimate(self._count.bytes - before, at_least, False, brings)
 
-    def _code(self, thing: Any, reduced: tuple[Any, ...], times: float) -> float:
-        self._kept.append(reduced)
-        if type(thing) is not FunctionType:
-            self._add(reduced[1:3], times)
-            return SMALL
-        (_, slots), code = reduced[2], thing.__code__
-        for name, value in slots["__globals__"].items():
-            self._brings.setdefault(name, value)
-        inside = code.co_consts, thing.__defaults__, thing.__kwdefaults__, thing.__closure__
-        self._add(filter(None, (*inside, thing.__dict__)), times)
-        return float(SMALL + len(code.co_code) + len(thing.__doc__ or ""))
-
-
-def _is_code(kind: type) -> bool:
-    return kind is FunctionType or kind is ModuleType or issubclass(kind, type)
+    def _is_imported(self, value: Any) -> bool:
+        """Whether pickle takes it by its name: what can be found under it in a module."""
+        kind = type(value)
+        if kind is FunctionType or kind is ModuleType or issubclass(kind, type):
+            try:
+                reduced = Pickler.reducer_override(self._pickler, value)
+            except Exception:  # it can't be pickled
+                return True
+            return type(reduced) is not tuple or (kind is ModuleType and len(reduced[1]) == 1)
+        try:
+            module = sys.modules.get(value.__module__)
+            name = getattr(value, "__qualname__", None) or value.__name__
+            return callable(value) and getattr(module, name, None) is value
+        except Exception:  # it has none, or attributes with a mind of their own
+            return False
 
 
-def _has_a_name(thing: Any) -> bool:
-    """Whether pickle takes it by its name: numpy's functions, those written in C."""
-    try:
-        module = sys.modules.get(thing.__module__)
-        name = getattr(thing, "__qualname__", None) or thing.__name__
-        return module is not None and getattr(module, name, None) is thing
-    except Exception:  # it has none, or attributes with a mind of their own
-        return False
+class _OutOfTimeError(Exception):
+    """It has been counted long enough."""
 
 
-Measured = tuple[float, Collection[Any]]
+class _Count:
+    """Where the pickle goes. Not the pickler itself: that would be a cycle."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.until = 0.0
+
+    def write(self, data: Any) -> None:
+        self.bytes += len(data)
+        self.check()
+
+    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
+        self.bytes += out_of_band(buffer).nbytes
+
+    def check(self) -> None:
+        if time.thread_time() > self.until:
+            raise _OutOfTimeError
 
 
-def _pandas(thing: Any) -> Measured:
-    """A table, column or index; text in columns of objects is sampled."""
-    if not hasattr(type(thing), "memory_usage"):
-        return SMALL, gc.get_referents(thing)
-    cells = thing.size
-    if cells <= FEW_CELLS:
-        return 8.0 * cells, ()
-    used = thing.memory_usage()
-    total = float(used if isinstance(used, int | np.integer) else used.sum())
-    if thing.ndim != 2:
-        return total, ()
-    for place, dtype in enumerate(thing.dtypes):
-        if dtype.kind == "O" and dtype.name == "object":
-            rows = len(thing)
-            some = thing.iloc[:: max(rows // SAMPLE, 1), place].tolist()[:SAMPLE]
-            total += rows * sum(map(sys.getsizeof, some)) / len(some)
-    return total, ()
+class _CountingPickler(Pickler):
+    """Asks no user's code, and leaves out the globals of functions."""
+
+    def __init__(self, count: _Count, reducers: Mapping[type, Reducer]) -> None:
+        super().__init__(count, reducers, count.add_buffer)
+        self.brings: dict[str, Any] = {}
+        self._count = count
+        self._by_users: dict[type, bool] = {}
+
+    def reducer_override(self, obj: Any) -> Any:
+        self._count.check()
+        kind = type(obj)
+        if kind not in self._by_users:
+            self._by_users[kind] = _is_by_user(kind) and kind not in self._reducers
+        if self._by_users[kind]:
+            return _by_default(obj)
+        if hasattr(kind, "get_total_buffer_size"):  # Arrow's: a slice is copied to be pickled
+            self._count.bytes += obj.nbytes
+            return _as_nothing(obj)
+        reduced = super().reducer_override(obj)
+        if kind is FunctionType and type(reduced) is tuple:
+            slots = reduced[2][1]
+            self.brings.update(slots["__globals__"])
+            slots["__globals__"] = {}
+        return reduced
 
 
-def _by_nbytes(thing: Any) -> Measured:
-    return float(thing.nbytes), ()
+def _as_nothing(obj: Any) -> Any:
+    return str, (" " * SMALL,)
 
 
-def _polars(thing: Any) -> Measured:
-    return float(thing.estimated_size()), ()
+def _is_by_user(kind: type) -> bool:
+    """Whether some code of the user's says how its instances are pickled."""
+    methods = (getattr(kind, name, None) for name in _METHODS)
+    return any(
+        type(method) is FunctionType and method.__module__.partition(".")[0] not in _CALLED
+        for method in methods
+    )
 
 
-def _ours(thing: Any) -> Measured:
-    """What people hold of the session's: remote functions, handles of actors."""
-    return SMALL, thing.__reduce__()[1]
-
-
-_LIBRARIES: Mapping[str, Callable[[Any], Measured]] = {
-    "pandas": _pandas,
-    "polars": _polars,
-    "pyarrow": _by_nbytes,
-    "torch": _by_nbytes,
-    "workbench": _ours,
-}
-"""How to ask objects of these packages for their size, by the package's name."""
+def _by_default(obj: Any) -> Any:
+    """As if its class didn't say how: its attributes, its items."""
+    items = list.__iter__(obj) if isinstance(obj, list) else None
+    entries = iter(dict.items(obj)) if isinstance(obj, dict) else None
+    state = object.__getstate__(obj)
+    return copyreg.__newobj__, (type(obj),), state, items, entries  # type: ignore[attr-defined]

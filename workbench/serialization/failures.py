@@ -1,27 +1,20 @@
-"""What is said when a value can't be taken apart, or not be built again: where, why, what to do."""
+"""The errors for values that can't be pickled or not be loaded: where, why, what to do."""
 
 from __future__ import annotations
 
-import gc
-import sys
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.errors import SerializationError
 from workbench.serialization import rebuilding
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.inspection import Failure, inspect, said
+from workbench.serialization.inspection import FLATTEN, Failure, inspect, said
 
 MOST_LOOKED_AT = 200_000
 """Objects searched for the cause before the error is raised: about a second."""
 
 LONGEST_PATH = 300
 """Characters of a path; the middle is left out."""
-
-DEEP = 100
-"""Objects in objects from which nesting is what made the pickler recurse too deeply, and not a
-reducer that calls itself."""
 
 MOST_SHOWN = 5
 """Failing parts listed in a message; all are in its ``failures``."""
@@ -38,6 +31,8 @@ def cannot_pickle(
         What the pickler raised.
     parts : mapping of name → value
         The value under the name that people know it by, or its parts under theirs.
+    reducers : mapping of type → reducer
+        Those of the pickler.
     """
     described = _described(error, parts, reducers)
     for note in getattr(error, "__notes__", ()):
@@ -49,15 +44,13 @@ def _described(
     error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
 ) -> SerializationError:
     names = " or ".join(parts) if len(parts) < 4 else "Something"
-    if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
-        name, depth = max(((n, depth_of(p)) for n, p in parts.items()), key=lambda pair: pair[1])
-        if depth >= DEEP:
-            return SerializationError(_too_deep(name, depth))
     failures: list[Failure] = []
     for name, part in parts.items():
         failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
-    if not failures:
-        return SerializationError(f"{names} can't be serialized: {said(error)}")
+    if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
+        is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
+        advice = f". {FLATTEN}" if is_deep else ""
+        return SerializationError(f"{names} can't be serialized: {said(error)}{advice}")
     first = failures[0].path
     if len(failures) == 1 and first in parts:
         head = f"{first} can't be serialized."
@@ -101,34 +94,3 @@ def cannot_rebuild(
 def _clip(path: str) -> str:
     half = LONGEST_PATH // 2
     return path if len(path) <= LONGEST_PATH else f"{path[:half]} … {path[-half:]}"
-
-
-def _too_deep(name: str, depth: int) -> str:
-    return (
-        f"{name} is nested {depth} objects deep, and pickle gives up before "
-        f"{sys.getrecursionlimit()}, Python's recursion limit. Flatten it: a list of rows instead "
-        "of a list in a list in a list, a list of nodes with indices instead of a chain of "
-        "references."
-    )
-
-
-def depth_of(value: Any, most: int = 1_000_000) -> int:
-    """How many objects deep a value is nested; a loop, so that no depth is too deep.
-
-    Each object counts where it is first met, and ``most`` are looked at.
-    """
-    deepest, seen = 0, {id(value)}
-    queue = [(value, 1)]
-    while queue and len(seen) < most:
-        node, depth = queue.pop()
-        deepest = max(deepest, depth)
-        for child in gc.get_referents(node):
-            if id(child) not in seen and not isinstance(child, _SHARED):
-                seen.add(id(child))
-                inside = 0 if isinstance(child, dict) and not isinstance(node, dict) else 1
-                queue.append((child, depth + inside))
-    return deepest
-
-
-_SHARED = (type, types.ModuleType, types.FunctionType, str, bytes, int, float, type(None))
-"""What doesn't make a value deeper."""

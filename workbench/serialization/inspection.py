@@ -1,4 +1,4 @@
-"""What in an object can't be serialized: where, why, and what to do. Stores and sends nothing."""
+"""Finds the parts of an object that can't be pickled: where, why, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Pickler
-from workbench.serialization.tracing import BATCH, TooManyObjectsError, TracingPickler
+from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 from workbench.units import human_count
 
 MOST_OBJECTS = 2_000_000
@@ -59,17 +59,20 @@ class Inspection(Rich, _Answer):
 
     Attributes
     ----------
+    name : str
+        What was inspected.
     only_first : int
         How many objects were looked at, if there are more; 0: it was all of them.
     """
 
+    name = "It"
     only_first = 0
 
     def __str__(self) -> str:
         if self.ok:
-            return "It can be serialized."
+            return f"`{self.name}` can be stored."
         count = len(self.failures)
-        head = f"{count} part{'s' if count > 1 else ''} can't be serialized{self._limit()}:"
+        head = f"{count} part{'s' if count > 1 else ''} can't be stored{self._limit()}:"
         return "\n".join([head, *(f"  {failure}" for failure in self.failures)])
 
     def _limit(self) -> str:
@@ -83,13 +86,18 @@ class Inspection(Rich, _Answer):
     def _repr_html_(self) -> str:
         if self.ok:
             return page(str(self))
-        head = (f"can't be serialized{self._limit()}", "type", "why, and what to do")
+        head = (f"can't be stored{self._limit()}", "type", "why, and what to do")
         rows = ((code(f.path), f.type, f"{f.why} {f.advice}") for f in self.failures)
         return page(Table(head, tuple(rows)).html())
 
 
 PATIENCE = 1.0
 """Seconds of trying batches that turned out to be large."""
+
+FLATTEN = (
+    "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
+    "indices instead of a chain of references."
+)
 
 
 def inspect(
@@ -107,6 +115,10 @@ def inspect(
         What the paths begin with; default the value's own name, or its type's.
     most : int
         Objects looked at; numbers and short texts are not counted.
+
+    Returns
+    -------
+    Inspection
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)
@@ -117,12 +129,10 @@ def inspect(
         ended_early = True
         if not inspector.failures:
             inspector.failures += _failure_anywhere(value, reducers, root, most)
-    except RecursionError as error:
-        depth = "It is nested too deeply, perhaps a long linked list. Store it as a flat list."
-        inspector.failures.append(Failure(root, type_of(value), said(error), depth))
+    except TooDeepError as error:
+        inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
-    if ended_early:
-        found.only_first = most
+    found.name, found.only_first = root, most if ended_early else 0
     return found
 
 
@@ -194,7 +204,7 @@ class _Nowhere(io.RawIOBase):
 
 
 def _ignore(buffer: Any) -> None:
-    """Out-of-band buffers can always be stored."""
+    """Buffers are copied directly: that never fails."""
 
 
 # -- how it is said -------------------------------------------------------------------------------

@@ -1,11 +1,10 @@
-"""Reducers for other libraries' types whose own pickles copy, or drag along what isn't theirs.
+"""Reducers for pandas, pyarrow, polars and torch, where their own would copy, or pickle too much.
 
-Nothing here imports a library before an object of it has been met.
+A library is imported only once an object of it has come.
 """
 
 from __future__ import annotations
 
-import copyreg
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -99,20 +98,22 @@ def _arrow_tensor(array: Array, names: Any) -> Any:
 # -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
 
 
+_ARROW_BACKED = ("ArrowExtensionArray", "ArrowStringArray", "ArrowStringArrayNumpySemantics")
+
+
 def _pandas(kind: type) -> Reducer | None:
-    is_arrow_backed = kind.__name__.startswith("Arrow") and hasattr(kind, "__setstate__")
-    return _reduce_arrow_backed if is_arrow_backed else None
+    return _reduce_arrow_backed if kind.__name__ in _ARROW_BACKED else None
 
 
 def _reduce_arrow_backed(column: Any) -> Any:
-    state = dict(getattr(column, "__dict__", {}))
-    data: Any = state.get("_pa_array")
+    data = column.__arrow_array__()
     if getattr(data, "num_chunks", 0) != 1:
         return NotImplemented
-    state["_pa_array"] = data.chunk(0)
-    if "_cache" in state:
-        state["_cache"] = {}
-    return copyreg.__newobj__, (type(column),), state  # type: ignore[attr-defined]
+    return _arrow_backed, (column.dtype, data.chunk(0))
+
+
+def _arrow_backed(dtype: Any, data: Any) -> Any:
+    return dtype.__from_arrow__(data)
 
 
 # -- polars: through Arrow, whose buffers go out of band -------------------------------------------
@@ -157,6 +158,7 @@ def _reduce_tensor(tensor: Any) -> Any:
     plain = tensor.detach()
     if plain.device.type != "cpu" or plain.layout is not torch.strided or plain.is_quantized:
         return NotImplemented
+    # Nothing public says whether it has hooks: torch warns of those that it leaves out.
     if tensor.__dict__ or tensor._backward_hooks or plain.is_conj() or plain.is_neg():
         return NotImplemented
     try:
@@ -183,10 +185,10 @@ def _tensor(
 
 
 def writable(array: Array) -> Array:
-    """The array with pages of its own wherever it is written to, for libraries that can't refuse.
+    """A writable array of the same values, for libraries that have no read-only flag.
 
-    A tensor has no read-only flag, and a write to the store's read-only pages would end the
-    process. In a segment no byte is copied until it is written (see `memory.segment.ReadOnly`).
+    A write to the store's read-only pages would end the process. In a segment a page is copied
+    only when it is written to (see `memory.segment.ReadOnly`).
     """
     if array.flags.writeable:
         return array

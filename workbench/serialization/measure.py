@@ -1,6 +1,6 @@
-"""What each part of an object weighs in its pickle: bytes exactly, seconds as a first guess.
+"""What each part of an object takes in its pickle: bytes exactly, seconds as a first guess.
 
-A tracing pickler that writes nothing and counts. Parts that weigh little are counted together
+A tracing pickler that writes nothing and counts. Parts that take little are counted together
 with their like, so that what it keeps is small however large the object is.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import operator
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -39,22 +39,40 @@ Known = Mapping[int, tuple[int, Any]]
 class Figures(NamedTuple):
     """What a pickle costs."""
 
-    seconds: float
-    inband: int
-    outband: int
-    buffers: int
+    seconds: float = 0.0
+    inband: int = 0
+    outband: int = 0
+    buffers: int = 0
 
     @property
     def bytes(self) -> int:
         """Of both kinds."""
         return self.inband + self.outband
 
+    def plus(self, other: Figures) -> Figures:
+        """The sum of both."""
+        return Figures(*map(operator.add, self, other))
+
+    def minus(self, other: Figures) -> Figures:
+        """What it is more than the other."""
+        return Figures(*map(operator.sub, self, other))
+
 
 Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
 
 
 def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
-    """Pickle a value as a put does, and look at the clock."""
+    """Pickle a value as a put does, and look at the clock.
+
+    Parameters
+    ----------
+    value : object
+        What is pickled; it goes nowhere.
+    reducers : mapping of type → reducer
+        As for `pickler.Pickler`.
+    known : mapping
+        What the pickler has saved before.
+    """
     best = _measure_once(value, reducers, known)
     spent = best.seconds
     for _ in range(3):
@@ -78,7 +96,6 @@ def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) ->
     return Figures(seconds, file.tell(), sum(buffers), len(buffers))
 
 
-@dataclass(slots=True, eq=False)
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
 
@@ -90,8 +107,8 @@ class Tally:
         Theirs.
     objects : list
         The very objects.
-    seconds : float
-        How long the tracing took, for comparison with others.
+    figures : Figures
+        What they cost; the seconds are the tracing's, for comparison with others.
     start : int
         How many objects the pickler knew before the first of these.
     known : dict
@@ -100,31 +117,21 @@ class Tally:
         By what they are called and by type; what matters by its own ``id``.
     """
 
-    label: str
-    of: str
-    group: str
-    kind: type
-    objects: list[Any]
-    start: int = 0
-    inband: int = 0
-    outband: int = 0
-    buffers: int = 0
-    seconds: float = 0.0
-    known: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    parts: dict[Any, Tally] = field(default_factory=dict)
+    __slots__ = ("figures", "group", "kind", "known", "label", "objects", "of", "parts", "start")
 
-    @property
-    def bytes(self) -> int:
-        """Of both kinds."""
-        return self.inband + self.outband
+    def __init__(self, step: Step, objects: list[Any], start: int = 0) -> None:
+        self.label, self.of, self.group = step.label, step.of, step.group
+        self.objects = objects
+        self.kind: type = type(objects[0]) if objects else object
+        self.start = start
+        self.figures = Figures()
+        self.known: dict[int, tuple[int, Any]] = {}
+        self.parts: dict[Any, Tally] = {}
 
     def add(self, other: Tally) -> None:
         """One more of the same kind. Both stand in the same place, so their parts do too."""
         self.objects += other.objects
-        self.inband += other.inband
-        self.outband += other.outband
-        self.buffers += other.buffers
-        self.seconds += other.seconds
+        self.figures = self.figures.plus(other.figures)
         self.refer(other.known)
         for part in other.parts.values():
             self.merge(part)
@@ -155,13 +162,11 @@ class Tally:
             self.merge(part)
 
 
-@dataclass(slots=True)
 class _Counter:
-    """What was written until now."""
+    """Where the pickle goes. Not the pickler itself: that would be a cycle."""
 
-    inband: int = 0
-    outband: int = 0
-    buffers: int = 0
+    def __init__(self) -> None:
+        self.inband = self.outband = self.buffers = 0
 
     def write(self, data: Any) -> None:
         self.inband += len(data)
@@ -169,45 +174,44 @@ class _Counter:
     def write_large(self, header: bytes, payload: Any) -> None:
         self.inband += len(header) + len(payload)
 
-    def buffer(self, buffer: pickle.PickleBuffer) -> None:
+    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
         self.outband += out_of_band(buffer).nbytes
         self.buffers += 1
 
+    def now(self) -> Figures:
+        return Figures(time.perf_counter(), self.inband, self.outband, self.buffers)
 
-class Weigher(TracingPickler):
+
+class MeasuringPickler(TracingPickler):
     """Counts; see the module.
 
     Parameters
     ----------
-    reducers, root
+    reducers, root, most
         As for `TracingPickler`.
     total : Figures
         What the whole costs; parts matter in comparison.
-    most : int
-        Objects that are looked at. Numbers and short texts don't count.
     """
 
     def __init__(
         self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
     ) -> None:
-        self._counted = counted = _Counter()  # not the weigher itself: that would be a cycle
-        super().__init__(reducers, root, buffer_callback=counted.buffer, most=most)
-        self.write = counted.write
-        self._write_large_bytes = counted.write_large
+        self._counter = counter = _Counter()
+        super().__init__(reducers, root, buffer_callback=counter.add_buffer, most=most)
+        self.write = counter.write
+        self._write_large_bytes = counter.write_large
         self._total = total
         self._started = time.perf_counter()
         self.complete = False
-        self.tally = Tally(root, "", "", object, [])  # of the part that is being saved
+        self.tally = Tally(Step(None, root), [])  # of the part that is being saved
 
-    def weigh(self, value: Any) -> Tally:
-        """Save it, and say what was counted: of all if it is `complete`."""
-        try:
+    def count(self, value: Any) -> Tally:
+        """Save it, and tell what was counted: of all if it is `complete`."""
+        with contextlib.suppress(TooManyObjectsError, RecursionError):
             self.trace(value)
             self.complete = True
-        except (TooManyObjectsError, RecursionError):
-            pass
         (root,) = self.tally.parts.values()
-        root.inband = self._counted.inband
+        root.figures = root.figures._replace(inband=self._counter.inband)
         return root
 
     def save_here(self, obj: Any) -> None:
@@ -215,19 +219,19 @@ class Weigher(TracingPickler):
         known = self.memo.get(id(obj))
         if known is not None:
             self.tally.refer({id(obj): known})
-        place = self.path[-1]
-        if not place.label and len(self.path) > 1:
+        step = self.path[-1]
+        if not step.label and len(self.path) > 1:
             super().save_here(obj)
             return
         above = self.tally
-        self.tally = tally = self._begun(place, [obj])
+        self.tally = tally = self._begun(step, [obj])
         try:
             super().save_here(obj)
         finally:
             self._ended(tally)
             self.tally = above
             above.refer(tally.known)
-            if self._matters(tally):
+            if self._matters(tally.figures):
                 above.parts[id(tally)] = tally
             else:
                 above.merge(tally)
@@ -236,15 +240,15 @@ class Weigher(TracingPickler):
         """Numbers and short texts, together. They may belong to several columns of a table."""
         here = self.path[-1]
         while run:
-            place = here.step(run[0])
+            step = here.step(run[0])
             alike = here.alike(len(run))
             now, run = run[:alike], run[alike:]
             if alike > 1:
                 here.pass_by(now[1:])
-            if not place.label:
+            if not step.label:
                 self.write_leaves(now)
                 continue
-            tally = self._begun(place, now)
+            tally = self._begun(step, now)
             self.write_leaves(now)
             self._ended(tally)
             self.tally.merge(tally)
@@ -254,38 +258,35 @@ class Weigher(TracingPickler):
         here = self.path[-1]
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
+        of_keys = 0
         for pair in run:
-            before = self._counted.inband
+            before = self._counter.inband
             self.write_leaves(pair[:1])
-            values.inband += self._counted.inband - before  # not counted as theirs
+            of_keys += self._counter.inband - before
             self.write_leaves(pair[1:])
-        self._ended(keys)
         self._ended(values)
-        keys.inband -= values.inband
-        keys.seconds = values.seconds = values.seconds / 2
+        seconds, inband, *_ = values.figures
+        keys.figures = Figures(seconds / 2, of_keys)
+        values.figures = Figures(seconds / 2, inband - of_keys)
         self.tally.merge(keys)
         self.tally.merge(values)
 
-    def _begun(self, place: Step, objects: Sequence[Any]) -> Tally:
+    def _begun(self, step: Step, objects: Sequence[Any]) -> Tally:
         """Until it ends, its figures are those from before it."""
         if type(objects[0]) is CellType:
             with contextlib.suppress(ValueError):  # it is empty
                 objects = [objects[0].cell_contents]
-        return Tally(
-            place.label, place.of, place.group, type(objects[0]), list(objects), len(self.memo),
-            self._counted.inband, self._counted.outband, self._counted.buffers, time.perf_counter(),
-        )  # fmt: skip
+        tally = Tally(step, list(objects), len(self.memo))
+        tally.figures = self._counter.now()
+        return tally
 
     def _ended(self, tally: Tally) -> None:
-        tally.seconds = time.perf_counter() - tally.seconds
-        tally.inband = self._counted.inband - tally.inband
-        tally.outband = self._counted.outband - tally.outband
-        tally.buffers = self._counted.buffers - tally.buffers
+        tally.figures = self._counter.now().minus(tally.figures)
 
-    def _matters(self, tally: Tally) -> bool:
-        if tally.bytes >= MATTERS * self._total.bytes:
+    def _matters(self, figures: Figures) -> bool:
+        if figures.bytes >= MATTERS * self._total.bytes:
             return True
         if self._total.seconds < NOTICED:
             return False
         elapsed = time.perf_counter() - self._started
-        return tally.seconds >= MATTERS * max(self._total.seconds, elapsed)
+        return figures.seconds >= MATTERS * max(self._total.seconds, elapsed)

@@ -94,7 +94,7 @@ class Step:
         """How many children, from the one just stepped to, are called the same together."""
         if self.role != "cells":
             return most
-        return min(most, int(self.owner.span - (self._children - 1) % self.owner.span))
+        return min(most, int(self.owner.rows - (self._children - 1) % self.owner.rows))
 
     def step(self, child: Any) -> Step:
         """The place of the child that is saved next."""

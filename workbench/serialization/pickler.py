@@ -1,4 +1,4 @@
-"""The pickler: cloudpickle's reducers, buffers out of band, and hooks of our own for some types.
+"""The pickler: cloudpickle's reducers, out-of-band buffers, and reducers of our own for some types.
 
 A subclass with its own table, so that plain ``cloudpickle.dumps`` in the same process is not
 changed by anything registered here.
@@ -102,7 +102,15 @@ def _by_cloudpickle(obj: Any) -> Any:
 
 
 def dumps(value: Any, reducers: Mapping[type, Reducer] | None = None) -> bytes:
-    """One in-band pickle."""
+    """Pickle a value with all its buffers in the pickle.
+
+    Parameters
+    ----------
+    value : object
+        Anything that cloudpickle can take.
+    reducers : mapping of type → reducer, optional
+        As for `Pickler`.
+    """
     file = io.BytesIO()
     Pickler(file, reducers or {}).dump(value)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""Custom serializers by class: what this process registered, and what it was told of.
+"""Custom serializers by class: those registered in this process, and in others of the session.
 
 Never cloudpickle's own tables: plain ``cloudpickle.dumps`` in the same process is not changed.
 The deserializer travels with each object, so whoever reads it needs no registration.
@@ -46,7 +46,16 @@ class Custom:
 
 
 def rebuild(name: str, deserializer: Function, data: Any) -> Any:
-    """Make the object again; where a stored one is read.
+    """Make the object again; called where a stored one is read.
+
+    Parameters
+    ----------
+    name : str
+        Of the class, for the error.
+    deserializer : callable(data) → object
+        As it was registered.
+    data : object
+        What the serializer gave.
 
     Raises
     ------
@@ -148,12 +157,23 @@ class Registry:
 
 
 def check(cls: Any, serializer: Any, deserializer: Any) -> Custom:
-    """A custom serializer, if it can be one.
+    """Make a custom serializer.
+
+    Parameters
+    ----------
+    cls : type
+        Whose instances it is for, not those of its subclasses.
+    serializer : callable(object) → data
+    deserializer : callable(data) → object
+
+    Returns
+    -------
+    Custom
 
     Raises
     ------
     TypeError
-        If one of the three isn't what it has to be.
+        If `cls` is no class or one that pickle never asks for, or one of the others no function.
     """
     if not isinstance(cls, type):
         raise TypeError(f"register_serializer takes a class, not {cls!r}.")

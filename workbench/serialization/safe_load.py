@@ -1,4 +1,4 @@
-"""Reading a value only to show it: what is small, and needs nothing that isn't here already."""
+"""Loads a stored value only to show it: if it is small, and imports nothing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,21 @@ def peek(header: bytes, extent: npt.NDArray[np.uint8] | None) -> Any:
     Unlike `codec.deserialize` it imports nothing, looks for no causes when it fails, and refuses
     what would take long.
 
+    Parameters
+    ----------
+    header : bytes
+        The object's.
+    extent : array of uint8, or None
+        Its bytes; None if they are in the header.
+
+    Returns
+    -------
+    object
+
     Raises
     ------
     LookupError
-        If it isn't done; the text says why.
+        If it is too large, or of a module that isn't imported; the text says which.
     """
     size = codec.inband_of(header)
     if size > MOST:

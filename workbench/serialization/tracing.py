@@ -86,6 +86,10 @@ class TooManyObjectsError(Exception):
     """More objects than the pickler was to look at."""
 
 
+class TooDeepError(RecursionError):
+    """More objects in objects than are followed."""
+
+
 class TracingPickler(pickle._Pickler):
     """See the module.
 
@@ -149,14 +153,14 @@ class TracingPickler(pickle._Pickler):
         else:
             place = Step(obj, self._root)
         if len(self.path) > self._deepest:
-            raise RecursionError(f"It is nested more than {self._deepest} objects deep.")
+            raise TooDeepError(f"It is nested more than {self._deepest} objects deep.")
         self._left -= 1
         if self._left < 0:
             raise TooManyObjectsError
         self.path.append(place)
         try:
             self.save_here(obj)
-        except (RecursionError, MemoryError, TooManyObjectsError):
+        except (TooDeepError, MemoryError, TooManyObjectsError):
             raise
         except Exception as error:
             if not self.failed(error):

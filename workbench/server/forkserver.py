@@ -1,4 +1,4 @@
-"""The server's end of the nursery, the process that forks workers. Starts it, and starts it again.
+"""The server's end of the forkserver: starts that process, and again when it dies, and talks to it.
 
 The server forks nothing itself: a fork of it would inherit every client's socket.
 """
@@ -13,8 +13,8 @@ import sys
 
 import msgspec
 
-from workbench.core.events import WorkerExited, WorkerForked
 from workbench.core.instructions import Fork, Kill
+from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox
 
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
 class Forkserver:
-    """The nursery process. ``sock`` is for the loop to watch: another one after a new start."""
+    """The process that forks workers. ``sock`` is for the loop to poll; each start makes one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

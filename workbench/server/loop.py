@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
 from workbench.fallocate import punch
@@ -50,7 +51,7 @@ class Server:
         Listening; closed by whoever made it.
     session : Session
         The core.
-    nursery : Nursery
+    forkserver : Forkserver
         Makes the workers.
     spill_dir : str
         Where objects go that move to disk.
@@ -63,7 +64,7 @@ class Server:
         self._session = session
         self._forkserver = forkserver
         self._epoll = select.epoll()
-        self._watched: socket.socket | None = None  # the nursery's
+        self._polled: socket.socket | None = None  # the forkserver's
         self._peers: dict[int, Peer] = {}  # by number
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
@@ -81,8 +82,8 @@ class Server:
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._mover, select.EPOLLIN)
-        self._watch_nursery()
-        self._batch.append((0, ev.Tick()))
+        self._poll_forkserver()
+        self._batch.append((0, Tick()))
         self._turn()
         poll = SpinThenPoll(self._epoll.poll)
         try:
@@ -92,7 +93,7 @@ class Server:
                 for fd, mask in poll(timeout):
                     self._ready(fd, mask)
                 if not self._batch:
-                    self._batch.append((0, ev.Tick()))
+                    self._batch.append((0, Tick()))
                 self._turn()
         finally:
             self._close()
@@ -133,7 +134,7 @@ class Server:
         match instruction:
             case do.Fork() | do.Kill():
                 self._forkserver.send(instruction)
-                self._watch_nursery()
+                self._poll_forkserver()
             case do.Hangup(client, _):
                 peer = self._peers.get(client)
                 if peer is not None:
@@ -155,7 +156,7 @@ class Server:
             case do.Measure():
                 pids = self._forkserver.pids.items()
                 sizes = tuple((worker, self._gauge.private(pid)) for worker, pid in pids if pid)
-                self._batch.append((0, ev.Measured(*self._gauge.read(), sizes)))
+                self._batch.append((0, Measured(*self._gauge.read(), sizes)))
             case do.Exit():
                 self._over = True
 
@@ -170,7 +171,7 @@ class Server:
             self._mover.copy(copy, self._segments[source].readonly, self._segments[target].writable)
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
-            self._batch.append((0, ev.Copied(copy.object, error=why)))
+            self._batch.append((0, Copied(copy.object, error=why)))
 
     # -- sockets --------------------------------------------------------------------------------
 
@@ -188,11 +189,11 @@ class Server:
             elif peer is not None:
                 self._send(peer)
 
-    def _watch_nursery(self) -> None:
+    def _poll_forkserver(self) -> None:
         """It may have died, and be a new one."""
         sock = self._forkserver.sock
-        if sock is not self._watched:
-            self._watched = sock
+        if sock is not self._polled:
+            self._polled = sock
             self._epoll.register(sock, select.EPOLLIN)
 
     def _accept(self) -> None:
@@ -267,7 +268,7 @@ class Server:
         self._epoll.unregister(peer.sock)
         peer.sock.close()
         peer.inbox.close()
-        self._batch.append((peer.number, ev.Left()))
+        self._batch.append((peer.number, Left()))
 
     def _close(self) -> None:
         for peer in list(self._peers.values()):

@@ -1,8 +1,8 @@
 """The threads that copy objects between segments, to disk and back. They decide nothing.
 
-One copies, and another takes the digest meanwhile. The loop's thread hands over jobs with
-descriptors of their own, so that a segment may be discarded meanwhile; what has become of them it
-reads when `fileno` is readable.
+One copies, and another takes the digest meanwhile. The loop's thread hands over what to copy, with
+descriptors of its own, so that a segment may be discarded meanwhile; when `fileno` is readable, it
+reads which copies are made.
 """
 
 from __future__ import annotations
@@ -10,21 +10,13 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from dataclasses import dataclass
 
-from workbench.core.events import Copied
 from workbench.core.instructions import Copy
+from workbench.core.loop_events import Copied
 from workbench.memory import spill
 
 WORTH_A_THREAD = 4 << 20
 """Bytes from which on the digest is taken beside the copy, not after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    copy: Copy
-    source: int
-    target: int
 
 
 class _Digest(threading.Thread):
@@ -51,11 +43,12 @@ class _Digest(threading.Thread):
 
 
 class Mover:
-    """See the module. Its threads start with the first job."""
+    """See the module. Its threads start with the first copy."""
 
     def __init__(self) -> None:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        # (what, descriptor to read, descriptor to write); None: no more.
+        self._copies: queue.SimpleQueue[tuple[Copy, int, int] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Copied] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -72,7 +65,7 @@ class Mover:
         except OSError:
             os.close(source)
             raise
-        self._jobs.put(_Job(instruction, source, target))
+        self._copies.put((instruction, source, target))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="workbench-mover", daemon=True)
             self._thread.start()
@@ -86,38 +79,39 @@ class Mover:
         return events
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (queued := self._copies.get()) is not None:
+            copy, source, target = queued
             if not self._closing:
-                self._done.put(self._copied(job))
+                self._done.put(_copied(copy, source, target))
                 os.eventfd_write(self._wake, 1)
-            os.close(job.source)
-            os.close(job.target)
-
-    def _copied(self, job: _Job) -> Copied:
-        copy = job.copy
-        (_, start), (_, offset) = copy.source, copy.target
-        helper = None
-        if copy.length >= WORTH_A_THREAD:
-            helper = _Digest(job.source, start, copy.length)
-            helper.start()
-        try:
-            if copy.disk:
-                spill.check_space(job.target, copy.length)
-            spill.copy(job.source, start, job.target, offset, copy.length)
-            if helper is None:
-                return Copied(copy.object, spill.digest(job.source, start, copy.length))
-            return Copied(copy.object, helper.result())
-        except OSError as error:
-            return Copied(copy.object, error=error.strerror or str(error))
-        except Exception as error:  # a bug of ours: whoever waits for this move must hear of it
-            return Copied(copy.object, error=f"{type(error).__name__}: {error}")
-        finally:
-            if helper is not None:
-                helper.join()  # it is done with the descriptor
+            os.close(source)
+            os.close(target)
 
     def close(self) -> None:
         """End the thread, after the copy it makes."""
         self._closing = True
         if self._thread is not None:
-            self._jobs.put(None)
+            self._copies.put(None)
             self._thread.join(1)  # a disk that hangs must not keep the session
+
+
+def _copied(copy: Copy, source: int, target: int) -> Copied:
+    (_, start), (_, offset) = copy.source, copy.target
+    helper = None
+    if copy.length >= WORTH_A_THREAD:
+        helper = _Digest(source, start, copy.length)
+        helper.start()
+    try:
+        if copy.disk:
+            spill.check_space(target, copy.length)
+        spill.copy(source, start, target, offset, copy.length)
+        if helper is None:
+            return Copied(copy.object, spill.digest(source, start, copy.length))
+        return Copied(copy.object, helper.result())
+    except OSError as error:
+        return Copied(copy.object, error=error.strerror or str(error))
+    except Exception as error:  # a bug of ours: whoever waits for this move must hear of it
+        return Copied(copy.object, error=f"{type(error).__name__}: {error}")
+    finally:
+        if helper is not None:
+            helper.join()  # it is done with the descriptor

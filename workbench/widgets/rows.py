@@ -250,7 +250,7 @@ def _worker(worker: WorkerRecord, words: Words, session: Snapshot) -> Row:
     }
 
 
-_ENDS = {"done": "finished", "cancelled": "was cancelled"}
+_ENDS = {"done": "is done", "stopped": "was stopped"}
 
 
 def job_of(job: JobRecord, now: float) -> Row:

@@ -165,7 +165,7 @@ class Executor:
                 self._runner.forget(id)
 
     def _stop(self, message: do.Stop) -> None:
-        """Somebody cancelled a task."""
+        """Somebody stopped a task."""
         for run in list(self._queue):
             if run.task == message.task:
                 with contextlib.suppress(ValueError):  # it begins just now

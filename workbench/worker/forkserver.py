@@ -19,8 +19,8 @@ from functools import partial
 
 import msgspec
 
-from workbench.core.events import WorkerExited, WorkerForked
 from workbench.core.instructions import Fork, Kill
+from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox

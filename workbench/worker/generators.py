@@ -21,7 +21,7 @@ _END = object()
 
 def is_generator(run: do.Run) -> bool:
     """Whether its items go out one by one."""
-    return run.terms is not None and run.terms.ahead > 0
+    return run.spec is not None and run.spec.ahead > 0
 
 
 class Backpressure:
@@ -32,8 +32,8 @@ class Backpressure:
     """
 
     def __init__(self, run: do.Run) -> None:
-        assert run.terms is not None
-        self._ahead = run.terms.ahead
+        assert run.spec is not None
+        self._ahead = run.spec.ahead
         self._taken = run.taken
         self._skip = run.made  # a worker that died had sent so many
         self.made = 0

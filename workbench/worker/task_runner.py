@@ -282,9 +282,9 @@ class TaskRunner:
 
 def _retry_on(run: do.Run) -> Types:
     """After which exceptions it may be tried again: its `retry_exceptions`."""
-    if run.terms is None or not run.terms.retry_on:
+    if run.spec is None or not run.spec.retry_on:
         return ()
-    types: Types = codec.deserialize_inline(run.terms.retry_on, where=_OPTIONS)
+    types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
     return types
 
 
@@ -293,5 +293,5 @@ def _owed(run: do.Run) -> int:
 
 
 def cancelled(run: do.Run) -> tuple[ev.Value, ...]:
-    """The results of a task that somebody cancelled."""
-    return (ev.error_value("cancelled", f"`{run.name}` was cancelled."),) * _owed(run)
+    """The results of a task that somebody stopped."""
+    return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)

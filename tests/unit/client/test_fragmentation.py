@@ -16,6 +16,7 @@ from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Tick
 from workbench.core.session import Session
 from workbench.errors import StoreFullError
 from workbench.memory.views import Views
@@ -38,7 +39,7 @@ class Server:
         self._stores: dict[int, ArenaWriter] = {}
         self._answers: dict[int, Any] = {}
         self._requests = count(1)
-        self.tell(0, ev.Tick())
+        self.tell(0, Tick())
 
     def tell(self, number: int, *events: ev.Event) -> None:
         for instruction in self.session.handle([(number, event) for event in events], 0.0):

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.session import Session
 
 FUNCTION = ev.Value(b"a function")
@@ -24,7 +25,7 @@ class Stage:
         self.unborn: list[int] = []
         self._batch: list[tuple[int, ev.Event]] = []
         self._numbers = 0
-        self.post(0, ev.Tick())
+        self.post(0, Tick())
         self.turn()
 
     def post(self, number: int, event: ev.Event) -> None:
@@ -94,14 +95,14 @@ class Stage:
     def leave(self, peer: Peer, graceful: bool = False) -> list[do.Anything]:
         if graceful:
             peer.post(ev.Bye())
-        peer.post(ev.Left())
+        peer.post(Left())
         del self.peers[peer.number]
         return self.turn()
 
     def crash(self, worker: Peer, status: int = -9) -> list[do.Anything]:
         del self.peers[worker.number]
-        self.post(0, ev.WorkerExited(worker.worker, status))
-        worker.post(ev.Left())
+        self.post(0, WorkerExited(worker.worker, status))
+        worker.post(Left())
         return self.turn()
 
 

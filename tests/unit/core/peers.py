@@ -89,11 +89,11 @@ class Peer:
         place = self.extent(pages)
         return None if place is None else ev.Value(b"E", self.segment, *place, contains)
 
-    def put(self, value: ev.Value, name: str = "") -> int:
+    def put(self, value: ev.Value, name: str = "", about: ev.About | None = None) -> int:
         id = self.id()
         self.holds[id] += 1
         self.values[id] = value
-        self.post(ev.Sealed(id, value, ABOUT, name))
+        self.post(ev.Sealed(id, value, about or ABOUT, name))
         return id
 
     def submit(

@@ -13,6 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES
 from workbench.core.session import ALONE_AT_START
 
@@ -207,7 +208,7 @@ class Spec:
                     self.owe(number, ("Output", task, data, origin))
             case ev.Bye():
                 self.graceful.add(client)
-            case ev.Left():
+            case Left():
                 self.left(client)
             case ev.Opened(segment, _):
                 self.owners[segment] = client
@@ -283,14 +284,14 @@ class Spec:
                 self.take_back(hand, list(tasks))
             case ev.Blocked() | ev.Unblocked():
                 self.hand_of(client).blocked += 1 if isinstance(event, ev.Blocked) else -1
-            case ev.WorkerExited(worker, status):
+            case WorkerExited(worker, status):
                 self.exited(self.hands.pop(worker), status)
             case ev.Ask():
                 self.owe(client, ("Answer", event.request))
             case ev.Trimmed(_, answer):
                 assert answer
                 self.trimming.remove(client)
-            case ev.WorkerForked() | ev.Tick() | ev.Subscribe():
+            case WorkerForked() | Tick() | ev.Subscribe():
                 pass
             case _:
                 raise NotImplementedError(event)
@@ -431,11 +432,11 @@ class Spec:
             self.objects[id] = Object(holds=Counter([client]))
             self.watchers.add((client, id))
         self.jobs[event.task] = job
-        terms = event.terms or ev.USUAL
-        if terms.job and not self.clients[client].worker and job.results:
-            first = terms.group or event.task
-            if not terms.group:
-                self.cells[first] = Cell(client, terms.size, {client: event.origin})
+        spec = event.spec or ev.USUAL
+        if spec.job and not self.clients[client].worker and job.results:
+            first = spec.group or event.task
+            if not spec.group:
+                self.cells[first] = Cell(client, spec.size, {client: event.origin})
             cell = self.cells.get(first)
             if cell is None or cell.owner != client or len(cell.tasks) >= cell.size:
                 why = why or "cancelled"

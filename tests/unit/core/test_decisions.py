@@ -13,6 +13,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.memory_monitor import LATE
 from workbench.core.pool import KILLS, MOST, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
@@ -149,7 +150,7 @@ def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> No
     assert s.leave(worker) == [do.Kill(worker.worker), do.Fork(worker.worker + 1)]
     other = s.worker()
     assert runs(other) == [queued]
-    s.post(0, ev.WorkerExited(worker.worker, -9))
+    s.post(0, WorkerExited(worker.worker, -9))
     assert not s.turn(), "there is one worker, as there shall be"
     s.all_read()
     other.finish((NONE,), 1.0)
@@ -185,7 +186,7 @@ def test_a_crash_is_the_running_tasks_and_that_of_those_before_it(stage: Make) -
     f = s.function(driver, seconds=0.0)
     tasks = [driver.submit(f, (), (), retries=r)[0] for r in (1, 0, 0, 0)]
     s.turn()
-    s.post(0, ev.WorkerExited(worker.worker, -9, "", tasks[2]))
+    s.post(0, WorkerExited(worker.worker, -9, "", tasks[2]))
     s.leave(worker)
     assert runs(s.worker()) == [tasks[0], tasks[3]]
     assert told(driver) == {tasks[1]: b"!crashed", tasks[2]: b"!crashed"}
@@ -213,7 +214,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.unborn.pop(), 1))
         s.turn()
     assert not s.unborn
     later = driver.submit(f, (), ())[0]
@@ -224,7 +225,7 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
 def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
     s = stage(workers=1)
     for _ in range(MOST_STARTUP_FAILURES * KILLS):
-        s.post(0, ev.WorkerExited(s.unborn.pop(), -9))
+        s.post(0, WorkerExited(s.unborn.pop(), -9))
         s.turn()
     assert not s.unborn
 
@@ -233,7 +234,7 @@ def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     s = stage(workers=2)
     driver, worker = s.driver(), s.worker()
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, ev.WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.unborn.pop(), 1))
         s.turn()
     task = driver.submit(s.function(driver), (), ())[0]
     s.turn()
@@ -384,7 +385,7 @@ def test_requests_for_memory_are_served_in_order(stage: Make) -> None:
     assert list(keeper.inbox) == [do.Trim(4 * PAGE)]
     assert not large.inbox
     assert not small.inbox, "there was room, but somebody else's turn"
-    s.post(0, ev.Tick())
+    s.post(0, Tick())
     assert not s.turn(1), "an answer is due"
     keeper.post(ev.Trimmed(4 * PAGE, answer=True))
     s.turn()
@@ -470,7 +471,7 @@ def test_memory_is_watched_while_a_task_needs_no_processor(stage: Make) -> None:
     s = stage(workers=1)
     s.session.memory_monitor.headroom = 1
     driver, worker = s.driver(), s.worker()
-    driver.submit(s.function(driver), (), (), terms=ev.TaskSpec(cpus=0))
+    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(cpus=0))
     s.turn()
     assert runs(worker)
     assert of(do.Measure, s.turn(after=LATE))
@@ -506,9 +507,9 @@ def test_a_session_without_a_driver_gives_up(stage: Make) -> None:
 
 def test_a_session_whose_starter_is_killed_before_its_hello_ends(stage: Make) -> None:
     s = stage()
-    s.post(STARTER + 1, ev.Left())  # somebody who only tried whether we listen
+    s.post(STARTER + 1, Left())  # somebody who only tried whether we listen
     assert not of(do.Exit, s.turn())
-    s.post(STARTER, ev.Left())
+    s.post(STARTER, Left())
     assert of(do.Exit, s.turn())
 
 
@@ -539,7 +540,7 @@ def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
     after.post(ev.Find(1, "kept"))
     after.post(ev.Find(2, "other"))
     s.turn(100)
-    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0, ("kept",))]
+    assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
 
 
 def test_a_visitor_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
@@ -567,7 +568,7 @@ def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
     visitor = s.visitor()
-    visitor.post(ev.Ask(1, "snapshot"))
+    visitor.post(ev.Ask(1, "overview"))
     (sent,) = of(do.Send, s.turn())
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None
@@ -578,7 +579,7 @@ def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     s = stage()
     first, second, visitor, _ = s.driver(linger=60.0), s.driver(), s.visitor(), s.worker()
     visitor.post(ev.End("because"))
-    visitor.post(ev.Left())
+    visitor.post(Left())
     s.meet()  # comes too late to prolong it
     out = s.turn()
     told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]
@@ -630,7 +631,7 @@ def sealed(id: int, value: ev.Value) -> ev.Sealed:
     "event",
     [
         pytest.param(ev.Hello(1, 1), id="hello twice"),
-        pytest.param(ev.Tick(), id="the loop's own event"),
+        pytest.param(Tick(), id="the loop's own event"),
         pytest.param(sealed(THEIRS + 9, NONE), id="another's id"),
         pytest.param(sealed(MINE + 2, NONE), id="an object sealed twice"),
         pytest.param(sealed(MINE + 9, placed(0)), id="an extent that is taken"),
@@ -709,7 +710,7 @@ def test_a_stranger_is_hung_up(stage: Make, hello: ev.Event, reason: str) -> Non
     assert isinstance(hangup, do.Hangup)
     assert hangup.client == 5
     assert reason in hangup.reason
-    s.post(5, ev.Left())
+    s.post(5, Left())
     assert not s.turn()
 
 
@@ -782,7 +783,7 @@ def test_who_has_left_and_still_shows_an_object_keeps_its_bytes(stage: Make) -> 
     owner.drop(id)
     s.turn()
     assert not [m for m in owner.inbox if isinstance(m, do.Release)], "it is shown"
-    reader.post(ev.Left())
+    reader.post(Left())
     s.turn()
     assert do.Release(((0, PAGE),)) in owner.inbox
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import snapshots
 from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
-from workbench.core.snapshots import MOST_NAMED
+from workbench.core.snapshots import MOST_NAMED, take_snapshot
 
 
-def asked(s: Stage, peer: Peer, what: str, id: int = 0) -> do.Answer:
+def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:
     peer.inbox.clear()
-    peer.post(ev.Ask(7, what, id))
+    peer.post(ev.Ask(7, what, id, name))
     s.turn()
     (answer,) = [m for m in peer.inbox if isinstance(m, do.Answer)]
     assert answer.request == 7
@@ -70,11 +73,9 @@ def test_the_task_that_is_to_make_it(stage: Callable[..., Stage]) -> None:
     queued = driver.submit(function, (), (), name="queued")
     waiting = driver.submit(function, (running[0],), (), name="waits")
     s.turn()
-    pid = 1000 + worker.number
-    s.post(0, ev.WorkerForked(worker.worker, pid))
     for id, expected in (
-        (running[0], TaskRecord("runs", "running", pid)),
-        (running[1], TaskRecord("runs", "running", pid)),
+        (running[0], TaskRecord("runs", "running", worker.worker)),
+        (running[1], TaskRecord("runs", "running", worker.worker)),
         (queued[0], TaskRecord("queued", "queued")),
         (waiting[0], TaskRecord("waits", "waiting")),
     ):
@@ -128,15 +129,40 @@ def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
     found = overview(s, driver)
     assert [record.names for record in found.objects] == [("one", "another")]
     assert found.count == 101
-    whole = asked(s, driver, "snapshot").snapshot
-    assert whole is not None
+    whole = take_snapshot(s.session.state)
     assert whole.count == len(whole.objects) == 101
     assert (found.capacity, found.workers, found.clients) == (
         whole.capacity, whole.workers, whole.clients,
     )  # fmt: skip
     for n in range(2 * MOST_NAMED):
         driver.put(ev.Value(b"x"), f"name {n}")
-    assert len(overview(s, driver).objects) <= MOST_NAMED
+    found = overview(s, driver)
+    assert len(found.objects) <= MOST_NAMED
+    assert found.names == 2 * MOST_NAMED + 2
+
+
+def test_names_by_their_beginning_and_not_very_many(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = stage()
+    driver = s.driver()
+    for name in ("train", "test", "trial"):
+        driver.put(ev.Value(b"x"), name)
+    assert asked(s, driver, "names", name="tr").names == ("train", "trial")
+    assert len(asked(s, driver, "names").names) == 3
+    monkeypatch.setattr(snapshots, "MOST_NAMES", 2)
+    assert asked(s, driver, "names").names == ("train", "test")
+
+
+def test_why_takes_a_name_too(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver, other = s.driver(), s.driver()
+    id = driver.put(ev.Value(b"x"), "name")
+    driver.drop(id)
+    account = asked(s, other, "why", name="name").account
+    assert account is not None
+    assert account.object.id == id
+    assert asked(s, other, "why", name="nobody").account is None
 
 
 def test_a_glance_does_not_look_at_all_objects(stage: Callable[..., Stage]) -> None:

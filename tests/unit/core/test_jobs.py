@@ -39,9 +39,9 @@ def records(s: Stage) -> list[JobRecord]:
 
 
 def cell(s: Stage, driver: Peer, name: str = "cell 7", returns: int = 1, origin: int = 7) -> int:
-    terms = ev.TaskSpec(job=name, binds=tuple("ab"[: returns - 1]))
+    spec = ev.TaskSpec(job=name, binds=tuple("ab"[: returns - 1]))
     function = s.function(driver)
-    return driver.submit(function, (), (), returns, origin=origin, terms=terms)[0]
+    return driver.submit(function, (), (), returns, origin=origin, spec=spec)[0]
 
 
 def runner(s: Stage, task: int) -> Peer:
@@ -193,7 +193,7 @@ def test_none_waits_on_a_worker_behind_another(stage: Make) -> None:
     driver, worker = s.driver(60.0), s.worker()
     function = s.function(driver, seconds=0.0)
     for name in ("cell 1", "cell 2"):
-        driver.submit(function, (), (), terms=ev.TaskSpec(job=name))
+        driver.submit(function, (), (), spec=ev.TaskSpec(job=name))
     s.all_read()
     assert len(worker.runs) == 1
     assert [record.state for record in records(s)] == ["running", "queued"]
@@ -269,13 +269,13 @@ def test_how_it_ended(stage: Make) -> None:
     runner(s, stopped).finish((ev.error_value("cancelled", "it heard"),), 1.0)
     s.turn()
     states = {record.id: record.state for record in records(s)}
-    assert states == {good: "done", bad: "failed", stopped: "cancelled", never: "cancelled"}
+    assert states == {good: "done", bad: "failed", stopped: "stopped", never: "stopped"}
 
 
 def test_one_whose_time_was_up_failed(stage: Make) -> None:
     s = stage(workers=1)
     driver, worker = s.driver(60.0), s.worker()
-    driver.submit(s.function(driver), (), (), terms=ev.TaskSpec(timeout=1.0, job="cell 7"))
+    driver.submit(s.function(driver), (), (), spec=ev.TaskSpec(timeout=1.0, job="cell 7"))
     s.all_read()
     s.turn(after=1.0)
     worker.finish((ev.error_value("cancelled", "it heard"),), 1.0)
@@ -342,8 +342,8 @@ def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> lis
     function = s.function(driver)
     tasks: list[int] = []
     for _ in range(size if submitted is None else submitted):
-        terms = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
-        tasks.append(driver.submit(function, (), (), 2, origin=7, terms=terms)[0])
+        spec = ev.TaskSpec(job="cell 7", binds=("a",), size=size, group=tasks[0] if tasks else 0)
+        tasks.append(driver.submit(function, (), (), 2, origin=7, spec=spec)[0])
     s.all_read()
     return tasks
 
@@ -404,7 +404,7 @@ def test_what_its_maker_did_not_come_to_submit_is_not_waited_for(stage: Make) ->
     s.turn()
     done, cancelled = records(s)
     assert (done.state, done.ended, done.size, done.kept) == ("done", 1, 1, True)
-    assert (cancelled.state, cancelled.ended, cancelled.size) == ("cancelled", 2, 2)
+    assert (cancelled.state, cancelled.ended, cancelled.size) == ("stopped", 2, 2)
 
 
 def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
@@ -412,8 +412,8 @@ def test_of_another_drivers_job_nobody_can_be_part(stage: Make) -> None:
     mine, other = s.driver(60.0), s.driver(60.0)
     s.worker()
     first = each(s, mine, 3, submitted=1)[0]
-    terms = ev.TaskSpec(job="cell 7", size=3, group=first)
-    (task,) = other.submit(s.function(other), (), (), 1, terms=terms)
+    spec = ev.TaskSpec(job="cell 7", size=3, group=first)
+    (task,) = other.submit(s.function(other), (), (), 1, spec=spec)
     s.all_read()
     (record,) = records(s)
     assert (record.id, record.size, record.ended) == (first, 3, 0)
@@ -431,8 +431,8 @@ def test_what_comes_after_its_job_was_stopped_does_not_run(stage: Make, over: bo
     if over:
         worker.finish((ev.error_value("cancelled", "it heard"),) * 2, 1.0)
         s.all_read()
-    terms = ev.TaskSpec(job="cell 7", binds=("a",), size=5, group=first)
-    late = maker.submit(s.function(maker), (), (), 2, origin=7, terms=terms)
+    spec = ev.TaskSpec(job="cell 7", binds=("a",), size=5, group=first)
+    late = maker.submit(s.function(maker), (), (), 2, origin=7, spec=spec)
     s.all_read()
     assert all(maker.values[id].header.startswith(b"!cancelled") for id in late)
     assert late[0] not in s.session.state.scheduler.tasks
@@ -444,7 +444,7 @@ def test_it_says_so_when_it_begins_and_begins_again(stage: Make) -> None:
     s = stage(workers=1)
     driver, other, worker = s.driver(60.0), s.driver(60.0), s.worker()
     function = s.function(driver)
-    (task,) = driver.submit(function, (), (), retries=1, terms=ev.TaskSpec(job="cell 7"))
+    (task,) = driver.submit(function, (), (), retries=1, spec=ev.TaskSpec(job="cell 7"))
     other.post(ev.Collect(1, task))
     s.all_read()
     s.crash(worker)
@@ -468,9 +468,7 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     worker = runner(s, actor)
     worker.finish((NONE,), 0.0)
     tasks = [
-        driver.submit(0, (), (), 1, actor=actor, method="run", terms=ev.TaskSpec(job=f"cell {n}"))[
-            0
-        ]
+        driver.submit(0, (), (), 1, actor=actor, method="run", spec=ev.TaskSpec(job=f"cell {n}"))[0]
         for n in range(2)
     ]
     s.all_read()
@@ -527,7 +525,7 @@ def test_an_interrupt_stops_the_job_that_is_waited_for_and_force_kills(stage: Ma
     s.crash(worker)
     s.turn()
     assert answered(driver) == [1, 2]
-    assert records(s)[0].state == "cancelled"
+    assert records(s)[0].state == "stopped"
 
 
 @pytest.mark.parametrize("what", ["of a worker", "of an actor", "without a result"])
@@ -537,7 +535,7 @@ def test_what_only_says_that_it_is_a_job(stage: Make, what: str) -> None:
     sender = worker if what == "of a worker" else driver
     sender.submit(
         s.function(driver), (), (), 0 if what == "without a result" else 1,
-        terms=ev.TaskSpec(job="cell 7"), actor=99 if what == "of an actor" else 0,
+        spec=ev.TaskSpec(job="cell 7"), actor=99 if what == "of an actor" else 0,
     )  # fmt: skip
     s.all_read()
     assert not records(s)
@@ -560,7 +558,7 @@ def test_an_id_that_its_maker_uses_again(stage: Make) -> None:
     s = stage()
     driver = s.driver()
     for _ in range(2):
-        driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", terms=ev.TaskSpec(job="cell 7")))
+        driver.post(ev.Submit(driver.number << 32 | 99, 1, b"", spec=ev.TaskSpec(job="cell 7")))
         driver.post(ev.Drop((driver.number << 32 | 99,)))
         s.turn()
     assert [(record.number, record.state) for record in records(s)] == [(2, "failed")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.core.events import Submit
 from workbench.core.queue import Queue
-from workbench.core.records import Task, TaskState
+from workbench.core.records import DONE, QUEUED, SENT, Task
 
 STEPS = st.lists(st.tuples(st.sampled_from(["append", "appendleft", "popleft", "remove"]),
                            st.integers(0, 1000)), max_size=60)  # fmt: skip
@@ -28,13 +28,13 @@ def test_it_is_a_list_whose_middle_can_leave(steps: list[tuple[str, int]]) -> No
             assert queue.first is listed[0]
             first = queue.popleft()
             assert first is listed.pop(0)
-            first.to(TaskState.SENT)
+            first.to(SENT)
         elif listed:
-            listed.pop(where % len(listed)).to(TaskState.DONE)
+            listed.pop(where % len(listed)).to(DONE)
             queue.left()
         assert list(queue) == listed
         assert len(queue) == len(listed)
         assert bool(queue) == bool(listed)
         assert not listed or queue.first is listed[0]
-        assert all(task.state is TaskState.QUEUED for task in listed)
+        assert all(task.state is QUEUED for task in listed)
         assert len(queue._tasks) <= 2 * len(listed) + 1, "more gaps than tasks"

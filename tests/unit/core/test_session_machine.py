@@ -17,6 +17,7 @@ from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshots import take_snapshot
@@ -66,7 +67,7 @@ class SessionMachine(RuleBasedStateMachine):
     def begin(self, workers: int) -> None:
         self.session = Session("test", workers, CAPACITY)
         self.spec.started()
-        self.post(0, ev.Tick())
+        self.post(0, Tick())
         self.turn()
         self.driver_joins(5.0)
         for worker in self.unborn():
@@ -109,7 +110,7 @@ class SessionMachine(RuleBasedStateMachine):
                     self.segments.add(event.segment)
                     self.knows[number].add(event.segment)
             self.spec.end_of_batch()
-            left = {number for number, event in batch if isinstance(event, ev.Left)}
+            left = {number for number, event in batch if isinstance(event, Left)}
             told: Counter[tuple[int, object]] = Counter()
             exits = 0
             for instruction in self.session.handle(batch, self.spec.now):
@@ -226,7 +227,7 @@ class SessionMachine(RuleBasedStateMachine):
     def hang_up(self, number: int) -> None:
         del self.peers[number]
         self.followers.pop(number, None)
-        self.post(number, ev.Left())
+        self.post(number, Left())
 
     def check_shown(self, to: int, value: ev.Value) -> None:
         assert not value.segment or value.segment in self.knows[to] & self.segments
@@ -292,7 +293,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.connect(ev.Hello(1000 + number, number, linger=linger, visitor=visitor))
 
     def worker_joins(self, worker: int) -> None:
-        self.post(0, ev.WorkerForked(worker, 2000 + worker))
+        self.post(0, WorkerForked(worker, 2000 + worker))
         self.connect(ev.Hello(2000 + worker, len(self.workers) + 1, worker))
 
     def worker_dies(self, worker: int, exit_first: bool = True) -> None:
@@ -300,7 +301,7 @@ class SessionMachine(RuleBasedStateMachine):
         number = next((p.number for p in self.peers.values() if p.worker == worker), 0)
         if number and not exit_first:
             self.hang_up(number)
-        self.post(0, ev.WorkerExited(worker, -9 if number else 1))
+        self.post(0, WorkerExited(worker, -9 if number else 1))
         if number and exit_first:
             self.hang_up(number)
 
@@ -335,7 +336,7 @@ class SessionMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.turn()
         self.spec.now += seconds
-        self.post(0, ev.Tick())
+        self.post(0, Tick())
         self.turn()
 
     @precondition(lambda self: any(p.inbox for p in self.peers.values()))
@@ -382,7 +383,7 @@ class SessionMachine(RuleBasedStateMachine):
             case "find":
                 peer.post(ev.Find(1, name))
             case "ask":
-                peer.post(ev.Ask(1, "snapshot"))
+                peer.post(ev.Ask(1, "overview"))
             case "escape":
                 peer.post(ev.Escape(id, f"at {name}"))
             case "pin" | "unpin":
@@ -446,7 +447,7 @@ class SessionMachine(RuleBasedStateMachine):
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                terms=ev.TaskSpec(job=job, size=size, group=group) if job else None,
+                spec=ev.TaskSpec(job=job, size=size, group=group) if job else None,
                 **options,
             )
             group = group or results.start if size > 1 else 0
@@ -460,11 +461,11 @@ class SessionMachine(RuleBasedStateMachine):
         pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n))
         self.turn(pace)
 
-    @precondition(lambda self: any(p.runs and p.runs[0].terms for p in self.running()))
+    @precondition(lambda self: any(p.runs and p.runs[0].spec for p in self.running()))
     @rule(n=PICK, o=PICK, pace=PACE)
     def shows(self, n: int, o: int, pace: str) -> None:
         """A background cell prints."""
-        peer = pick([p for p in self.running() if p.runs[0].terms], n)
+        peer = pick([p for p in self.running() if p.runs[0].spec], n)
         if self.spec.cell_of.get(peer.runs[0].task) in self.spec.cells:
             peer.post(ev.Output(peer.runs[0].task, "stdout", b"%d\n" % o))
         self.turn(pace)
@@ -521,7 +522,7 @@ class SessionMachine(RuleBasedStateMachine):
                 moved = True
                 if worker in self.workers.values():  # killed after its connection ended
                     self.processes.remove(worker)
-                    self.post(0, ev.WorkerExited(worker, -9))
+                    self.post(0, WorkerExited(worker, -9))
                 else:
                     self.worker_joins(worker)
             for peer in list(self.peers.values()):

@@ -17,6 +17,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import PAGES, Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Copied, Left, Tick
 from workbench.core.spilling import HIGH
 from workbench.units import PAGE, round_up
 
@@ -138,7 +139,7 @@ class SpillMachine(RuleBasedStateMachine):
         peer = pick(self.drivers[1:], n)
         self.asked = {key: id for key, id in self.asked.items() if key[0] != peer.number}
         self.growing = {key: n for key, n in self.growing.items() if key[0] != peer.number}
-        peer.post(ev.Left())
+        peer.post(Left())
         del self.stage.peers[peer.number]
         self.turn()
 
@@ -150,7 +151,7 @@ class SpillMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 6.0]))
     def time_passes(self, seconds: float) -> None:
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.turn(seconds)
 
     # -- the disk -------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ class SpillMachine(RuleBasedStateMachine):
                 if lies is not None:
                     self.content[copy.target[0], target] = lies
             digest = 7
-        self.stage.post(0, ev.Copied(copy.object, digest, error))
+        self.stage.post(0, Copied(copy.object, digest, error))
         self.turn()
 
     # -- objects --------------------------------------------------------------------------------

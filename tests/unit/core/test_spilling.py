@@ -8,6 +8,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshots import take_snapshot
 from workbench.core.spilling import PATIENCE, RESPITE
 from workbench.units import PAGE
@@ -40,7 +41,7 @@ def copies(out: list[do.Anything]) -> list[do.Copy]:
 def finish(s: Stage, out: list[do.Anything], error: str = "") -> list[do.Anything]:
     """The disk does what came out of a turn."""
     for copy in copies(out):
-        s.post(0, ev.Copied(copy.object, 0 if error else 7, error))
+        s.post(0, Copied(copy.object, 0 if error else 7, error))
     return s.turn()
 
 
@@ -256,7 +257,7 @@ def test_damage_on_disk_is_not_copied_into_memory(stage: Make) -> None:
     to_disk(s, driver, id)
     driver.view(id)
     (copy,) = copies(s.turn())
-    s.post(0, ev.Copied(copy.object, digest=8))
+    s.post(0, Copied(copy.object, digest=8))
     s.all_read()
     assert where(s)[id] == "disk"
     assert s.session.state.budget.live == 0
@@ -290,7 +291,7 @@ def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -
     other.post(ev.Grow(1, 5 * PAGE))
     finish(s, s.turn())  # the driver is told, and never says that it has heard
     assert s.session.deadline() == PATIENCE
-    s.post(0, ev.Tick())
+    s.post(0, Tick())
     assert not copies(s.turn(PATIENCE)), "it would hear as little of the next move"
     answer = other.inbox[-1]
     assert isinstance(answer, do.Granted)
@@ -315,7 +316,7 @@ def test_who_does_not_trim_is_given_up(stage: Make) -> None:
     assert not other.inbox
     when = s.session.deadline()
     assert when is not None
-    s.post(0, ev.Tick())
+    s.post(0, Tick())
     s.turn(when)
     (answer,) = other.inbox
     assert isinstance(answer, do.Granted)

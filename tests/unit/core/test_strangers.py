@@ -12,6 +12,7 @@ from tests.unit.core.peers import ABOUT
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
+from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
 from workbench.core.session import Session
 
 CLIENTS = (1, 2, 3)
@@ -62,7 +63,7 @@ TERMS = st.sampled_from(
 def submitted(task: int) -> st.SearchStrategy[ev.Submit]:
     return st.builds(
         ev.Submit, st.just(task), ids, st.just(b""), some, some, small, st.just("f"), small, small,
-        terms=TERMS,
+        spec=TERMS,
     )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ events = st.one_of(
         visitor=st.booleans(),
     ),
     st.builds(ev.Bye),
-    st.builds(ev.Left),
+    st.builds(Left),
     st.builds(ev.Opened, ids, small),
     ids.flatmap(sealed),
     st.builds(ev.Want, some),
@@ -91,13 +92,13 @@ events = st.one_of(
     st.builds(ev.Grow, small, small, st.booleans()),
     st.builds(ev.Trimmed, small, st.booleans()),
     ids.flatmap(submitted),
-    st.builds(ev.Measured, small, small, st.lists(st.tuples(small, small)).map(tuple)),
+    st.builds(Measured, small, small, st.lists(st.tuples(small, small)).map(tuple)),
     ids.flatmap(done),
     st.builds(ev.Output, ids, st.just("stdout"), st.just(b"")),
     st.builds(ev.GaveBack, some, st.booleans()),
     st.builds(ev.Blocked),
     st.builds(ev.Unblocked),
-    st.builds(ev.Ask, small, st.sampled_from(["sync", "snapshot", "why"]), ids),
+    st.builds(ev.Ask, small, st.sampled_from(["sync", "overview", "why", "names"]), ids),
     st.builds(ev.Register, ids, st.sampled_from([b"", b"s"])),
     st.builds(ev.Escape, ids, st.sampled_from("ab")),
     st.builds(ev.Pin, ids, st.sampled_from(["", "a"]), st.booleans()),
@@ -121,22 +122,22 @@ HELLOS = [ev.Hello(1, 1), ev.Hello(1, 2), ev.Hello(1, 3, worker=1)]
 )
 def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, ev.Event]]]) -> None:
     session = Session("test", 1, 8)
-    session.handle([(0, ev.Tick())], 0.0)
+    session.handle([(0, Tick())], 0.0)
     session.handle(list(zip(CLIENTS, HELLOS, strict=True)), 0.0)
     for now, batch in enumerate(batches):
         while batch:
             out = session.handle(batch, float(now))
             session.check()
-            batch = [(i.client, ev.Left()) for i in out if isinstance(i, do.Hangup)]
-            batch += [(0, ev.WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
+            batch = [(i.client, Left()) for i in out if isinstance(i, do.Hangup)]
+            batch += [(0, WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
     for name in list(session.state.catalog.names):
         session.state.catalog.bind(name, None)
     for entry in list(session.state.catalog.entries()):
         if entry.escapes or entry.pinned:  # it would stay: somebody may come with those bytes
             session.state.catalog.free(entry)
-    session.handle([(client, ev.Left()) for client in CLIENTS], 99.0)
+    session.handle([(client, Left()) for client in CLIENTS], 99.0)
     for worker in range(1, 99):
-        session.handle([(0, ev.WorkerExited(worker, 1))], 99.0)
+        session.handle([(0, WorkerExited(worker, 1))], 99.0)
     for entry in list(session.state.catalog.entries()):
         if entry.job:  # what it made is kept for somebody
             session.state.catalog.free(entry)

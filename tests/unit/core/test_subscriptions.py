@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core import subscriptions
 from workbench.core.history import SPAN, STEP
 from workbench.core.snapshot import Change, Sample
 from workbench.core.subscriptions import MOST
@@ -68,7 +71,7 @@ def test_questions_change_nothing(stage: Callable[..., Stage]) -> None:
     asker, watcher = s.driver(), s.driver()
     told(s, watcher)
     told(s, watcher)
-    asker.post(ev.Ask(1, "snapshot"))
+    asker.post(ev.Ask(1, "overview"))
     asker.post(ev.Subscribe(1))
     assert told(s, watcher, asks=False) is None
 
@@ -151,3 +154,100 @@ def test_the_history_forgets(stage: Callable[..., Stage]) -> None:
     samples = history(s, watcher)
     assert SPAN <= samples[0].age <= SPAN + 2 * STEP
     assert len(samples) <= SPAN / STEP + 4
+
+
+def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
+    """The next part of a look at all there is."""
+    peer.inbox.clear()
+    peer.post(ev.Subscribe(5, once=True, search=search))
+    s.turn()
+    (message,) = [m for m in peer.inbox if isinstance(m, do.Changed)]
+    assert message.request == 5
+    return message.change
+
+
+def test_a_look_tells_all_there_is_in_parts_and_no_changes(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    owner, looker = s.driver(), s.driver()
+    first, *others = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
+    parts = [looked(s, looker)]
+    assert s.session.state.catalog.touched is None
+    owner.drop(others[-1])  # gone before it was told
+    owner.put(ev.Value(b"too late"))
+    parts.append(looked(s, looker))
+    assert [change.left for change in parts] == [2, 0]
+    assert [record.id for change in parts for record in change.objects] == [first, *others[:-1]]
+    assert parts[1].gone == ()
+    assert looked(s, looker).left == 2  # begins anew
+
+
+def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    owner, looker, other = s.driver(), s.driver(), s.driver()
+    for _ in range(MOST + 1):
+        owner.put(ev.Value(b"x"))
+    assert looked(s, looker).left == looked(s, other).left == 1
+    looker.post(ev.Subscribe(5, on=False))
+    s.leave(other)
+    s.turn()
+    assert not s.session.subscriptions._looks
+
+
+def test_who_changes_or_goes_before_a_first_part_has_it(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    owner, watcher = s.driver(), s.driver()
+    *early, renamed, gone = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
+    assert ids(told(s, watcher)) == early
+    owner.post(ev.Bind("name", renamed))
+    owner.drop(gone)
+    s.turn()
+    change = told(s, watcher)
+    assert ids(change) == [renamed]
+    assert change is not None
+    assert change.objects[0].names == ("name",)
+    assert (change.gone, change.left) == ((), 0)  # it never knew of that one
+
+
+@pytest.mark.parametrize(
+    ("search", "first"),
+    [
+        (ev.Search(most=2), [2, 3]),
+        (ev.Search(order="age", most=2), [0, 1]),
+        (ev.Search(order="name", most=2), [3, 1]),
+        (ev.Search(order="type", most=1), [4]),
+        (ev.Search("b*"), [1]),
+        (ev.Search("arr*"), [4]),
+        (ev.Search("th*", "name"), [3, 1, 0, 2]),
+        (ev.Search("nothing"), []),
+    ],
+)
+def test_a_search_gives_what_comes_first_and_counts_the_rest(
+    stage: Callable[..., Stage], search: ev.Search, first: list[int]
+) -> None:
+    s = stage()
+    owner = s.driver()
+    sizes, names = (1, 2, 9, 3, 2), ("", "b", "", "a", "c")
+    about = ev.About("array", 2, 0, 0, 0.0, 0.0)
+    there = [
+        owner.put(ev.Value(b"x" * size), name, about if name == "c" else None)
+        for size, name in zip(sizes, names, strict=True)
+    ]
+    s.turn()
+    found = looked(s, owner, search)
+    assert [there.index(record.id) for record in found.objects] == first
+    assert found.left == 0
+    if not search.pattern:
+        assert found.others == 5 - len(first)
+        assert found.others_size == sum(sizes) - sum(record.size for record in found.objects)
+
+
+def test_a_search_goes_through_all_a_slice_at_a_time(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "SEARCHED", 3)
+    s = stage()
+    owner = s.driver()
+    there = [owner.put(ev.Value(b"x" * size)) for size in (5, 1, 4, 2, 3)]
+    parts = [looked(s, owner, ev.Search(most=1)) for _ in range(2)]
+    assert [ids(part) for part in parts] == [[there[0]], [there[4]]]
+    assert [(part.left, part.others, part.others_size) for part in parts] == [(2, 2, 5), (0, 1, 2)]

@@ -20,6 +20,7 @@ from tests.unit.core.conftest import FUNCTION, Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
 from workbench.core.pool import LIGHT, SPARE_SECONDS
 from workbench.core.records import ONE
 from workbench.core.session import Session
@@ -80,7 +81,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.stage = Stage(CPUS, 1 << 20)
         self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM)
         self.stage.unborn.clear()
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.hands: dict[int, Hand] = {}
         self.unborn: list[int] = []
         self.tasks: dict[int, ev.Submit] = {}
@@ -132,8 +133,8 @@ class TaskMachine(RuleBasedStateMachine):
 
     def cpus(self, hand: Hand) -> int:
         assert hand.running is not None
-        terms = self.tasks[hand.running.task].terms
-        return min((terms or ev.USUAL).cpus, CPUS * ONE)
+        spec = self.tasks[hand.running.task].spec
+        return min((spec or ev.USUAL).cpus, CPUS * ONE)
 
     def listen(self, hand: Hand) -> None:
         """A worker takes in what it is sent."""
@@ -157,8 +158,8 @@ class TaskMachine(RuleBasedStateMachine):
 
     def begins(self, hand: Hand, run: do.Run) -> None:
         task = run.task
-        terms = self.tasks[task].terms or ev.USUAL
-        assert run.terms == self.tasks[task].terms
+        spec = self.tasks[task].spec or ev.USUAL
+        assert run.spec == self.tasks[task].spec
         self.runs[task] += 1
         assert self.runs[task] <= 1 + self.deaths[task], "run twice without a reason"
         if hand.blocked:
@@ -166,8 +167,8 @@ class TaskMachine(RuleBasedStateMachine):
             hand.peer.post(ev.GaveBack((task,)))
             return
         if hand.sent:
-            assert terms == ev.TaskSpec(), "it waits behind another"
-            assert (self.tasks[next(iter(hand.sent))].terms or ev.USUAL).cpus == ONE
+            assert spec == ev.TaskSpec(), "it waits behind another"
+            assert (self.tasks[next(iter(hand.sent))].spec or ev.USUAL).cpus == ONE
         hand.sent[task] = run
         hand.began[task] = self.stage.now
         hand.items[task] = run.made
@@ -201,22 +202,22 @@ class TaskMachine(RuleBasedStateMachine):
         if hand is None:
             if worker in self.unborn:
                 self.unborn.remove(worker)
-                self.stage.post(0, ev.WorkerExited(worker, -9))
+                self.stage.post(0, WorkerExited(worker, -9))
             return
         if hand.running is not None:
             self.deaths[hand.running.task] += 1
         for task in list(hand.sent)[1:]:
             self.runs[task] -= 1
         del self.stage.peers[hand.peer.number]
-        self.stage.post(0, ev.WorkerExited(worker, -9))
-        hand.peer.post(ev.Left())
+        self.stage.post(0, WorkerExited(worker, -9))
+        hand.peer.post(Left())
 
     def goes_home(self, client: int) -> None:
         worker, hand = next((w, h) for w, h in self.hands.items() if h.peer.number == client)
         assert not hand.sent, "sent home with work in hand"
         del self.hands[worker], self.stage.peers[client]
-        hand.peer.post(ev.Left())
-        self.stage.post(0, ev.WorkerExited(worker, 0))
+        hand.peer.post(Left())
+        self.stage.post(0, WorkerExited(worker, 0))
 
     # -- what happens -----------------------------------------------------------------------------
 
@@ -247,17 +248,17 @@ class TaskMachine(RuleBasedStateMachine):
         late: bool, job: str, origin: int,
     ) -> None:  # fmt: skip
         """The driver submits; some wait for the result of another."""
-        terms = ev.TaskSpec(cpus, timeout, b"", ahead, job)
-        usual = terms == ev.USUAL
+        spec = ev.TaskSpec(cpus, timeout, b"", ahead, job)
+        usual = spec == ev.USUAL
         deps = (pick(self.tasks, n),) if late and self.tasks else ()
         deps = tuple(d for d in deps if self.driver.holds[d])
         for _ in range(times):
             (task,) = self.driver.submit(
-                self.function, deps, (), retries=retries, terms=None if usual else terms,
+                self.function, deps, (), retries=retries, spec=None if usual else spec,
                 origin=origin,
             )  # fmt: skip
             self.tasks[task] = ev.Submit(
-                task, 0, b"", deps, origin=origin, terms=None if usual else terms
+                task, 0, b"", deps, origin=origin, spec=None if usual else spec
             )
         self.turn()
 
@@ -270,11 +271,11 @@ class TaskMachine(RuleBasedStateMachine):
         first = pick(self.groups, n) if joins and self.groups else 0
         for _ in range(times):
             group = self.groups.get(first) or Group(size)
-            terms = ev.TaskSpec(job="cell 8", size=group.size, group=first)
+            spec = ev.TaskSpec(job="cell 8", size=group.size, group=first)
             (task,) = self.driver.submit(
-                self.function, (), (), retries=retries, terms=terms, origin=1
+                self.function, (), (), retries=retries, spec=spec, origin=1
             )
-            self.tasks[task] = ev.Submit(task, 0, b"", (), origin=1, terms=terms)
+            self.tasks[task] = ev.Submit(task, 0, b"", (), origin=1, spec=spec)
             if group.is_full:
                 self.stopped.add(task)
             else:
@@ -320,7 +321,7 @@ class TaskMachine(RuleBasedStateMachine):
         hand = pick(self.runnable(), n)
         run = hand.running
         assert run is not None
-        ahead = run.terms.ahead if run.terms is not None else 0
+        ahead = run.spec.ahead if run.spec is not None else 0
         if ahead and hand.items[run.task] - hand.taken[run.task] < ahead:
             value = hand.peer.value(size) or NONE
             value = ev.Value(
@@ -384,8 +385,8 @@ class TaskMachine(RuleBasedStateMachine):
         if id in self.groups:
             self.groups[id].stopped = True
             return self.unfinished(self.groups[id].tasks)
-        terms = self.tasks[id].terms
-        is_job = terms is not None and terms.job and not terms.group
+        spec = self.tasks[id].spec
+        is_job = spec is not None and spec.job and not spec.group
         return self.unfinished({id}) if is_job else set()
 
     @precondition(lambda self: self.tasks)
@@ -395,7 +396,7 @@ class TaskMachine(RuleBasedStateMachine):
         task = pick(self.tasks, n)
         stopped = self.unfinished(
             id for id, submit in self.tasks.items()
-            if submit.origin == origin and not (submit.terms or ev.USUAL).job
+            if submit.origin == origin and not (submit.spec or ev.USUAL).job
         )  # fmt: skip
         stopped |= self.of_job(task) if with_job else set()
         request = len(self.requests) + n * 100
@@ -413,7 +414,7 @@ class TaskMachine(RuleBasedStateMachine):
         task = pick(self.tasks, n)
         if self.driver.holds[task]:
             self.driver.drop(task)
-            if (self.tasks[task].terms or ev.USUAL).ahead:
+            if (self.tasks[task].spec or ev.USUAL).ahead:
                 self.stopped.add(task)
             self.answers.setdefault(task, NONE)  # it won't be told
         self.turn()
@@ -422,16 +423,16 @@ class TaskMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """Who runs for longer than it may is told; who doesn't hear it is ended."""
         self.turn(seconds)
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.turn()
         for hand in self.hands.values():
             run = hand.running
-            terms = self.tasks[run.task].terms if run is not None else None
-            if run is None or terms is None or not terms.timeout:
+            spec = self.tasks[run.task].spec if run is not None else None
+            if run is None or spec is None or not spec.timeout:
                 continue
             since = self.stage.now - hand.began[run.task]
-            assert since < terms.timeout or run.task in hand.stopping
-            assert since < terms.timeout + PATIENCE + 2.5, "it goes on for ever"
+            assert since < spec.timeout or run.task in hand.stopping
+            assert since < spec.timeout + PATIENCE + 2.5, "it goes on for ever"
 
     @precondition(lambda self: self.measuring)
     @rule(
@@ -443,7 +444,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.measuring = False
         used = tuple(zip(self.hands, sizes, strict=False))
         before = set(self.hands)
-        self.stage.post(0, ev.Measured(left, 10**5, used))
+        self.stage.post(0, Measured(left, 10**5, used))
         self.turn()
         gone = before - self.hands.keys()
         if left >= HEADROOM or max(sizes[: len(before)], default=0) < 2000:
@@ -492,13 +493,13 @@ class TaskMachine(RuleBasedStateMachine):
             if all(self.driver.holds[id] for id in group):
                 failed = any(self.answers[id].failed and id not in cancelled for id in group)
                 stopped = not cancelled.isdisjoint(group)
-                assert job.state == ("failed" if failed else "cancelled" if stopped else "done")
+                assert job.state == ("failed" if failed else "stopped" if stopped else "done")
         for id in list(+self.driver.holds):
             while self.driver.holds[id]:
                 self.driver.drop(id)
         self.turn()
         self.stage.turn(SPARE_SECONDS)
-        self.stage.post(0, ev.Tick())
+        self.stage.post(0, Tick())
         self.turn()
         for hand in list(self.hands.values()):
             self.listen(hand)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.host.texts import overwritten, whole
-from workbench.host.throttle import LIMITS, TEXT, Limits, ProcessRoom, Shown, Throttle
+from workbench.host.throttle import LIMITS, TEXT, Limits, Shown, Throttle, process_room
 
 SMALL = Limits(burst=200, rate=128, displays=75)
 """So small that the numbers in notes are exact."""
@@ -42,7 +42,7 @@ class Task:
 
     def __init__(self, limits: Limits) -> None:
         self.now = 100.0
-        self.flow = Throttle(ProcessRoom(self.now), self.now, limits)
+        self.flow = Throttle(process_room(self.now), self.now, limits)
         self.shown: list[Shown] = []
 
     def show(self, kind: str, data: bytes, after: float = 0, key: str = "") -> None:
@@ -160,7 +160,7 @@ def test_what_was_skipped_elsewhere_is_told_too() -> None:
 
 
 def test_many_tasks_of_a_worker_share_its_room() -> None:
-    room, shown = ProcessRoom(0), 0
+    room, shown = process_room(0), 0
     for _ in range(2000):
         flow = Throttle(room, 0)
         for _ in range(10):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.ipython.interleave import Bar, Screen, Text
+from workbench.ipython.interleave import OpenLine, Screen, Text
 
 PIECES = st.text(alphabet="ab \n\r", min_size=1, max_size=8)
 
 
-def lines_of(shown: list[Text | Bar]) -> list[str]:
+def lines_of(shown: list[Text | OpenLine]) -> list[str]:
     """All lines that are on the page in the end, in the order in which they began."""
     streams = {"stdout": "", "stderr": ""}
     bars: dict[int, str] = {}
@@ -65,17 +65,17 @@ def test_labels_begin_with_the_second_writer_on_a_line_of_their_own() -> None:
 def test_a_bar_stays_in_its_place_while_others_write() -> None:
     screen = Screen(labelled=True)
 
-    def write(label: str, text: str) -> list[Text | Bar]:
+    def write(label: str, text: str) -> list[Text | OpenLine]:
         return list(screen.write(label, "stderr", text))
 
-    assert write("[0]", "\r 10%") == [Bar(1, "[0]  10%", True, False)]
-    assert write("[1]", "\r 50%") == [Bar(2, "[1]  50%", True, False)]
-    assert write("[0]", "\r 20%\r 30%") == [Bar(1, "[0]  30%", False, False)]
-    assert write("[1]", "\r100%\n") == [Bar(2, "[1] 100%", False, True)]
+    assert write("[0]", "\r 10%") == [OpenLine(1, "[0]  10%", True, False)]
+    assert write("[1]", "\r 50%") == [OpenLine(2, "[1]  50%", True, False)]
+    assert write("[0]", "\r 20%\r 30%") == [OpenLine(1, "[0]  30%", False, False)]
+    assert write("[1]", "\r100%\n") == [OpenLine(2, "[1] 100%", False, True)]
     assert write("[1]", "done\n") == [Text("stderr", "[1] done\n")]
     assert write("[0]", "\r100%\nnext") == [
-        Bar(1, "[0] 100%", False, True),
-        Bar(3, "[0] next", True, False),
+        OpenLine(1, "[0] 100%", False, True),
+        OpenLine(3, "[0] next", True, False),
     ]
     screen.clear()
     assert write("[0]", " line\n") == [Text("stderr", "[0]  line\n")]

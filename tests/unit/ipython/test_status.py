@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.core.snapshot import ClientRecord, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import ActorRecord, ClientRecord, JobRecord, ObjectRecord, Snapshot
 from workbench.engines.base import ACTOR_PREFIX
 from workbench.errors import MagicError
 from workbench.ipython.jobs import JobTable, choose
@@ -26,20 +26,30 @@ JOBS = (
     job(2, "cell 5", "done", 3, kept=True, binds=("df", "model")),
     job(3, "cell 9", "failed", 1, 2, kept=True),
     job(4, "cell 2", "done", 5),
-    job(5, "cell 7", "cancelled"),
+    job(5, "cell 7", "stopped"),
     job(6, "cell 3", "queued"),
 )
 
 
 def snapshot(
-    names: list[str], jobs: tuple[JobRecord, ...], drivers: int = 1, linger: float = 0.0
+    names: list[str],
+    jobs: tuple[JobRecord, ...],
+    drivers: int = 1,
+    linger: float = 0.0,
+    actors: str = "",
 ) -> Snapshot:
     objects = tuple(
         ObjectRecord(n, "ready", (name,), 8, "inline", None, (), (), 0, 0)
         for n, name in enumerate(names)
     )
     clients = tuple(ClientRecord(n, n, "driver", "") for n in range(drivers))
-    return Snapshot("lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger)
+    return Snapshot(
+        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs, linger=linger,
+        names=len(names), actors=tuple(
+            ActorRecord(n, "Counter", (f"{ACTOR_PREFIX}{name}",), "alive", n, 0, 0)
+            for n, name in enumerate(actors)
+        ),
+    )  # fmt: skip
 
 
 @dataclass
@@ -55,7 +65,7 @@ class Engine:
     def joined(self) -> bool:
         return self.there is not None
 
-    def snapshot(self) -> Snapshot:
+    def summary(self) -> Snapshot:
         assert self.there is not None
         return self.there
 
@@ -69,11 +79,11 @@ HEAD = "Workbench joined session lab: 2 workers, store of 1 GB."
         (None, HEAD.replace("joined", "started")),
         (snapshot([], ()), HEAD),
         (snapshot(["df"], ()), f"{HEAD} It has df."),
-        (snapshot([f"{ACTOR_PREFIX}a", "df"], ()), f"{HEAD} It has df; actor a."),
-        (snapshot([ACTOR_PREFIX + c for c in "ba"], ()), f"{HEAD} It has actors a, b."),
+        (snapshot(["df"], (), actors="a"), f"{HEAD} It has df; actor a."),
+        (snapshot([], (), actors="ba"), f"{HEAD} It has actors a, b."),
         (
             snapshot(["model", "df"], JOBS),
-            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 finished (3 lines of "
+            f"{HEAD} It has df, model. Background: cell 7 is running, cell 5 is done (3 lines of "
             "output), cell 9 failed (1 line and 2 displays of output), cell 3 is queued; "
             "%workbench jobs shows more.",
         ),

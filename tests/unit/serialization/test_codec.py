@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as hnp
 from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
+from workbench.serialization.scratch import LARGE_PIECE, Scratch
 
 
 def inline(value: Any, copy: bool = False) -> Any:
@@ -348,8 +349,8 @@ def test_a_released_memoryview_is_refused_as_such() -> None:
 
 
 def test_scratch_memory_is_used_again_and_nothing_is_mixed_up() -> None:
-    scratch = codec.Scratch()
-    large = [bytes([n]) * codec.LARGE_PIECE for n in range(3)]
+    scratch = Scratch()
+    large = [bytes([n]) * LARGE_PIECE for n in range(3)]
     values = [
         [list(range(n, n + 900_000)), large[0], "x" * 1000, large[1], list(range(n))]
         for n in (1, 300_000)
@@ -371,6 +372,6 @@ def test_scratch_memory_is_used_again_and_nothing_is_mixed_up() -> None:
 
 
 def test_a_piece_that_is_large_is_stored_as_it_is() -> None:
-    data = bytes(codec.LARGE_PIECE)
+    data = bytes(LARGE_PIECE)
     stream = codec.serialize([1, data, 2], {}).stream
     assert any(piece is data for piece in stream)

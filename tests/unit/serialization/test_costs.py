@@ -33,7 +33,7 @@ from workbench.errors import SerializationError
 from workbench.serialization import measure
 from workbench.serialization.arrays import out_of_band
 from workbench.serialization.costs import MOST_PARTS, Cost, explain
-from workbench.serialization.measure import Figures, Tally, Weigher
+from workbench.serialization.measure import Figures, MeasuringPickler, Tally
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.tracing import SHORT
 
@@ -116,9 +116,9 @@ def assert_exact(value: Any) -> None:
         for figure in ("inband", "outband", "buffers"):
             assert sum(getattr(child, figure) for child in part.children) <= getattr(part, figure)
             assert getattr(part, figure) >= 0
-    tally = Weigher({}, "obj", FREE, 10**6).weigh(value)
-    assert tally.inband == unframed(data)
-    assert (tally.outband, tally.buffers) == (outband, buffers)
+    tally = MeasuringPickler({}, "obj", FREE, 10**6).count(value)
+    assert tally.figures.inband == unframed(data)
+    assert (tally.figures.outband, tally.figures.buffers) == (outband, buffers)
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -143,18 +143,18 @@ LARGER = st.binary(min_size=SHORT + 1, max_size=SHORT + 9)
 def test_the_bytes_of_parts_that_share_nothing_are_those_of_each_alone(value: list[Any]) -> None:
     for i, part in enumerate(value):  # one that stands twice is another object here
         value[i] = [bytes(bytearray(v)) if isinstance(v, bytes) else v for v in part]
-    tally = Weigher({}, "obj", FREE, 10**6).weigh(value)
+    tally = MeasuringPickler({}, "obj", FREE, 10**6).count(value)
     around = len(b"\x80\x05.")
     alone = [unframed(pickled(part)[0]) - around for part in value]
-    assert [part.inband for part in tally.parts.values()] == alone
+    assert [part.figures.inband for part in tally.parts.values()] == alone
 
 
 def test_what_stands_in_two_places_is_counted_where_it_is_saved_first() -> None:
     big = np.zeros(10**4)
-    tally = Weigher({}, "obj", FREE, 10**6).weigh({"a": [big], "b": [big]})
+    tally = MeasuringPickler({}, "obj", FREE, 10**6).count({"a": [big], "b": [big]})
     first, second = (part for part in tally.parts.values() if part.kind is list)
-    assert (first.outband, first.buffers) == (80_000, 1)
-    assert (second.outband, second.buffers) == (0, 0)
+    assert (first.figures.outband, first.figures.buffers) == (80_000, 1)
+    assert (second.figures.outband, second.figures.buffers) == (0, 0)
     assert found(cost_of({"a": [big], "b": [big]}), "obj['a'][0]").outband == 80_000
 
 
@@ -204,7 +204,7 @@ def test_many_are_few_parts(name: str) -> None:
     cost = cost_of(value)
     assert parts <= {(part.path, part.type) for part in all_of(cost)}
     assert len(list(all_of(cost))) < 10
-    tally = Weigher({}, "obj", Figures(9.0, 10**9, 0, 0), 10**6).weigh(value)
+    tally = MeasuringPickler({}, "obj", Figures(9.0, 10**9, 0, 0), 10**6).count(value)
     assert count(tally) < 1000
 
 
@@ -391,7 +391,7 @@ def test_nothing_in_a_cost_keeps_the_object_alive() -> None:
 def test_it_can_be_read() -> None:
     value = {"a": np.zeros(10**6), "b": texts(10**5)}
     lines = str(cost_of(value)).splitlines()
-    assert lines[0].split() == ["time", "share", "in", "band", "out", "of", "band", "path", "type"]
+    assert lines[0].split() == ["time", "share", "pickled", "copied", "directly", "path", "type"]
     assert lines[1].split()[-3:] == ["obj", "dict", "(2)"]
     assert lines[2].split()[:3] == ["8", "s", "86%"]
     assert lines[2].index("8 s") + 3 == lines[0].index("time") + 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.unit.serialization.samples import LOCK, Holder
 from workbench.errors import SerializationError
 from workbench.serialization import codec
-from workbench.serialization.failures import LONGEST_PATH, MOST_SHOWN, depth_of
+from workbench.serialization.failures import LONGEST_PATH, MOST_SHOWN
 
 
 def failing(value: Any) -> SerializationError:
@@ -49,15 +50,11 @@ def test_a_long_path_is_cut_in_the_middle() -> None:
     assert path.endswith("['key 1']['key 0']")
 
 
-@pytest.mark.parametrize(
-    ("value", "depth"),
-    [(1, 1), ([], 1), ([[]], 2), ({"a": [1]}, 2), (Holder(a=Holder(b=[])), 3), ((1, (2, (3,))), 3)],
-)
-def test_depth(value: Any, depth: int) -> None:
-    assert depth_of(value) == depth
-
-
-def test_depth_of_what_contains_itself() -> None:
-    loop: list[Any] = [1]
-    loop.append([loop])
-    assert depth_of(loop) == 2
+@pytest.mark.parametrize("depth", [950, 3000, 20_000])
+def test_what_is_nested_too_deeply_is_to_be_flattened(depth: int) -> None:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    assert re.search(
+        r"(?s)^obj can't be serialized.*recursion|deep.*Flatten it", str(failing(value))
+    )

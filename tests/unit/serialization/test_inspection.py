@@ -104,7 +104,8 @@ def test_what_is_fine_is_fine() -> None:
     loop.append(loop)
     for value in (1, loop, [np.zeros(3)] * 3, Holder(a=1), lambda x: x, pd.DataFrame({"a": [1]})):
         assert inspect(value, {}) == (True, ())
-    assert str(inspect(1, {})) == "It can be serialized."
+    assert str(inspect(1, {}, "x")) == "`x` can be stored."
+    assert "<code>int</code> can be stored." in inspect(1, {})._repr_html_()
 
 
 def test_a_very_deep_object_is_named_not_crashed_on() -> None:
@@ -124,7 +125,7 @@ def test_registered_types_are_asked_for_their_reducer() -> None:
 
 def test_it_can_be_read() -> None:
     found = inspect({"<b>": LOCK}, {}, "obj")
-    assert "1 part can't be serialized:\n  obj['<b>'] (_thread.lock): TypeError" in str(found)
+    assert "1 part can't be stored:\n  obj['<b>'] (_thread.lock): TypeError" in str(found)
     assert "obj[&#x27;&lt;b&gt;&#x27;]" in found._repr_html_()
     assert "<script" not in found._repr_html_()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core import events, instructions, snapshot
+from workbench.core import events, instructions, loop_events, snapshot
 from workbench.errors import ProtocolError
 from workbench.wire.codec import decode_from_client, decode_from_server, encode
 
@@ -22,6 +22,8 @@ DECODERS = [(decode_from_client, FROM_CLIENT), (decode_from_server, FROM_SERVER)
 def values(kind: Any) -> st.SearchStrategy[Any]:
     """Values of an annotated type: so a new message is covered the day it is added."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated and arguments[0] is str:
+        return st.from_regex(arguments[1].pattern, fullmatch=True)
     if origin is typing.Annotated:
         low, high = 0.0, 2.0**40
         for part in arguments[1:]:
@@ -65,7 +67,7 @@ def test_each_message_survives_the_wire(kind: Any, data: st.DataObject) -> None:
             assert list(decode(encode([message]))) == [message]
 
 
-@pytest.mark.parametrize("module", [events, instructions])
+@pytest.mark.parametrize("module", [events, instructions, loop_events])
 def test_no_number_means_two_messages(module: Any) -> None:
     kinds = [
         kind
@@ -80,7 +82,7 @@ def test_no_number_means_two_messages(module: Any) -> None:
 
 
 def test_nothing_the_loop_notices_can_come_from_a_client() -> None:
-    for event in (events.Left(), events.Tick(), events.WorkerExited(1, 0)):
+    for event in (loop_events.Left(), loop_events.Tick(), loop_events.WorkerExited(1, 0)):
         with pytest.raises(ProtocolError):
             decode_from_client(encode([event]))
 

@@ -11,7 +11,7 @@ from workbench import api
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.notebook import NotebookMagics
-from workbench.listing import ORDERS, Objects
+from workbench.listing import MOST_ROWS, ORDERS, Objects
 from workbench.reasons import Why
 from workbench.ref import ObjectRef
 
@@ -27,7 +27,7 @@ class KeepingMagics(NotebookMagics):
     def objects(self, line: str) -> Objects:
         """List what the store has: name, type, size, where it is, what keeps it, its age."""
         args = parse(self.objects, line)
-        return api.objects(args.pattern, sort=args.sort)
+        return api.objects(args.pattern, sort=args.sort, limit=MOST_ROWS)
 
     @magic_arguments()
     @argument("name", help="a variable that holds an ObjectRef, or a name in the store")

@@ -173,7 +173,7 @@ class RemoteMagics(NotebookMagics):
                 engine.get(done, None, False)
             except KeyboardInterrupt as error:
                 # The hook behind the cell stops it. Frames of ours would tell nobody anything.
-                said = f"KeyboardInterrupt: {job.name} was interrupted."
+                said = f"KeyboardInterrupt: {job.name} was stopped."
                 vars(error)["_render_traceback_"] = lambda: [said]
                 raise
             job.wait()

@@ -68,7 +68,7 @@ class SessionMagics(NotebookMagics):
         match action:
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 api.engine().keep(config.load(settings).linger)
-                print(session_line(api.snapshot()))
+                print(session_line(api.engine().summary()))
             case "start":
                 print(started_line(api.init(**settings)))
             case "stop":
@@ -86,7 +86,7 @@ class SessionMagics(NotebookMagics):
                 return dashboard()
             case "status":
                 print(
-                    status_text(api.snapshot(), api.engine().huge_pages())
+                    status_text(api.engine().summary(), api.engine().huge_pages())
                     if api.is_initialized()
                     else "No session is running. `%workbench start` starts one."
                 )
@@ -97,7 +97,7 @@ class SessionMagics(NotebookMagics):
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
-        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        jobs = api.engine().summary().jobs if api.is_initialized() else ()
         if not wanted:
             return JobTable(jobs)
         record = choose(jobs, wanted)
@@ -110,7 +110,7 @@ class SessionMagics(NotebookMagics):
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        jobs = api.snapshot().jobs if api.is_initialized() else ()
+        jobs = api.engine().summary().jobs if api.is_initialized() else ()
         record = choose(jobs, wanted)
         job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
         if job is None:

@@ -180,7 +180,7 @@ class StoringMagics(NotebookMagics):
         engine = api.engine()
         jobs = self._notebook.jobs
         variables = self._notebook.variables
-        for record in engine.snapshot().jobs:
+        for record in engine.summary().jobs:
             if record.id not in jobs and record.kept:
                 self._notebook.collect(engine, record.id)
             job = jobs.get(record.id)

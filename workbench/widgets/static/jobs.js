@@ -3,9 +3,9 @@
 import { bytes, percent, seconds, span } from "./format.js";
 import { h, setAttr, setText, setVar } from "./dom.js";
 
-const OVER = new Set(["done", "failed", "cancelled"]);
+const OVER = new Set(["done", "failed", "stopped"]);
 /** The latest first; those that run before all others. */
-const ORDER = { running: 0, queued: 1, done: 2, failed: 2, cancelled: 2 };
+const ORDER = { running: 0, queued: 1, done: 2, failed: 2, stopped: 2 };
 
 export class Jobs {
   /** @param {import("./session.js").Session} session */

@@ -1,0 +1,139 @@
+"""A background cell as its notebook holds it: what it says of itself, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+
+from workbench.core.events import Output
+from workbench.core.snapshot import JobRecord
+from workbench.engines.base import Collected
+from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
+from workbench.host.cells import Ran
+from workbench.ipython.job import Job, collected
+from workbench.ipython.jobs import JobStatus, JobTable, in_words
+
+
+class Ref:
+    """A task's first result."""
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+
+class Engine:
+    """As much of one as a job needs: futures of the tasks' first results."""
+
+    def __init__(self) -> None:
+        self.futures: dict[int, Future[Any]] = {}
+
+    def future(self, ref: Ref) -> Future[Any]:
+        return self.futures.setdefault(ref.id, Future())
+
+
+def job_of(size: int = 1) -> tuple[Job, list[Future[Any]]]:
+    """A job that runs, and what ends its tasks."""
+    engine = Engine()
+    job = Job(cast(Any, engine), "cell 5", size, 1)
+    for id in range(1, size + 1):
+        job.holds(cast(Any, Ref(id)))
+    job.follow()
+    job.begins(2)
+    return job, [engine.futures[id] for id in range(1, size + 1)]
+
+
+def record(state: str, seconds: float, worker: int = 3) -> JobRecord:
+    return JobRecord(7, 1, "cell 5", state, seconds, 0, 0, (), True, worker=worker)
+
+
+def test_a_collected_job_says_how_long_it_ran() -> None:
+    """And not how long ago it was collected."""
+    engine = Engine()
+    found = Collected(record("done", 6.0), cast(Any, [Ref(7)]))
+    job, _ = collected(cast(Any, engine), found, 1)
+    job.follow()
+    engine.futures[7].set_result(Ran(6.0, 0))
+    assert repr(job) == "cell 5 · done in 6 s"
+    assert job.worker == 3
+
+
+def test_one_that_is_collected_while_it_runs_goes_on_counting() -> None:
+    found = Collected(record("running", 60.0), cast(Any, [Ref(7)]))
+    job, _ = collected(cast(Any, Engine()), found, 1)
+    assert repr(job) == "cell 5 · worker 3 · running 1 min 00 s"
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        (lambda future: future.set_result(Ran(1.0, 0)), "done"),
+        (lambda future: future.set_exception(TaskError("cell", "ValueError: x")), "failed"),
+        (lambda future: future.set_exception(TaskCancelledError("`c` was stopped.")), "stopped"),
+        (
+            lambda future: future.set_exception(
+                TaskTimeoutError("`c` ran longer than its timeout, 1 s.")
+            ),
+            "failed",
+        ),
+    ],
+)
+def test_how_it_ends(ends: Callable[[Future[Any]], None], state: str) -> None:
+    job, (future,) = job_of()
+    assert not job.is_over
+    ends(future)
+    assert job.state == state
+    assert job.over.is_set()
+
+
+def test_a_state_is_one_word_wherever_it_is_told() -> None:
+    for state, sentence in (("done", "is done"), ("stopped", "was stopped"), ("failed", "failed")):
+        assert str(JobStatus("cell 5", state, 6.0)).startswith(f"cell 5 · {state} ")
+        assert in_words(record(state, 6.0)) == f"cell 5 {sentence}"
+        assert f" {state}, " in str(JobTable((record(state, 6.0),)))
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (JobStatus("cell 5", "queued", 4.9), "cell 5 · queued 4 s"),
+        (JobStatus("cell 5", "running", 124, worker=2), "cell 5 · worker 2 · running 2 min 04 s"),
+        (JobStatus("n", "running", 4060, worker=2, actor="s"), "n · in s · running 1 h 07 min"),
+        (JobStatus("n", "running", 1, 1, worker=2, share=0.25), "n · worker 2 · running 1 s · 25%"),
+        (JobStatus("n", "running", 1, 3, 1, worker=2), "n · running 1 s · 1 of 3"),
+        (JobStatus("n", "running", 1, worker=2, is_stopping=True), "n · worker 2 · stopping 1 s"),
+        (JobStatus("n", "done", 4.2, peak=310_000_000), "n · done in 4.2 s · peak 310 MB"),
+        (
+            JobStatus("n", "done", 4.2, assigned=tuple("abcdefgh")),
+            "n · done in 4.2 s · a, b, c, d, e, f and 2 more",
+        ),
+        (JobStatus("n", "failed", 1, 3, 3, 2, assigned=("x",)), "n · failed after 1 s · 1 of 3"),
+        (JobStatus("n", "stopped", 2), "n · stopped after 2 s"),
+        (JobStatus("n", "stopped", 0), "n · stopped"),  # it never began
+    ],
+)
+def test_its_line(status: JobStatus, line: str) -> None:
+    assert str(status) == line
+    assert status._repr_mimebundle_()["text/plain"] == line
+    assert line in status._repr_mimebundle_()["text/html"]
+
+
+def test_of_several_tasks_the_worst_counts() -> None:
+    job, futures = job_of(3)
+    futures[0].set_result(Ran(1.0, 5))
+    assert (job.status.share, job.state) == (pytest.approx(1 / 3), "running")
+    futures[1].set_exception(TaskCancelledError("it"))
+    futures[2].set_exception(TaskError("cell", "ValueError: x"))
+    assert job.state == "failed"
+    assert job.peak == 5
+
+
+def test_its_text_is_kept_once_in_order_and_tells_how_far_it_is() -> None:
+    job, _ = job_of()
+    for kind, text in (("stdout", "a "), ("stderr", " 40%|████ | 2/5"), ("stdout", "b\n")):
+        job.shows(Output(1, kind, text.encode()))
+    job.shows(Output(1, "display", b"{}"))
+    assert job.output() == "a  40%|████ | 2/5b\n"
+    assert job.status.share == 0.4

@@ -1,0 +1,53 @@
+"""Events that the server's own loop notices: connections that end, workers, memory, copies.
+
+They never come from a client; the forkserver sends two of them.
+"""
+
+from __future__ import annotations
+
+from workbench.core.events import Event
+
+
+class Left(Event, tag=101):
+    """A client's connection is gone, for whatever reason."""
+
+
+class WorkerForked(Event, tag=102):
+    """The pool's process for worker number ``worker`` exists."""
+
+    worker: int
+    pid: int
+
+
+class WorkerExited(Event, tag=103):
+    """That process is gone. ``status`` as from ``os.waitstatus_to_exitcode``.
+
+    ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
+    fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
+    """
+
+    worker: int
+    status: int
+    stderr: str = ""
+    running: int = 0
+
+
+class Measured(Event, tag=105):
+    """The answer to Measure. Bytes: what is ``available`` before the machine, or our container,
+    runs out; the ``total``; and what each worker's process has to itself."""
+
+    available: int
+    total: int
+    workers: tuple[tuple[int, int], ...]
+
+
+class Copied(Event, tag=106):
+    """The answer to Copy. ``error`` says why it failed, and nothing was written, or it is ''."""
+
+    object: int
+    digest: int = 0
+    error: str = ""
+
+
+class Tick(Event, tag=104):
+    """Nothing but time has passed."""

@@ -1,0 +1,64 @@
+"""What messages are made of: the base of all, an object's value, what a put cost, kinds of numbers.
+
+`events` exports them too, since whoever makes or reads a message needs both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+ID_BITS = 32
+"""An id is the maker's prefix, then this many bits of the maker's own counter."""
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Base of all events. Tags are the wire format: never reuse a number."""
+
+
+class Value(Event):
+    """Where an object's bytes are, and all a reader needs to build the object.
+
+    ``header`` is opaque here: the serialization room's. With ``segment == 0`` it is the whole
+    object (inline); otherwise the buffers lie at ``offset`` in that segment, ``length`` bytes.
+    ``contains`` lists the refs found inside: they live as long as this object does.
+    ``failed`` means that reading it raises: the object is an exception, or the core's own
+    refusal, whose header is ``!code\\ntext`` (see :func:`error_value`). ``digest`` is not 0 if the
+    bytes are on disk: whoever maps them first checks them against it (`memory.spill`).
+    """
+
+    header: bytes
+    segment: int = 0
+    offset: Natural = 0
+    length: Natural = 0
+    contains: tuple[int, ...] = ()
+    failed: bool = False
+    digest: int = 0
+
+
+def error_value(code: str, text: str) -> Value:
+    """The value of an object that will never be there. ``code`` names the error type."""
+    return Value(f"!{code}\n{text}".encode(), failed=True)
+
+
+class About(Event):
+    """What a put cost and what it stored. Sizes in bytes, times in seconds.
+
+    ``site`` is where it stands in a person's code. ``repeats``: so often its process had serialized
+    the very same bytes before.
+    """
+
+    type: str
+    inband: int
+    outband: int
+    buffers: int
+    pickle_seconds: float
+    copy_seconds: float
+    site: str = ""
+    repeats: Natural = 0

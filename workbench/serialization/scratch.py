@@ -1,0 +1,84 @@
+"""Where a pickle is written: chunks of memory that are used again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.errors import StoreFullError
+from workbench.units import human_bytes
+
+LARGE_PIECE = 256 << 10
+"""Bytes of a piece of the stream from which it is stored as it is, instead of joined to others."""
+
+CHUNK = 1 << 20
+"""Bytes of scratch memory at a time."""
+
+MOST_SPARE = 16
+"""Chunks kept for the next stream."""
+
+
+class Scratch:
+    """Buffers for pickles on their way into the store, used again and again.
+
+    The first touch of new memory takes as long as copying into it. Any thread may use it; each
+    chunk is in one stream at a time.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[bytearray] = []
+
+    def take(self) -> bytearray:
+        """A chunk of `CHUNK` bytes."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return bytearray(CHUNK)
+
+    def give_back(self, chunks: list[bytearray]) -> None:
+        """Take chunks back whose streams nobody reads any more."""
+        self._spare += chunks
+        del self._spare[MOST_SPARE:]
+
+
+class Sink:
+    """The file that the pickler writes to: small pieces into chunks, large ones kept as they are.
+
+    `write` is a Python method, so that Ctrl-C is handled whenever a frame is full.
+    """
+
+    def __init__(self, limit: int, scratch: Scratch) -> None:
+        self.chunks: list[bytearray] = []
+        self._pieces: list[Any] = []
+        self._scratch = scratch
+        self._left = limit
+        self._filled = 0  # of the last chunk; 0: its piece is complete
+
+    def write(self, data: Any) -> None:
+        size = len(data)
+        self._left -= size
+        if self._left < 0:
+            raise StoreFullError(
+                f"Pickling was given up after {human_bytes(sum(map(len, self.pieces())))}, which "
+                "is more than the whole store holds. Start a larger one (`%workbench start "
+                "--memory …`, `init(memory=…)`), unless something in the object has no end."
+            )
+        if size >= LARGE_PIECE or not self._pieces:  # most pickles are but one piece
+            self._complete()
+            self._pieces.append(data)
+            return
+        if not self._filled or self._filled + size > CHUNK:
+            self._complete()
+            self.chunks.append(self._scratch.take())
+        end = self._filled + size
+        self.chunks[-1][self._filled : end] = data
+        self._filled = end
+
+    def _complete(self) -> None:
+        if self._filled:
+            self._pieces.append(memoryview(self.chunks[-1])[: self._filled])
+            self._filled = 0
+
+    def pieces(self) -> list[Any]:
+        """The whole pickle, in order."""
+        self._complete()
+        return self._pieces
