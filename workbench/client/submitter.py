@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -32,7 +33,7 @@ ARGUMENTS = "arguments"
 UNLIMITED = 1 << 62
 """Retries: as many as it takes."""
 
-MOST_TERMS = 1000
+MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
 
 
@@ -58,7 +59,7 @@ class Submitter:
         self._objects = base.objects
         self._marshal = base.marshal
         self._next_id = base.next_id
-        self._terms: dict[TaskOptions, ev.TaskSpec] = {}
+        self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
     def submit(
         self,
@@ -138,7 +139,7 @@ class Submitter:
         actor: int = 0,
         method: str = "",
     ) -> Submitted:
-        terms = None if options.is_usual else self._terms_of(options)
+        spec = None if options.is_usual else self._specs(options)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         given = options.num_returns
@@ -154,7 +155,7 @@ class Submitter:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
             task, function, payload, deps, contains, returns, name, self._side.origin(),
-            retries, actor, method, terms,
+            retries, actor, method, spec,
         )  # fmt: skip
         try:
             self._connection.send(submit)
@@ -164,27 +165,21 @@ class Submitter:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 
-    def _terms_of(self, options: TaskOptions) -> ev.TaskSpec:
+    def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
         """What they ask for, as it is sent."""
-        terms = self._terms.get(options)
-        if terms is None:
-            if options.num_cpus > 1:  # any session has one: no need to wait for its word
-                self._check_cpus(options.num_cpus)
-            if len(self._terms) >= MOST_TERMS:
-                self._terms.clear()
-            types = options.retry_exceptions
-            terms = self._terms[options] = ev.TaskSpec(
-                round(options.num_cpus * ev.USUAL.cpus),
-                options.timeout,
-                self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
-                options.max_ahead if options.num_returns == STREAMING else 0,
-                *(
-                    (options.job, options.binds, options.size, options.group)
-                    if isinstance(options, CellOptions)
-                    else ()
-                ),
-            )
-        return terms
+        if options.num_cpus > 1:  # any session has one: no need to wait for its word
+            self._check_cpus(options.num_cpus)
+        types = options.retry_exceptions
+        job: tuple[Any, ...] = ()
+        if isinstance(options, CellOptions):
+            job = options.job, options.binds, options.size, options.group
+        return ev.TaskSpec(
+            round(options.num_cpus * ev.USUAL.cpus),
+            options.timeout,
+            self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
+            options.max_ahead if options.num_returns == STREAMING else 0,
+            *job,
+        )
 
     def _check_cpus(self, cpus: float) -> None:
         self._base.wait_welcome()
