@@ -28,10 +28,10 @@ lab: $(LAB) ## Open JupyterLab on the notebooks
 	@$(RUN) jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks $(ARGS)
 
 test: $(TEST) browser ## Run all tests but the slow ones; style and types are among them
-	@$(RUN) pytest -n $(JOBS) -m 'not slow' $(ARGS)
+	@$(RUN) pytest -n $(JOBS) $(ARGS)
 
 quick: $(TEST) ## Run the tests that the difference from main touches; what failed last comes first
-	@$(RUN) pytest -n $(JOBS) -m 'not slow' --failed-first $$($(VENV)/bin/python tests/touched.py) $(ARGS)
+	@$(RUN) pytest -n $(JOBS) --failed-first $$($(VENV)/bin/python tests/touched.py) $(ARGS)
 
 pictures: $(TEST) browser ## Take the pictures in notebooks/images anew
 	@PICTURES=notebooks/images $(RUN) pytest tests/browser $(ARGS)
@@ -40,8 +40,8 @@ stills: $(LAB) ## Renew the output with which notebooks/02-what-you-see.ipynb is
 	@WORKBENCH_MEMORY=256MB $(VENV)/bin/python notebooks/demo.py notebooks/02-what-you-see.ipynb
 	@cp build/demo/02-what-you-see.ipynb notebooks/
 
-slow: $(SLOW) ## Run the slow tests, Hypothesis at length; installs torch (5 GB) and Ray for them
-	@HYPOTHESIS_PROFILE=thorough $(RUN) pytest -m 'slow or hypothesis' --timeout 0 $(ARGS)
+slow: $(SLOW) ## Run the slow tests, and those at random at length; installs torch (5 GB) and Ray for them
+	@THOROUGH=1 $(RUN) pytest -m 'slow or thorough or hypothesis' --timeout 0 $(ARGS)
 
 bench: $(TEST) ## Measure Workbench beside its peers and the machine's limits
 	@$(VENV)/bin/python tests/benchmarks $(ARGS)

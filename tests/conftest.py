@@ -14,18 +14,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.patience import TEST_TIMEOUT
+from tests.patience import TEST_TIMEOUT, THOROUGH
 from workbench.machine import cpu_count
 
 settings.register_profile(
-    "quick",
+    "workbench",
     deadline=None,
-    max_examples=80,
+    max_examples=400 if THOROUGH else 40,
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", settings.get_profile("quick"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+settings.load_profile("workbench")
 
 # A shell that starts us in the background has us ignore Ctrl-C, and all that we start inherits it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,21 +13,14 @@ if TYPE_CHECKING:
     from workbench import widgets
     from workbench.api import (
         cancel,
-        deregister_serializer,
         exit_actor,
-        explain_cost,
         free,
         get,
         get_actor,
-        init,
-        inspect_serializability,
-        is_initialized,
         kill,
         objects,
         pin,
         put,
-        register_serializer,
-        shutdown,
         snapshot,
         spill,
         unpin,
@@ -38,49 +31,36 @@ if TYPE_CHECKING:
     from workbench.core.snapshot import Snapshot
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
+    from workbench.lifecycle import init, is_initialized, shutdown
     from workbench.ref import ObjectRef
     from workbench.ref_generator import ObjectRefGenerator
+    from workbench.serializers import (
+        deregister_serializer,
+        explain_cost,
+        inspect_serializability,
+        register_serializer,
+    )
     from workbench.widgets.plots import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.widgets.views import dashboard
 
-_HOME = {
-    "Config": "workbench.config",
-    "ObjectRef": "workbench.ref",
-    "ObjectRefGenerator": "workbench.ref_generator",
-    "Snapshot": "workbench.core.snapshot",
-    "remote": "workbench.functions",
-    **dict.fromkeys(["as_completed", "gather", "map"], "workbench.gathering"),
-    **dict.fromkeys(
-        [
-            "cancel",
-            "deregister_serializer",
-            "exit_actor",
-            "explain_cost",
-            "free",
-            "get",
-            "get_actor",
-            "init",
-            "inspect_serializability",
-            "is_initialized",
-            "kill",
-            "objects",
-            "pin",
-            "put",
-            "register_serializer",
-            "shutdown",
-            "snapshot",
-            "spill",
-            "unpin",
-            "wait",
-            "why",
-        ],
-        "workbench.api",
+_HOMES = {
+    "api": (
+        "cancel exit_actor free get get_actor kill objects pin put snapshot spill unpin wait why"
     ),
-    **dict.fromkeys(
-        ["plot_costs", "plot_occupancy", "plot_pins", "plot_timeline"], "workbench.widgets.plots"
+    "config": "Config",
+    "core.snapshot": "Snapshot",
+    "functions": "remote",
+    "gathering": "as_completed gather map",
+    "lifecycle": "init is_initialized shutdown",
+    "ref": "ObjectRef",
+    "ref_generator": "ObjectRefGenerator",
+    "serializers": (
+        "deregister_serializer explain_cost inspect_serializability register_serializer"
     ),
-    "dashboard": "workbench.widgets.views",
+    "widgets.plots": "plot_costs plot_occupancy plot_pins plot_timeline",
+    "widgets.views": "dashboard",
 }
+_HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "Config",

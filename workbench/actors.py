@@ -6,14 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
-from workbench.options import changed
+from workbench.engines.base import Call, Engine, Exported, engine_of
+from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -40,7 +37,17 @@ class Description:
 
 
 class ActorMethod:
-    """A method of an actor: ``handle.method.remote(...)``."""
+    """A method of an actor: ``handle.method.remote(...)``.
+
+    Parameters
+    ----------
+    handle : ActorHandle
+        Whose.
+    name : str
+        The method's.
+    options : TaskOptions
+        How it is to be run.
+    """
 
     __slots__ = ("_handle", "_name", "_options")
 
@@ -51,6 +58,11 @@ class ActorMethod:
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Submit one call; it runs after all that this process has submitted to the actor before.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            The method's. A ref among them stands for its object.
 
         Returns
         -------
@@ -63,10 +75,25 @@ class ActorMethod:
             If an argument can't be pickled. Nothing is submitted then.
         """
         ref = self._handle._ref
-        return ref._engine.call(ref, self._name, args, kwargs, self._options)
+        return engine_of(ref).call(ref, self._name, Call(args, kwargs, self._options))
 
     def options(self, **given: Any) -> ActorMethod:
-        """The same method with other options: those of a task, but ``num_cpus``."""
+        """The same method with other options.
+
+        Parameters
+        ----------
+        **given
+            Those of `remote` for a function, but ``num_cpus``.
+
+        Returns
+        -------
+        ActorMethod
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such option, or it can't have that value.
+        """
         if "num_cpus" in given:
             raise TypeError("An actor has a process of its own, so its calls have no num_cpus.")
         options = changed(self._options, given, "A call")
@@ -83,6 +110,13 @@ class ActorHandle:
     """A handle to an actor, which lives as long as its handles, or its name.
 
     Handles can be passed to tasks and other actors, and stored in objects.
+
+    Parameters
+    ----------
+    ref : ObjectRef
+        Of the object that the actor lives by.
+    description : Description
+        What is stored there.
     """
 
     __slots__ = ("__weakref__", "_description", "_ref")
@@ -121,15 +155,24 @@ class ActorHandle:
         return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
-
-        return portraits.of_actor(self).bundle()
+        return self._ref._engine.mimebundle(self)
 
 
 class ActorClass:
     """A class whose instances are actors: ``Cls.remote(...)`` makes one, in a worker of its own.
 
     Made by `remote`.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    options : ActorOptions
+        How its actors are to be.
+    engine : callable() → Engine
+        The session they are made in, when one is.
+    exported : dict of int → Exported, optional
+        The class as it was sent, by concurrency.
     """
 
     def __init__(
@@ -151,15 +194,39 @@ class ActorClass:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._cls, self._options)
+        return ActorClass, (self._cls, self._options, self._engine)
 
     def options(self, **given: Any) -> ActorClass:
-        """The same class with other options, for ``Cls.options(...).remote(...)``."""
+        """The same class with other options, for ``Cls.options(...).remote(...)``.
+
+        Parameters
+        ----------
+        **given
+            Those of `remote` for a class.
+
+        Returns
+        -------
+        ActorClass
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such option, or it can't have that value.
+        """
         options = changed(self._options, given, "An actor")
         return ActorClass(self._cls, options, self._engine, self._exported)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of its ``__init__``. A ref among them stands for its object.
+
+        Returns
+        -------
+        ActorHandle
 
         Raises
         ------
@@ -194,8 +261,8 @@ class ActorClass:
             tuple(name for name, method in members if _yields(method)),
             options.max_task_retries,
         )
-        options = replace(options, max_concurrency=concurrency)
-        return ActorHandle(engine.create(exported, description, args, kwargs, options), description)
+        call = Call(args, kwargs, replace(options, max_concurrency=concurrency))
+        return ActorHandle(engine.create(exported, description, call), description)
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
@@ -206,9 +273,3 @@ def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
 
 def _yields(method: Any) -> bool:
     return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
-
-
-def _again(cls: type, options: ActorOptions) -> ActorClass:
-    from workbench.api import engine
-
-    return ActorClass(cls, options, engine)

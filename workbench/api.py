@@ -1,146 +1,44 @@
 """put, get, wait and the rest, over the current session. Ray core's names and semantics.
 
-A thin layer: it checks what people pass, and hands it to the engine. `remote` is in `functions`.
+A thin layer: it checks what people pass, and hands it to the engine. `init` and `shutdown` are in
+`lifecycle`, `remote` is in `functions`, custom serializers in `serializers`.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from workbench import config as config_module
-from workbench import context, readonly
+from workbench import context
 from workbench.actors import ActorHandle, handle_of
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Engine, Waitable, Watched
-from workbench.errors import ActorExit, ObjectLostError, SessionError, SpillError
+from workbench.engines.base import Observed, Waitable, engine_of
+from workbench.errors import ActorExit, ObjectLostError, SpillError
+from workbench.lifecycle import engine, init, is_alive, is_initialized, shutdown
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+from workbench.serializers import (
+    deregister_serializer,
+    explain_cost,
+    inspect_serializability,
+    register_serializer,
+)
 
 if TYPE_CHECKING:
     from workbench.listing import Objects
     from workbench.reasons import Why
-    from workbench.serialization.costs import Cost
-    from workbench.serialization.inspection import Inspection
 
-_starting = threading.Lock()
-
-
-def init(
-    *,
-    session: str | None = None,
-    workers: int | None = None,
-    memory: int | str | None = None,
-    linger: float | str | None = None,
-    spill_dir: str | os.PathLike[str] | None = None,
-    huge_pages: bool | None = None,
-    ignore_reinit_error: bool = False,
-) -> Engine:
-    """Start a session, or join the one of that name. The pool warms up in the background.
-
-    Called for you by the first `put`, ``.remote()`` or the like, with the defaults.
-
-    Parameters
-    ----------
-    session : str, optional
-        Processes that give the same name share one store. Default: this notebook's own, which
-        is found again after a kernel restart; outside a notebook one that nobody else joins.
-    workers : int, optional
-        Worker processes. Default: the processors the container or machine allows.
-    memory : int or str, optional
-        Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
-    linger : float or str, optional
-        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that ends
-        without `shutdown`; of several drivers' the most. Default: two minutes in a notebook, 0
-        elsewhere.
-    spill_dir : str or path, optional
-        A directory on disk for objects that have no room in memory: the least recently used move
-        there, and are read from there without a copy. ``"none"``: a full store is an error.
-        Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
-    huge_pages : bool, optional
-        Ask the kernel for huge pages; the status line says whether it has any for us.
-    ignore_reinit_error : bool
-        Return the running session instead of raising when there is one.
-
-    Raises
-    ------
-    ConfigError
-        If a setting can't be used.
-    SessionError
-        If this process has a session already.
-    """
-    given = {
-        "session": session,
-        "workers": workers,
-        "memory": memory,
-        "linger": linger,
-        "spill_dir": spill_dir,
-        "huge_pages": huge_pages,
-    }
-    with _starting:
-        engine = context.get()
-        if engine is not None and is_alive(engine):
-            if ignore_reinit_error:
-                return engine
-            raise SessionError(
-                f"This process is in session {engine.session!r} already. `shutdown()` (or "
-                "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
-            )
-        if engine is not None:  # its server has gone
-            engine.close()
-        from workbench.engines import local
-
-        engine = local.connect(config_module.load(given))
-        context.set(engine)
-        atexit.register(_leave)
-        readonly.install()
-        return engine
-
-
-def shutdown() -> None:
-    """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
-    engine = context.get()
-    context.set(None)
-    if engine is not None:
-        engine.close()
-    atexit.unregister(_leave)
-    readonly.uninstall()
-
-
-def _leave() -> None:
-    """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
-    engine = context.get()
-    context.set(None)
-    if engine is not None:
-        engine.close(goodbye=False)
-
-
-def is_initialized() -> bool:
-    """Whether this process is in a session."""
-    engine = context.get()
-    return engine is not None and is_alive(engine)
-
-
-def is_alive(engine: Engine) -> bool:
-    """Whether its server still answers, as far as this process knows."""
-    return engine.ended is None
-
-
-def engine() -> Engine:
-    """The current engine; starts a session with the defaults if there is none.
-
-    Not in a forked child: each worker of a process pool would have a session of its own.
-    """
-    found = context.get()
-    if found is None and context.is_fork():
-        raise SessionError(
-            "This process was forked from one with a session, which stays the parent's. `init()` "
-            "begins one of its own; or have the parent get the objects, and pass them on."
-        )
-    return init(ignore_reinit_error=True) if found is None else found
+__all__ = [
+    "deregister_serializer",
+    "engine",
+    "explain_cost",
+    "init",
+    "inspect_serializability",
+    "is_alive",
+    "is_initialized",
+    "register_serializer",
+    "shutdown",
+]  # what others define, for whoever needs all of it; beside what is defined here
 
 
 def put(value: Any, *, name: str = "") -> ObjectRef:
@@ -154,6 +52,10 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
         Anything pickle or cloudpickle can take. What changes later doesn't change the object.
     name : str, optional
         Keeps the object alive under this name, for every process of the session.
+
+    Returns
+    -------
+    ObjectRef
 
     Raises
     ------
@@ -179,10 +81,16 @@ def get(
     Parameters
     ----------
     refs : ObjectRef or sequence of ObjectRef
+        What to get.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
         Private, writable arrays instead of read-only views of the store.
+
+    Returns
+    -------
+    object
+        The value, or a list of values in the order of the refs.
 
     Raises
     ------
@@ -216,16 +124,24 @@ def wait(
     ----------
     refs : sequence of ObjectRef or ObjectRefGenerator
         A stream is ready when its next item is, or when it is over.
+    num_returns : int
+        How many to wait for.
+    timeout : float, optional
+        Seconds to wait at most.
     fetch_local : bool
         Ray's; here all objects are local, so it changes nothing.
 
     Returns
     -------
-    (ready, not_ready)
-        Both in the order given; at most ``num_returns`` in the first.
+    ready : list
+        At most ``num_returns``, in the order given.
+    not_ready : list
+        All others, in the order given.
 
     Raises
     ------
+    TypeError
+        If it is one ref, and no list of them.
     ValueError
         If a ref is there twice, or there are fewer than ``num_returns``.
     """
@@ -250,6 +166,11 @@ def why(what: ObjectRef | str) -> Why:
     what : ObjectRef or str
         A ref, or a name in the store.
 
+    Returns
+    -------
+    Why
+        Printed, it is a text; shown in a notebook, a table.
+
     Raises
     ------
     ObjectLostError
@@ -265,12 +186,34 @@ def why(what: ObjectRef | str) -> Why:
 
 
 def pin(what: ObjectRef | str) -> None:
-    """Keep an object, and keep it in memory, until `unpin`; whoever else lets go of it."""
+    """Keep an object, and keep it in memory, until `unpin`; whoever else lets go of it.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no object of that name.
+    """
     engine().pin(_ref_of(what), True)
 
 
 def unpin(what: ObjectRef | str) -> None:
-    """Undo `pin`."""
+    """Undo `pin`.
+
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name in the store.
+
+    Raises
+    ------
+    ObjectLostError
+        If there is no object of that name.
+    """
     engine().pin(_ref_of(what), False)
 
 
@@ -280,10 +223,17 @@ def spill(what: ObjectRef | str) -> None:
     It can be read as before, still without a copy, and comes back when it is used and there is
     room.
 
+    Parameters
+    ----------
+    what : ObjectRef or str
+        A ref, or a name in the store.
+
     Raises
     ------
     SpillError
         If it can't be moved: an array shows it, it is pinned, the disk is full.
+    ObjectLostError
+        If there is no object of that name.
     """
     ref = _ref_of(what)
     obstacle = engine().spill(ref)
@@ -350,100 +300,6 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
     engine().free([_ref_of(each) for each in given])
 
 
-def register_serializer(
-    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-) -> None:
-    """Say how instances of a class are to be stored.
-
-    Registered once, in the notebook, it reaches all workers of the session, those still to come
-    too, before any task submitted after it. (Ray's registry is one per process.) The deserializer
-    travels with each object. Plain pickle and cloudpickle in the same process are not changed.
-
-    Parameters
-    ----------
-    cls : type
-        Exactly this class, not its subclasses. Registering again replaces at once.
-    serializer : callable(instance) → data
-        The data can be anything that can be stored; arrays in it are stored without a pickle.
-    deserializer : callable(data) → instance
-
-    Raises
-    ------
-    TypeError
-        If ``cls`` is not a class, or one that pickle takes apart by itself (``list``).
-    SerializationError
-        If one of the functions can't be sent to the workers.
-
-    Examples
-    --------
-    >>> register_serializer(
-    ...     Database, serializer=lambda db: db.path, deserializer=Database
-    ... )  # doctest: +SKIP
-    """
-    engine().register(cls, serializer, deserializer)
-
-
-def deregister_serializer(cls: type) -> None:
-    """Undo `register_serializer`. Nothing happens if the class has none."""
-    current_engine = context.get()
-    if current_engine is not None:
-        current_engine.deregister(cls)
-
-
-def inspect_serializability(value: Any, name: str = "") -> Inspection:
-    """Find all that keeps a value from being serialized: where it is, why, what to do about it.
-
-    Nothing is stored, and no session is needed.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-    name : str
-        What the paths begin with. Default: the value's own name, or its type's.
-
-    Returns
-    -------
-    (ok, failures)
-        ``failures`` are frozen records with ``path``, ``type``, ``why`` and ``advice``, all of
-        them and not just the first. Printed, it is a text; shown in a notebook, a table.
-    """
-    from workbench.serialization.inspection import inspect
-
-    return inspect(value, _reducers(), name)
-
-
-def explain_cost(value: Any, name: str = "") -> Cost:
-    """Where serializing a value spends its bytes and its time, and what would be cheaper.
-
-    The value is really pickled, and what is advised was really tried. Nothing is stored, and no
-    session is needed.
-
-    Parameters
-    ----------
-    value : object
-        Anything that can be serialized. An ObjectRef means the object it refers to.
-    name : str
-        What the paths begin with. Default: its type's name.
-
-    Raises
-    ------
-    SerializationError
-        If something in it can't be serialized.
-    """
-    from workbench.serialization.costs import explain
-
-    if isinstance(value, ObjectRef):
-        value = get(value)
-    return explain(value, _reducers(), name)
-
-
-def _reducers() -> Mapping[type, Callable[[Any], Any]]:
-    found = context.get()
-    # A ref is always storable; `__reduce__` would take it for one that leaves the session.
-    return {ObjectRef: lambda ref: (str, (ref.hex(),))} if found is None else found.reducers()
-
-
 def snapshot(of: Any = None) -> Snapshot:
     """The whole session at this moment, frozen.
 
@@ -454,6 +310,12 @@ def snapshot(of: Any = None) -> Snapshot:
         ``ray.init()``. What those can't tell is None. Default: the current session; it is started
         if there is none.
 
+    Returns
+    -------
+    Snapshot
+        Plain frozen records. It has all objects, which come in parts: of a million that takes
+        seconds, and a gigabyte of memory.
+
     Raises
     ------
     TypeError
@@ -461,17 +323,17 @@ def snapshot(of: Any = None) -> Snapshot:
     SessionError
         If there is no session, or it doesn't answer.
     """
-    return watched(of).snapshot()
+    return observed(of).snapshot()
 
 
-def watched(of: Any = None) -> Watched:
+def observed(of: Any = None) -> Observed:
     """What `snapshot` and the views ask; see there for ``of``. A new one for each call, but for the
     current session."""
     if of is None:
         return engine()
-    from workbench.engines import observed
+    from workbench.engines import others
 
-    return observed.at(of)
+    return others.observe(of)
 
 
 def cancel(
@@ -484,16 +346,23 @@ def cancel(
 
     Parameters
     ----------
+    ref : ObjectRef or ObjectRefGenerator
+        What the task returned: one of its results, or its stream.
     force : bool
         End the worker's process instead: for code that doesn't listen. Not for actors: see `kill`.
     recursive : bool
         Stop what the task has submitted too.
+
+    Raises
+    ------
+    TypeError
+        If it is no ref.
     """
     if isinstance(ref, ObjectRefGenerator):
         ref = ref.completed()
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
-    ref._engine.cancel(ref, force, recursive)
+    engine_of(ref).cancel(ref, force, recursive)
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
@@ -501,18 +370,34 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
     Parameters
     ----------
+    actor : ActorHandle
+        Whose process to end.
     no_restart : bool
         If False, it is made again as if it had crashed, as often as ``max_restarts`` allows.
+
+    Raises
+    ------
+    TypeError
+        If it is no actor's handle.
     """
     if not isinstance(actor, ActorHandle):
         raise TypeError(
             f"kill takes an actor's handle, not {type(actor).__name__}. A task is for `cancel`."
         )
-    actor._ref._engine.kill_actor(actor._ref, not no_restart)
+    engine_of(actor._ref).kill_actor(actor._ref, not no_restart)
 
 
 def get_actor(name: str) -> ActorHandle:
     """The handle of the actor of that name, whoever made it in this session.
+
+    Parameters
+    ----------
+    name : str
+        As ``.options(name=...)`` gave it.
+
+    Returns
+    -------
+    ActorHandle
 
     Raises
     ------
@@ -527,5 +412,25 @@ def get_actor(name: str) -> ActorHandle:
 
 
 def exit_actor() -> None:
-    """In an actor's method: end this actor. Its other calls fail with ActorDiedError."""
+    """In an actor's method: end this actor. Its other calls fail with ActorDiedError.
+
+    Raises
+    ------
+    ActorExit
+        Always: nothing behind it runs.
+    """
     raise ActorExit
+
+
+def _render(thing: Any) -> dict[str, str]:
+    """How a ref, an actor's handle or a session is shown: imported when the first one is."""
+    from workbench import portraits
+
+    if isinstance(thing, ObjectRef):
+        return portraits.of_ref(thing).bundle()
+    if isinstance(thing, ActorHandle):
+        return portraits.of_actor(thing).bundle()
+    return portraits.of_session(thing).bundle()
+
+
+context.render_with(_render)

@@ -11,13 +11,12 @@ import sysconfig
 from types import FrameType
 from typing import Any, NamedTuple
 
-import workbench
 from workbench.errors import cell_label
 
 MOST_FRAMES = 200
 """Frames looked through for the notebook's cell."""
 
-_OURS = os.path.dirname(workbench.__file__) + os.sep
+_OURS = os.path.dirname(__file__) + os.sep
 _ELSEWHERE = tuple(
     {
         os.path.realpath(path) + os.sep

@@ -35,7 +35,7 @@ LONGEST_LINGER = 1e9
 class Config:
     """How a session is to be.
 
-    Attributes
+    Parameters
     ----------
     session : str
         Name; processes that name the same session share it. Empty: one of our own.

@@ -1,4 +1,7 @@
-"""The one current session of this process: the only module-level mutable state there is."""
+"""What this process has one of: its current session, what goes with that, and how things are shown.
+
+The only module-level mutable state there is.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from workbench.errors import ForeignRefError
+
 if TYPE_CHECKING:
     from workbench.engines.base import Engine
+    from workbench.ref import ObjectRef
 
 T = TypeVar("T")
 
@@ -16,6 +22,7 @@ _is_fork = False  # of a process with a session, and has none of its own
 _watcher: Callable[[Engine], None] | None = None
 _companions: dict[Callable[[Engine], Any], Any] = {}  # of the session, by what made them
 _beside: dict[Any, Any] = {}  # of other systems' sessions, by what stands for those
+_render: Callable[[Any], dict[str, str]] | None = None
 
 
 def get() -> Engine | None:
@@ -77,6 +84,63 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
     _watcher = watcher
     if _engine is not None and watcher is not None:
         watcher(_engine)
+
+
+def restore(id: int, session: str) -> ObjectRef:
+    """Make a ref again, in the process that unpickles it.
+
+    Parameters
+    ----------
+    id : int
+        The object's.
+    session : str
+        The one it lives in.
+
+    Returns
+    -------
+    ObjectRef
+
+    Raises
+    ------
+    ForeignRefError
+        If this process isn't in that session.
+    """
+    if _engine is None or _engine.session != session:
+        where = "no session" if _engine is None else f"session {_engine.session!r}"
+        raise ForeignRefError(
+            f"This ref belongs to session {session!r}, and this process has {where}. A ref is "
+            "good only inside its own session: get the object there and move the object instead."
+        )
+    return _engine.borrow(id)
+
+
+def render_with(render: Callable[[Any], dict[str, str]]) -> None:
+    """Have refs, actors' handles and sessions shown so, from now on.
+
+    They lie below whatever has words and HTML for them, so that has to be passed in.
+
+    Parameters
+    ----------
+    render : callable(thing) → dict
+        Returns a MIME bundle.
+    """
+    global _render
+    _render = render
+
+
+def mimebundle(thing: object) -> dict[str, str]:
+    """What Jupyter is given to show a ref, an actor's handle or a session.
+
+    Parameters
+    ----------
+    thing : ObjectRef, ActorHandle or Engine
+
+    Returns
+    -------
+    dict of str → str
+        By MIME type.
+    """
+    return {"text/plain": repr(thing)} if _render is None else _render(thing)
 
 
 def _forked() -> None:

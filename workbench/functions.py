@@ -9,8 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import api, context
 from workbench.actors import ActorClass
-from workbench.engines.base import STREAMING, ActorOptions, Exported, TaskOptions
-from workbench.options import changed
+from workbench.engines.base import Call, Exported
+from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +21,15 @@ class RemoteFunction(Generic[P, R]):
 
     Made by `remote`. The function is sent once, at the first call; what it refers to is
     captured then.
+
+    Parameters
+    ----------
+    function : callable
+        What runs there.
+    options : TaskOptions
+        How.
+    exported : Exported, optional
+        The function as it was sent, if it was.
     """
 
     def __init__(
@@ -45,6 +54,11 @@ class RemoteFunction(Generic[P, R]):
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Submit one call.
 
+        Parameters
+        ----------
+        *args, **kwargs
+            The function's. A ref among them stands for its object.
+
         Returns
         -------
         ObjectRef, list of ObjectRef, ObjectRefGenerator, or None
@@ -60,12 +74,24 @@ class RemoteFunction(Generic[P, R]):
         target = context.get()
         if target is None:
             target = api.engine()
-        return target.submit(self._exported, args, kwargs, self._options)
+        return target.submit(self._exported, Call(args, kwargs, self._options))
 
     def options(self, **given: Any) -> RemoteFunction[P, R]:
         """The same function with other options, for ``f.options(...).remote(...)``.
 
-        See `remote` for what there is.
+        Parameters
+        ----------
+        **given
+            Those of `remote`.
+
+        Returns
+        -------
+        RemoteFunction
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such option, or it can't have that value.
         """
         options = changed(self._options, given, "A task")
         return RemoteFunction(self._function, options, self._exported)
@@ -85,31 +111,56 @@ def remote(
     name: str | None = None,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
-    """Make a function remote: ``@remote`` or ``@remote(num_returns=2)``.
+    """Make a function or a class remote: ``@remote`` or ``@remote(num_returns=2)``.
 
     Parameters
     ----------
-    num_returns : int or "streaming"
-        How many results, each with a ref of its own (default 1). ``"streaming"``, the default of
-        a function that yields: ``.remote()`` returns an `ObjectRefGenerator`, which gives the
-        refs while the task runs.
-    max_retries : int
-        How often it is run again when its worker dies (default 3; -1: always).
-    retry_exceptions : bool, or list of exception types
-        Run it again when it raises too (one of these), as often (default False).
-    timeout : float
-        Seconds it may run. Then it is interrupted, and if it doesn't hear that within a second
-        its worker is ended; whoever gets it has TaskTimeoutError. Default: no limit.
-    num_cpus : float
-        Processors it needs (default 1): 2 leaves that many fewer for others, 0.5 or 0 lets more
-        tasks run than there are processors, for those that mostly wait.
-    max_ahead : int
-        How many items a stream may be ahead of its reader (default 16).
-    name : str
-        What it is called in messages; default the function's own name.
+    function : callable or class, optional
+        Left out if there are options: then a decorator is returned.
+    **options
+        Of a function:
 
-    For a class: ``name``, ``get_if_exists``, ``max_restarts``, ``max_task_retries``,
-    ``max_concurrency``; see `ActorClass`.
+        num_returns : int or "streaming"
+            How many results, each with a ref of its own (default 1). ``"streaming"``, the default
+            of a function that yields: ``.remote()`` returns an `ObjectRefGenerator`, which gives
+            the refs while the task runs.
+        max_retries : int
+            How often it is run again when its worker dies (default 3; -1: always).
+        retry_exceptions : bool, or list of exception types
+            Run it again when it raises too (one of these), as often (default False).
+        timeout : float
+            Seconds it may run. Then it is interrupted, and if it doesn't hear that within a second
+            its worker is ended; whoever gets it has TaskTimeoutError. Default: no limit.
+        num_cpus : float
+            Processors it needs (default 1): 2 leaves that many fewer for others, 0.5 or 0 lets
+            more tasks run than there are processors, for those that mostly wait.
+        max_ahead : int
+            How many items a stream may be ahead of its reader (default 16).
+        name : str
+            What it is called in messages; default the function's own name.
+
+        Of a class:
+
+        name : str
+            By which `get_actor` finds the actor; it lives as long as it has one.
+        get_if_exists : bool
+            Return the actor of that name if there is one (default False: that is an error).
+        max_restarts : int
+            How often the actor is made again when its worker dies (default 0; -1: always).
+        max_task_retries : int
+            How often a call is tried again for that reason (default 0; -1: always).
+        max_concurrency : int
+            How many of its calls run at a time (default 1; with ``async def`` methods 1000).
+
+    Returns
+    -------
+    RemoteFunction, ActorClass, or a decorator that makes one
+        Called by ``.remote(...)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such option, or it can't have that value.
     """
     known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
     if options.keys() - known:

@@ -41,11 +41,17 @@ def gather(
     Parameters
     ----------
     refs : iterable of ObjectRef
+        Those of tasks, or of what is stored.
     progress : bool, optional
         True: a bar (tqdm's); False: none. Default: a bar if it takes more than half a second
         and somebody watches, in a notebook or a terminal.
     timeout : float, optional
         Seconds to wait at most.
+
+    Returns
+    -------
+    list
+        The values.
 
     Raises
     ------
@@ -76,7 +82,15 @@ def gather(
 
 
 class Completed:
-    """Refs as they become ready, for ``for`` and ``async for``. Made by `as_completed`."""
+    """Refs as they become ready, for ``for`` and ``async for``. Made by `as_completed`.
+
+    Parameters
+    ----------
+    refs : list of ObjectRef
+        Each once.
+    progress : bool, optional
+        See `as_completed`.
+    """
 
     def __init__(self, refs: list[ObjectRef], progress: bool | None) -> None:
         self._refs = refs
@@ -164,6 +178,11 @@ def map(
         submitted at a time.
     progress : bool, optional
         As of `gather`.
+
+    Returns
+    -------
+    list
+        The results.
 
     Raises
     ------

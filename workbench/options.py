@@ -1,12 +1,66 @@
-"""What `remote(...)` and ``.options(...)`` take, checked. No engine, no session."""
+"""What `remote(...)` and ``.options(...)`` take: the records, and their checks. No session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from workbench.engines.base import STREAMING, ActorOptions, TaskOptions
+STREAMING = "streaming"
+"""As ``num_returns``: as many as the task yields."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What ``.options()`` sets; `remote` says what each means."""
+
+    num_returns: int | str = 1
+    max_retries: int = 3
+    name: str = ""
+    retry_exceptions: tuple[type[BaseException], ...] = ()
+    timeout: float = 0.0
+    num_cpus: float = 1.0
+    max_ahead: int = 16
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether a task with these asks for nothing but a processor."""
+        return (
+            self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
+            and self.num_returns != STREAMING
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions(TaskOptions):
+    """What a background cell asks for besides.
+
+    ``job`` is the name under which people find it again, ``binds`` are the variables that its
+    results but the first are meant for. If it is ``size`` tasks, ``group`` is the id of the first
+    one, 0 in that itself.
+    """
+
+    job: str = ""
+    binds: tuple[str, ...] = ()
+    size: int = 1
+    group: int = 0
+
+    @property
+    def is_usual(self) -> bool:
+        """It asks for more: to be found again."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """What ``.options()`` of a class sets; `remote` says what each means."""
+
+    name: str = ""
+    max_restarts: int = 0
+    max_task_retries: int = 0
+    max_concurrency: int = 0
+    get_if_exists: bool = False
+
 
 Options = TypeVar("Options", TaskOptions, ActorOptions)
 

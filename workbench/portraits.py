@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench import markup
 from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot
-from workbench.engines.base import ACTOR_PREFIX, Engine
+from workbench.engines.base import ACTOR_PREFIX, Engine, engine_of
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.listing import Objects
 from workbench.previews import Preview, preview
@@ -81,7 +81,7 @@ class Portrait:
 
 def of_ref(ref: ObjectRef) -> Portrait:
     """An object, as its ref shows it."""
-    engine, name = ref._engine, ("ObjectRef", ref.hex())
+    engine, name = engine_of(ref), ("ObjectRef", ref.hex())
     found = engine.describe(ref)
     if engine.ended is not None:
         return Portrait(name, "session over", [("why", engine.ended)])
@@ -154,7 +154,7 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
 def of_actor(handle: ActorHandle) -> Portrait:
     """An actor, as its handle shows it."""
     ref, description = handle._ref, handle._description
-    engine, name = ref._engine, ("ActorHandle", description.cls)
+    engine, name = engine_of(ref), ("ActorHandle", description.cls)
     methods = ", ".join(f"`{method}`" for method in description.methods if method[:1] != "_")
     found = engine.describe(ref)
     if engine.ended is not None:

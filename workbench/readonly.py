@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-import workbench
 from workbench import context
 from workbench.errors import WorkbenchError
 
@@ -28,9 +27,7 @@ KINDS = (ValueError, TypeError, BufferError)
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
 _OTHERS = re.compile(
-    re.escape(os.path.dirname(workbench.__file__) + os.sep)
-    + "|.*"
-    + re.escape(os.sep + "IPython" + os.sep)
+    re.escape(os.path.dirname(__file__) + os.sep) + "|.*" + re.escape(os.sep + "IPython" + os.sep)
 )
 """Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from workbench import context
-from workbench.errors import ForeignRefError
 
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
+class RefEngine(Protocol):
+    """What a ref asks of the engine it belongs to: see `engines.base.Engine`."""
+
+    @property
+    def session(self) -> str: ...
+    def future(self, ref: ObjectRef) -> Future[Any]: ...
+    def state(self, ref: ObjectRef) -> str: ...
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]: ...
+    def mimebundle(self, thing: object) -> dict[str, str]: ...
 
 
 class ObjectRef:
@@ -18,11 +23,18 @@ class ObjectRef:
 
     Two refs to one object are equal and hash alike. ``await ref`` gives the object without
     blocking the event loop; :meth:`future` gives a ``concurrent.futures.Future``.
+
+    Parameters
+    ----------
+    id : int
+        The object's.
+    engine : Engine
+        The session it lives in.
     """
 
     __slots__ = ("__weakref__", "_engine", "id")
 
-    def __init__(self, id: int, engine: Engine) -> None:
+    def __init__(self, id: int, engine: RefEngine) -> None:
         self.id = id
         self._engine = engine
 
@@ -32,11 +44,22 @@ class ObjectRef:
         return self._engine.session
 
     def hex(self) -> str:
-        """The id as text."""
+        """The id as text.
+
+        Returns
+        -------
+        str
+            16 hexadecimal digits.
+        """
         return f"{self.id:016x}"
 
     def future(self) -> Future[Any]:
-        """A future of the object. Cancelling it doesn't cancel the task."""
+        """A future of the object. Cancelling it doesn't cancel the task.
+
+        Returns
+        -------
+        concurrent.futures.Future
+        """
         return self._engine.future(self)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -60,31 +83,10 @@ class ObjectRef:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickles that aren't the store's: nobody can know who will have them."""
-        self._engine.escaped(self)
-        return restore, (self.id, self.session)
+        return self._engine.escaped(self)
 
     def __repr__(self) -> str:
         return f"ObjectRef({self.hex()}, {self._engine.state(self)})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
-
-        return portraits.of_ref(self).bundle()
-
-
-def restore(id: int, session: str) -> ObjectRef:
-    """Make the handle again in the process that unpickles it.
-
-    Raises
-    ------
-    ForeignRefError
-        If this process isn't in that session.
-    """
-    engine = context.get()
-    if engine is None or engine.session != session:
-        where = "no session" if engine is None else f"session {engine.session!r}"
-        raise ForeignRefError(
-            f"This ref belongs to session {session!r}, and this process has {where}. A ref is "
-            "good only inside its own session: get the object there and move the object instead."
-        )
-    return engine.borrow(id)
+        return self._engine.mimebundle(self)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, NoReturn
+from concurrent.futures import Future
+from typing import NoReturn, Protocol
 
 from workbench.ref import ObjectRef
 
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
+
+class StreamEngine(Protocol):
+    """What a stream asks of the engine it belongs to: see `engines.base.Engine`."""
+
+    def state(self, ref: ObjectRef) -> str: ...
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None: ...
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None: ...
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None: ...
+    def took(self, stream: ObjectRefGenerator, taken: int) -> None: ...
 
 
 class ObjectRefGenerator:
@@ -19,6 +27,15 @@ class ObjectRefGenerator:
     generator is dropped, or closed, the task is cancelled. If the task fails, the ref of that
     failure is the last one: `get` raises it.
 
+    Parameters
+    ----------
+    end : ObjectRef
+        The task's one result, the number of items.
+    engine : Engine
+        The session it runs in.
+    ahead : int
+        How many items the task may be ahead.
+
     Attributes
     ----------
     items : deque of ObjectRef
@@ -27,7 +44,7 @@ class ObjectRefGenerator:
 
     __slots__ = ("__weakref__", "_ahead", "_came", "_end", "_engine", "_over", "_told", "items")
 
-    def __init__(self, end: ObjectRef, engine: Engine, ahead: int) -> None:
+    def __init__(self, end: ObjectRef, engine: StreamEngine, ahead: int) -> None:
         self.items: deque[ObjectRef] = deque()
         self._end = end
         self._engine = engine
@@ -42,13 +59,25 @@ class ObjectRefGenerator:
         return self._end.id
 
     def came(self, ref: ObjectRef) -> None:
-        """The next item is there. The engine's."""
+        """Add the next item, which is there now. The engine's.
+
+        Parameters
+        ----------
+        ref : ObjectRef
+            The item's.
+        """
         if not self._over:
             self.items.append(ref)
         self._came += 1
 
     def completed(self) -> ObjectRef:
-        """A ref that is ready when the task has ended: the number of items it made."""
+        """The ref that is ready when the task has ended.
+
+        Returns
+        -------
+        ObjectRef
+            Of the number of items it made.
+        """
         return self._end
 
     def close(self) -> None:
@@ -98,10 +127,15 @@ class ObjectRefGenerator:
         return ref
 
     def tell(self, least: int = 1) -> None:
-        """Let the engine know what was taken, if that is so many more than it knows.
+        """Let the engine know what was taken. The engine's.
 
         All that were taken, each time: should Ctrl-C have taken one, or come before the engine
         was told, the next call makes up for it.
+
+        Parameters
+        ----------
+        least : int
+            Not if it is fewer than this beyond what the engine knows.
         """
         taken = self._came - len(self.items)
         if taken - self._told >= least:

@@ -69,8 +69,8 @@ class World:
         self.tell(DRIVER, ev.Hello(1, DRIVER))
         self.function = self.put()
         self.actor = self.put()
-        birth = ev.Submit(self.actor, self.function, b"", returns=0, actor=self.actor)
-        self.tell(DRIVER, ev.Create(birth))
+        creation = ev.Submit(self.actor, self.function, b"", returns=0, actor=self.actor)
+        self.tell(DRIVER, ev.Create(creation))
         self.clients.popitem()  # the actor's worker isn't the pool's
         self.finish()
         self.gate: tuple[int, ...] = ()

@@ -57,6 +57,7 @@ class Server:
             "XDG_CONFIG_HOME": str(home / "config"),
             "WORKBENCH_RUNTIME_DIR": str(self.runtime),
             "WORKBENCH_SPILL_DIR": "none",
+            "WORKBENCH_HEADROOM": "0",
             "WORKBENCH_WORKERS": "2",
             "WORKBENCH_MEMORY": "64MB",
         }

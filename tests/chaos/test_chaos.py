@@ -20,6 +20,7 @@ import workbench as wb
 from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
 from tests.chaos.values import is_right
 from tests.leaks import eventually
+from tests.patience import THOROUGH
 from tests.process.processes import Processes, data_in, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
@@ -29,8 +30,8 @@ from workbench.units import round_up
 DRIVERS = 3
 MOST_NAMES = 40
 MOST_SHOWN = 2
-SEEDS = [int(seed) for seed in os.environ.get("CHAOS_SEED", "0 1 2 3").split()]
-ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "50"))
+SEEDS = [*map(int, os.environ.get("CHAOS_SEED", "").split())] or range(12 if THOROUGH else 3)
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "200" if THOROUGH else "30"))
 REMEMBERED = 60
 """Actions that a failure tells."""
 
@@ -469,12 +470,7 @@ def _run(seed: int, rounds: int, start: Start, processes: Processes, disk: Path)
     assert os.listdir(disk) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rounds(seed: int, script: Start, processes: Processes, tmp_path: Path) -> None:
     _run(seed, ROUNDS, script, processes, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_many_rounds(seed: int, script: Start, processes: Processes, tmp_path: Path) -> None:
-    _run(seed, 4 * ROUNDS, script, processes, tmp_path)

@@ -232,7 +232,7 @@ def runtime_dir() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def kernel(runtime_dir: str) -> Iterator[Kernel]:
     """One kernel for the module's tests."""
-    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir})
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_HEADROOM": "0"})
     try:
         yield kernel
     finally:

@@ -11,9 +11,10 @@ import workbench as wb
 from workbench import api
 from workbench.actors import ActorClass
 from workbench.core.events import Output
-from workbench.engines.base import ActorOptions, Engine, Exported, TaskOptions
+from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import ActorDiedError, TaskError
 from workbench.host.cells import Cell, Namespace, run_cell
+from workbench.options import ActorOptions, TaskOptions
 
 
 class Notebook:
@@ -28,7 +29,7 @@ class Notebook:
     def run(self, source: str) -> None:
         self.shown.clear()
         cell = Cell(source, "<cell>", 1, (), in_notebook=True)
-        ref: Any = self._engine.submit(self._function, (cell,), {}, TaskOptions())
+        ref: Any = self._engine.submit(self._function, Call((cell,), {}, TaskOptions()))
         wb.get(ref)
 
     def text(self, kind: str = "stdout") -> str:

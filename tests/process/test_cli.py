@@ -136,18 +136,20 @@ def test_looking_does_not_prolong_it_either(
 ) -> None:
     driver = script(LINGERS, "1")
     assert driver.line() == "ready"
-    with admin.Visit("lab") as early:  # from before the driver's end until after the session's
+    with admin.AdminConnection(
+        "lab"
+    ) as early:  # from before the driver's end until after the session's
         driver.signal(signal.SIGKILL)
         driver.wait()
-        with admin.Visit("lab") as late:
-            assert eventually(lambda: _roles(late) == {"visitor", "worker"})
+        with admin.AdminConnection("lab") as late:
+            assert eventually(lambda: _roles(late) == {"admin", "worker"})
             assert processes.end_within(1 + 2)
         with pytest.raises(SessionError, match="No session 'lab' is running"):
             early.summary()
 
 
-def _roles(visit: admin.Visit) -> set[str]:
-    return {client.role for client in visit.summary().clients}
+def _roles(connection: admin.AdminConnection) -> set[str]:
+    return {client.role for client in connection.summary().clients}
 
 
 @pytest.mark.fresh_session
@@ -199,7 +201,7 @@ def test_a_server_with_too_many_callers_is_there_and_does_not_answer(
         waiting.callback(server.resume)
 
         def one_more() -> None:
-            waiting.enter_context(admin.Visit(name_of(session)))
+            waiting.enter_context(admin.AdminConnection(name_of(session)))
 
         for _ in range(BACKLOG + 1):
             one_more()

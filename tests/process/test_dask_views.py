@@ -23,7 +23,7 @@ from tests.leaks import nothing_left
 from tests.patience import TIMEOUT
 from tests.process.pages import Page, Row
 from workbench import context
-from workbench.engines import dask, observed
+from workbench.engines import dask, observed, others
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
 from workbench.widgets import views
@@ -284,9 +284,9 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_its_buttons_say_why_not(client: Any, action: str) -> None:
-    answer = perform(observed.at(client), {"do": action, "id": "1"})
+    answer = perform(others.observe(client), {"do": action, "id": "1"})
     assert not answer["ok"]
-    assert "only looks on" in answer["text"]
+    assert "read-only view of a Dask cluster" in answer["text"]
     assert "client.cancel" in answer["text"]
 
 
@@ -311,7 +311,7 @@ def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
 
 def test_nothing_is_left(runtime: str, client: Any) -> None:
     with nothing_left(runtime):
-        feed = Feed(observed.at(client))
+        feed = Feed(others.observe(client))
         page = Page(feed)
         feed.shown(page, True)
         page.until(lambda: page.world["workers"])

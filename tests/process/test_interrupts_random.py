@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from tests.patience import THOROUGH
 from tests.process.scripts import Script
 
 CALLS = """
@@ -146,7 +149,8 @@ CALLS = """
 """
 
 
-def test_a_thousand_interrupts(script: Callable[..., Script]) -> None:
-    driver = script(CALLS, "20", "1000")
+@pytest.mark.thorough
+def test_hundreds_of_interrupts(script: Callable[..., Script]) -> None:
+    driver = script(CALLS, "20", "3000" if THOROUGH else "300")
     assert driver.line() == "in order"
     assert driver.wait() == 0

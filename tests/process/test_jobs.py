@@ -14,12 +14,13 @@ from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench.core.events import Output
-from workbench.engines.base import Collected, Engine
+from workbench.engines.base import CollectedJob, Engine
 from workbench.errors import TaskError
 
 CELLS = """
     import numpy as np
-    from workbench.engines.base import CellOptions, Exported
+    from workbench.engines.base import Call, Exported
+    from workbench.options import CellOptions
 
     stop = stopper(sys.argv[1])
     engine = wb.init(session="desk", workers=1, linger="1h")
@@ -35,8 +36,11 @@ CELLS = """
 
     refs = [
         engine.submit(
-            Exported(cell, "cell"), (number, lines), {"fails": number == 3},
-            CellOptions(num_returns=2, job=f"cell {number}", binds=("x",)),
+            Exported(cell, "cell"),
+            Call(
+                (number, lines), {"fails": number == 3},
+                CellOptions(num_returns=2, job=f"cell {number}", binds=("x",)),
+            ),
         )
         for number, lines in ((1, 3), (2, 150_000), (3, 0))
     ]
@@ -56,7 +60,7 @@ class Screen:
     def _show(self, output: Output) -> None:
         self.text[output.origin] = self.text.get(output.origin, "") + output.data.decode()
 
-    def collect(self, name: str, origin: int) -> Collected:
+    def collect(self, name: str, origin: int) -> CollectedJob:
         """The background cell of that name, to be shown under that number."""
         (record,) = [job for job in wb.snapshot().jobs if job.name == name]
         self._engine.origin = lambda: origin

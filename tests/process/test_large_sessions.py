@@ -49,9 +49,9 @@ def assert_answered(engine: Engine, count: int) -> None:
     assert engine.names("n199")[0] == "n199"
     whole = wb.snapshot()
     assert len(whole.objects) == len({record.id for record in whole.objects}) == count
-    with admin.Visit(engine.session.rpartition(".")[0]) as visit:
-        assert visit.summary().count == count
-        assert sum(1 for _ in visit.objects()) == count
+    with admin.AdminConnection(engine.session.rpartition(".")[0]) as connection:
+        assert connection.summary().count == count
+        assert sum(1 for _ in connection.objects()) == count
 
 
 def test_a_look_that_is_broken_off_leaves_the_connection_as_it_was(crowded: Engine) -> None:

@@ -1,7 +1,7 @@
 """Memory that runs short: a task that takes too much ends before the kernel ends the notebook.
 
-What counts as short is set to a little below what the machine has left, so that a task of a
-gigabyte or two is too much.
+What counts as short is set to a little below what the machine has left, so that a task of two
+gigabytes is too much.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError, OutOfMemoryError
 from workbench.machine import MemoryGauge
 
-SPARE = 700_000_000
+SPARE = 1_500_000_000
+"""More than the other tests, which run beside this one, take or give back in between."""
 
 
 @pytest.fixture
 def tight(runtime: str, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """A session of two workers on a machine that has 700 MB to spare."""
+    """A session of two workers on a machine that has 1.5 GB to spare."""
     available, _ = MemoryGauge().read()
     monkeypatch.setenv("WORKBENCH_HEADROOM", str(available - SPARE))
     return wb.init(workers=2, memory="64MB")

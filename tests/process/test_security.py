@@ -131,7 +131,7 @@ def test_another_user_neither_sees_nor_joins_nor_stops_a_session(
 def test_the_uid_check_holds_where_the_directory_does_not(
     session: Engine, runtime: str, script: Callable[..., Script]
 ) -> None:
-    """With a socket that anybody may reach, and our own visitor's code, past its own checks."""
+    """With a socket that anybody may reach, and our own code, past its own checks."""
     words = """
         from pathlib import Path
         from workbench.cli import admin
@@ -142,11 +142,11 @@ def test_the_uid_check_holds_where_the_directory_does_not(
         admin.runtime_directory = lambda: directory
         admin._found = lambda: [sys.argv[3]]
         try:
-            with admin.Visit(sys.argv[3]) as visit:
+            with admin.AdminConnection(sys.argv[3]) as connection:
                 try:
-                    say(len(visit.summary().objects))
+                    say(len(connection.summary().objects))
                 finally:
-                    visit.end("by somebody else")
+                    connection.end("by somebody else")
         except SessionError as error:
             say(type(error).__name__)
     """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,9 +14,11 @@ import pytest
 from tests.patience import TIMEOUT
 from workbench import context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.engines import observed
+from workbench.engines import observed, others
+from workbench.engines.base import Abilities, acting_on
 from workbench.engines.observed import Course, Looks, difference, id_of
-from workbench.errors import SessionError
+from workbench.errors import SessionError, WorkbenchError
+from workbench.widgets.actions import ACTIONS, NEEDS
 
 
 def a_record(id: int, **more: Any) -> ObjectRecord:
@@ -163,7 +166,7 @@ def test_no_answer_is_no_change() -> None:
     assert told(looks.next()) == ([2], ())
 
 
-@pytest.mark.parametrize("end", [Looks.wake_from_finalizer, Looks.close])
+@pytest.mark.parametrize("end", [Looks.interrupt, Looks.close])
 def test_who_waits_can_be_roused(end: Callable[[Looks], None]) -> None:
     looks, made = the_looks(a_snapshot())
     looks.next()
@@ -180,7 +183,7 @@ def test_who_waits_can_be_roused(end: Callable[[Looks], None]) -> None:
 @pytest.mark.usefixtures("quick")
 def test_whoever_was_roused_before_waits_not_at_all() -> None:
     looks, made = the_looks(a_snapshot())
-    looks.wake_from_finalizer()
+    looks.interrupt()
     assert looks.next() is None
     assert made == []
     assert looks.next() is not None
@@ -218,4 +221,16 @@ def test_what_goes_with_a_session_is_made_once_and_anew_when_that_is_over() -> N
 @pytest.mark.parametrize("of", [1, "ray", threading, object, [], lambda: None])
 def test_what_is_no_session_is_refused(of: object) -> None:
     with pytest.raises(TypeError, match=r"distributed\.Client"):
-        observed.at(of)
+        others.observe(of)
+
+
+def test_what_an_engine_lacks_is_said_and_nothing_is_done() -> None:
+    watched = SimpleNamespace(can=replace(Abilities.none("Read-only."), why=""))
+    assert acting_on(cast(Any, watched), "why") is watched
+    with pytest.raises(WorkbenchError, match=r"^Read-only\.$"):
+        acting_on(cast(Any, watched), "free")
+
+
+def test_every_button_names_what_it_needs() -> None:
+    assert NEEDS.keys() == ACTIONS.keys()
+    assert set(NEEDS.values()) == {field.name for field in fields(Abilities)}

@@ -1,7 +1,6 @@
-"""This machine's sessions from outside, for people at a shell: which there are, what one says of
-itself, and its end. A visit starts nothing, holds nothing, and keeps no session up.
+"""This machine's sessions, for shell commands: which there are, what one says of itself, its end.
 
-No client: who only asks needs no objects and no thread, and must be able to give up waiting.
+Not a `Client`: it makes no objects, needs no thread, and gives up waiting. It keeps no session up.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 """What a session's processes run; workers keep the command line of the nursery."""
 
 
-class Visit:
+class AdminConnection:
     """A connection to a running session. Each call takes a bounded time.
 
     Parameters
@@ -73,12 +72,12 @@ class Visit:
         self._sock = sock
         try:
             prefix = secrets.randbits(31) | 1 << 30
-            self._say(ev.Hello(os.getpid(), prefix, label="workbench", visitor=True))
+            self._say(ev.Hello(os.getpid(), prefix, label="workbench", admin=True))
         except BaseException:
             self._sock.close()
             raise
 
-    def __enter__(self) -> Visit:
+    def __enter__(self) -> AdminConnection:
         return self
 
     def __exit__(
@@ -114,7 +113,7 @@ class Visit:
 
     def end(self, reason: str) -> None:
         """End the session for everybody; returns before it has ended."""
-        self._say(ev.End(reason))
+        self._say(ev.EndSession(reason))
 
     def _ask(
         self, what: str, object: int = 0, name: str = "", patience: float = PATIENCE
@@ -203,8 +202,8 @@ def stop(name: str) -> Stopped:
         If no such session runs, or if something is left that can't be killed.
     """
     began = time.monotonic()
-    with suppress(NotAnsweringError), Visit(name) as visit:
-        visit.end(f"The session was stopped from a shell: `workbench stop {name}`.")
+    with suppress(NotAnsweringError), AdminConnection(name) as connection:
+        connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
     killed = 0
     if not _end(name, ENDING):
         killed = _kill(name)

@@ -59,8 +59,8 @@ def ps(as_json: bool) -> int:
 def _look(name: str) -> Seen | None:
     """What there is to see; None if it has ended meanwhile."""
     try:
-        with admin.Visit(name) as visit:
-            snapshot = visit.summary()
+        with admin.AdminConnection(name) as connection:
+            snapshot = connection.summary()
     except NotAnsweringError:
         snapshot = None
     except SessionError:
@@ -141,8 +141,8 @@ def _age(seconds: float) -> str:
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     """What the session's store has."""
-    with admin.Visit(session) as visit:
-        found = listing(visit.objects(), pattern, sort)
+    with admin.AdminConnection(session) as connection:
+        found = listing(connection.objects(), pattern, sort)
     if as_json:
         show.document({"session": session, "objects": [_object_json(r) for r in found]})
     elif len(found):
@@ -178,12 +178,12 @@ def _object_json(record: ObjectRecord) -> dict[str, Any]:
 
 def why(session: str, name: str, as_json: bool) -> int:
     """What keeps an object, in the words of `%why`."""
-    with admin.Visit(session) as visit:
-        account = visit.why(name)
+    with admin.AdminConnection(session) as connection:
+        account = connection.why(name)
         by_name = account is not None
         if account is None and re.fullmatch("[0-9a-f]{16}", name):
-            account = visit.why(int(name, 16))
-        names = sorted(visit.names()) if account is None else []
+            account = connection.why(int(name, 16))
+        names = sorted(connection.names()) if account is None else []
     if account is None:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         raise ObjectLostError(

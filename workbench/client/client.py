@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
+from workbench import context
 from workbench.client.base import ClientBase
 from workbench.client.object_store import ObjectStore
 from workbench.client.referrers import Places, find, survey
@@ -18,7 +19,7 @@ from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, Change, ObjectDescription, Snapshot
-from workbench.engines.base import ACTOR_PREFIX, Collected, Engine, Shown
+from workbench.engines.base import ACTOR_PREFIX, Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
@@ -37,6 +38,8 @@ class Client:
     side : Side
         A driver's, or a worker's.
     """
+
+    can = Abilities()
 
     def __init__(self, base: ClientBase, side: Side) -> None:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
@@ -67,6 +70,7 @@ class Client:
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary = requests.why, requests.summary
+        self.mimebundle = context.mimebundle
         self.wait_welcome, self.abandon = base.wait_welcome, base.abandon
         base.handlers |= {
             do.Explain: self._explain,
@@ -176,10 +180,10 @@ class Client:
         """See `Engine.refresh`."""
         self.connection.post(ev.Refresh())
 
-    def collect(self, job: int) -> Collected | None:
+    def collect(self, job: int) -> CollectedJob | None:
         """See `Engine.collect`."""
         origin = self._side.origin()
-        found: Collected | None = self._requests.ask(
+        found: CollectedJob | None = self._requests.ask(
             lambda request: ev.Collect(request, job, origin)
         )
         return found
@@ -210,7 +214,7 @@ class Client:
         with self.objects.lock:
             grant = self._base.references.grant
             results = [grant(id) if id else None for id in message.results]
-        found = None if message.job is None else Collected(message.job, results)
+        found = None if message.job is None else CollectedJob(message.job, results)
         self._requests.answer(message.request, found)
 
     def _changed(self, message: do.Changed) -> None:

@@ -54,9 +54,7 @@ class Driver(Client):
         return f"Session({self.session!r}, {state})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from workbench import portraits
-
-        return portraits.of_session(self).bundle()
+        return self.mimebundle(self)
 
     def blocking(self) -> AbstractContextManager[None]:
         """See `Side.blocking`: nobody else is kept waiting."""

@@ -13,6 +13,7 @@ from workbench.client.objects import Objects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engines.base import engine_of
 from workbench.memory.views import Watch
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -38,7 +39,7 @@ class GeneratorReaders:
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
         """The reader of a task that is about to be submitted."""
-        reader = ObjectRefGenerator(end, end._engine, ahead)
+        reader = ObjectRefGenerator(end, engine_of(end), ahead)
         connection = self._connection
         self._readers[end.id] = ReaderWatch(
             reader, connection.put, end.id, connection.wake_from_finalizer

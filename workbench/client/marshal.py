@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.duplicate_puts import DuplicatePuts
+from workbench.context import restore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
-from workbench.ref import ObjectRef, restore
+from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import Custom, Registry

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from workbench import context
 from workbench.call_site import call_site, name_of
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
@@ -232,10 +233,11 @@ class ObjectStore:
                 ref = self._references.new(id)
             return ref
 
-    def escaped(self, ref: ObjectRef) -> None:
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
         """See `Engine.escaped`."""
         if self._connection.ended is None:
             self._connection.post(ev.Escape(ref.id, self.site()))
+        return context.restore, (ref.id, self._base.session)
 
     def state(self, ref: ObjectRef) -> str:
         """See `Engine.state`."""

@@ -44,14 +44,12 @@ class Requests:
         """One that no other question has, nor will have."""
         return next(self._requests)
 
-    def ask(self, question: Callable[[int], Any], timeout: float | None = None) -> Any:
-        """Send a question, read until its answer; None if there is none in time."""
-        return self._ask(self.number(), question, timeout)
-
-    def _ask(
-        self, request: int, question: Callable[[int], Any], timeout: float | None = None
+    def ask(
+        self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0
     ) -> Any:
+        """Send a question, read until its answer; None if there is none in time."""
         self._check_open()
+        request = request or self.number()
         answers = self._answers
         try:
             answers[request] = _AWAITED
@@ -71,13 +69,14 @@ class Requests:
     def look(self, search: ev.Search | None = None) -> Iterator[Change]:
         """All there is, or what comes first of it, a part at a time; the server goes on between."""
         number, left = self.number(), 1
+        question = ev.Subscribe(number, once=True, search=search)
         try:
             while left:
-                change = self._ask(number, lambda n: ev.Subscribe(n, once=True, search=search))
+                change: Change = self.ask(lambda _: question, request=number)
                 left = change.left
                 yield change
         finally:
-            if left:  # nobody wants the rest
+            if left and self._connection.ended is None:  # nobody wants the rest
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:

@@ -13,15 +13,8 @@ from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
 from workbench.client.side import Side
 from workbench.core import events as ev
-from workbench.engines.base import (
-    ACTOR_PREFIX,
-    STREAMING,
-    ActorOptions,
-    CellOptions,
-    Exported,
-    Submitted,
-    TaskOptions,
-)
+from workbench.engines.base import ACTOR_PREFIX, Call, Exported, Submitted
+from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
@@ -61,43 +54,23 @@ class Submitter:
         self._next_id = base.next_id
         self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
-    def submit(
-        self,
-        function: Exported,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.submit`."""
         if self._connection.ended is not None:
             self._connection.check_open()
-        export = self._exported(function)
-        return self._submit(export.ref.id, args, kwargs, options, options.name or function.name)
+        return self._submit(self._exported(function).ref.id, call, function.name)
 
-    def call(
-        self,
-        actor: ObjectRef,
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.call`."""
         self._base.check_refs([actor])
-        return self._submit(0, args, kwargs, options, options.name or method, actor.id, method)
+        return self._submit(0, call, method, actor.id, method)
 
-    def create(
-        self,
-        blueprint: Exported,
-        description: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: ActorOptions,
-    ) -> ObjectRef:
+    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         """See `Engine.create`."""
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
-        payload, deps, contains, packed = self._pack(args, kwargs)
+        options = call.options
+        payload, deps, contains, packed = self._pack(call.args, call.kwargs)
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
         ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
@@ -132,13 +105,12 @@ class Submitter:
     def _submit(
         self,
         function: int,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
+        call: Call[TaskOptions],
         name: str,
         actor: int = 0,
         method: str = "",
     ) -> Submitted:
+        args, kwargs, options = call
         spec = None if options.is_usual else self._specs(options)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
@@ -154,8 +126,8 @@ class Submitter:
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
-            task, function, payload, deps, contains, returns, name, self._side.origin(),
-            retries, actor, method, spec,
+            task, function, payload, deps, contains, returns, options.name or name,
+            self._side.origin(), retries, actor, method, spec,
         )  # fmt: skip
         try:
             self._connection.send(submit)

@@ -1,6 +1,6 @@
-"""What changes in the session, for one thread that looks on; and the memory of the processes in it.
+"""A subscription to changes of the session, for one thread; and the memory of its processes.
 
-`came` runs in whichever thread reads the socket, the rest in the watcher's own. That one never
+`came` runs in whichever thread reads the socket, the rest in the subscriber's own. That one never
 reads the socket: whoever waits for an answer there would have to be woken by it.
 """
 
@@ -15,16 +15,12 @@ from workbench.core import events as ev
 from workbench.core.snapshot import Change, MemoryRecord, Snapshot
 from workbench.machine import MemoryGauge
 
-
-class _Roused:
-    """Stands where a change would be, for who shall wait no longer."""
-
-
-_ROUSED = _Roused()
+_INTERRUPTED = object()
+"""Stands where a change would be, for who shall wait no longer."""
 
 
 class Subscription:
-    """See the module, and `engines.base.Subscription`.
+    """See the module, and `engines.base.Changes`.
 
     Parameters
     ----------
@@ -33,7 +29,9 @@ class Subscription:
     tell : callable(message)
         Sends, soon.
     gauge : Gauge
+        Adds what the session can't know.
     on_close : callable(number)
+        Called when nobody listens any more.
     """
 
     def __init__(
@@ -47,7 +45,7 @@ class Subscription:
         self._tell = tell
         self._gauge = gauge
         self._on_close = on_close
-        self._came: SimpleQueue[Change | _Roused | None] = SimpleQueue()
+        self._came: SimpleQueue[object] = SimpleQueue()  # changes; None: there won't be one more
         self._lock = threading.Lock()  # so that nothing is asked after `close`
         self._asked = False
         self._closed = False
@@ -57,19 +55,19 @@ class Subscription:
         self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """See `engines.base.Subscription`."""
+        """See `engines.base.Changes`."""
         with self._lock:
             if not self._asked and not self._closed:
                 self._asked = True
                 self._tell(ev.Subscribe(self._number))
         try:
             change = self._came.get(timeout=timeout)
-            while isinstance(change, _Roused):  # however often, it is once
+            while change is _INTERRUPTED:  # however often, it is once
                 change = self._came.get_nowait()
         except Empty:
             return None
         self._asked = False
-        if change is None:
+        if not isinstance(change, Change):
             self._closed = True
             self._came.put(None)  # for the next one who asks
             return None
@@ -78,15 +76,15 @@ class Subscription:
 
     @property
     def is_over(self) -> bool:
-        """See `engines.base.Subscription`."""
+        """See `engines.base.Changes`."""
         return self._closed
 
-    def wake_from_finalizer(self) -> None:
-        """See `engines.base.Subscription`."""
-        self._came.put(_ROUSED)
+    def interrupt(self) -> None:
+        """See `engines.base.Changes`."""
+        self._came.put(_INTERRUPTED)
 
     def close(self) -> None:
-        """See `engines.base.Subscription`."""
+        """See `engines.base.Changes`."""
         with self._lock:
             if not self._closed:
                 self._closed = True

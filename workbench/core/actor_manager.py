@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.dependencies import pin, pin_arguments, unpin
 from workbench.core.entry import FREED
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
@@ -36,7 +35,7 @@ class ActorManager:
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
         actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
         task.actor = self._scheduler.actors[actor.id] = actor
-        why = pin_arguments(self._catalog, task)
+        why = self._catalog.need_arguments(task)
         if event.name and self._catalog.named(event.name) is not None:
             why = ev.error_value("actor", f"There is another actor of the name of {actor.name}.")
         elif event.name:
@@ -68,7 +67,7 @@ class ActorManager:
         entry = self._catalog.get(task.submit.actor)
         if actor is None or entry is None or entry.state is FREED:
             return ev.error_value("actor", "There is no such actor: its last handle was gone.")
-        pin(self._catalog, task, entry)
+        self._catalog.need(entry, task)
         return actor.why
 
     def born(self, actor: Actor, value: ev.Value) -> None:
@@ -137,7 +136,7 @@ class ActorManager:
                 self._state.fail(task, why)
         if not actor.creation_task.is_over:
             self._scheduler.finish(actor.creation_task)
-        unpin(self._catalog, actor.creation_task)
+        self._catalog.unneed_all(actor.creation_task)
         entry = self._catalog.get(actor.id)
         for name in entry.names if entry is not None else ():
             self._catalog.bind(name, None)

@@ -1,4 +1,4 @@
-"""How much memory each arena may touch. Decides who grows, who trims, who waits, who is refused.
+"""Memory grants: how much each arena may touch; who grows, trims, waits or is refused.
 
 An arena's *grant* is the memory its owner may have touched: its live extents plus the warm free
 ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come

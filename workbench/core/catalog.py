@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import force_setattr
 
-from workbench.core.counts import Counts, fewer, more, without
-from workbench.core.entry import FREED, PENDING, READY, Entry, Kind
-from workbench.core.events import About, Value
+from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
+from workbench.core.events import About, Value, error_value
 from workbench.core.records import Task
 
 MOST_SITES = 20
@@ -188,22 +187,47 @@ class Catalog:
             self._follow(entry, client)
             entry.waiting_clients += (client,)
 
-    def add_waiting_task(self, entry: Entry, task: Task) -> None:
-        """The task depends on it."""
-        if entry.waiting_tasks is None:
-            entry.waiting_tasks = []
-        entry.waiting_tasks.append(task)
+    def need_arguments(self, task: Task) -> Value | None:
+        """What the task needs lives as long as it; the value it fails with if that can't be."""
+        submit = task.submit
+        failed: Value | None = None
+        lost = ""
+        for id in (*((submit.function,) if submit.function else ()), *submit.deps):
+            entry = self.get(id)
+            if entry is None or entry.state is FREED:
+                lost = lost or ("unknown" if entry is None else "freed")
+                continue
+            if entry.state is PENDING:
+                if entry.waiting_tasks is None:
+                    entry.waiting_tasks = []
+                entry.waiting_tasks.append(task)
+                task.pending_dependencies += 1
+            elif entry.value is not None and entry.value.failed:
+                failed = failed or entry.value
+            self.need(entry, task)
+        for id in submit.contains:
+            entry = self.get(id)
+            if entry is not None:
+                self.need(entry, task)
+        if lost:
+            text = "An argument of the task is not in the store any more. Put it again."
+            return error_value(lost, text)
+        return failed
 
-    def need(self, entry: Entry) -> None:
-        """A task needs it."""
+    def need(self, entry: Entry, task: Task) -> None:
+        """It lives as long as the task."""
         entry.tasks += 1
+        task.pins.append(entry.id)
         self.touch(entry)
 
-    def unneed(self, entry: Entry) -> None:
-        """That task doesn't any more."""
-        entry.tasks -= 1
-        self.touch(entry)
-        self.settle(entry)
+    def unneed_all(self, task: Task) -> None:
+        """The task needs nothing any more."""
+        pins, task.pins = task.pins, []
+        for id in pins:
+            entry = self._entries[id]
+            entry.tasks -= 1
+            self.touch(entry)
+            self.settle(entry)
 
     def escape(self, entry: Entry, site: str) -> None:
         """A ref to it is in bytes that nobody can follow: it stays until it is freed."""

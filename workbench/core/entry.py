@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from struct import Struct
 
-from workbench.core.counts import NONE, Counts
 from workbench.core.events import About, Value
-from workbench.core.lru import Link
+from workbench.core.lru import LruNode
 from workbench.core.records import Task
+
+Counts = Mapping[int, int]
+"""Client → how often, at least once. Never changed in place, so that objects share them: nearly all
+are held once by one client and viewed by none, and a dict of one's own takes 200 bytes."""
+
+NONE: Counts = {}
 
 Kind = tuple[str, str]
 """An object's type, and where it was put: shared by all that have the same."""
@@ -31,7 +37,7 @@ PENDING, READY, FREED = ObjectState
 """Names of their own: to look up a member costs more than to compare it."""
 
 
-class Entry(Link):
+class Entry(LruNode):
     """One object. Fields are written by :class:`Catalog` alone."""
 
     __slots__ = (
@@ -83,3 +89,23 @@ class Entry(Link):
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
             or self.job
         )  # fmt: skip
+
+
+def more(counts: Counts, client: int) -> Counts:
+    """One more of ``client``."""
+    return {**counts, client: counts.get(client, 0) + 1}
+
+
+def fewer(counts: Counts, client: int) -> Counts:
+    """One less of ``client``, who is there."""
+    left = counts[client] - 1
+    if not left and len(counts) == 1:
+        return NONE
+    return {**counts, client: left} if left else without(counts, client)
+
+
+def without(counts: Counts, client: int) -> Counts:
+    """None of ``client``."""
+    if client not in counts:
+        return counts
+    return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

@@ -25,8 +25,8 @@ class Hello(Event, tag=1):
     """First message of every client. ``prefix`` is the high half of every id it will make.
 
     ``worker`` is the number the pool gave a worker process, 0 in a driver. ``linger`` is how
-    many seconds the session shall outlive its last driver, at least. A ``visitor`` is a driver
-    that only looks: for how long the session lives, it doesn't count.
+    many seconds the session shall outlive its last driver, at least. ``admin``: a shell command
+    that asks, or ends the session. It makes no objects, and keeps no session up.
     """
 
     pid: int
@@ -34,7 +34,7 @@ class Hello(Event, tag=1):
     worker: Natural = 0
     linger: Seconds = 0.0
     label: str = ""
-    visitor: bool = False
+    admin: bool = False
 
 
 class Bye(Event, tag=2):
@@ -407,7 +407,7 @@ class Subscribe(Event, tag=39):
     search: Search | None = None
 
 
-class End(Event, tag=40):
+class EndSession(Event, tag=40):
     """End the session, now and for everybody. Its drivers are told ``reason``, a sentence."""
 
     reason: str
@@ -417,6 +417,6 @@ Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
-    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | End
+    | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
 )  # fmt: skip
 """What a client may send."""

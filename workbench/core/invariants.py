@@ -9,7 +9,7 @@ from collections import Counter
 
 from workbench.core.budget import SERVER
 from workbench.core.entry import FREED, PENDING, READY
-from workbench.core.jobs import kept_results
+from workbench.core.job_manager import kept_results
 from workbench.core.state import State
 from workbench.units import round_up
 

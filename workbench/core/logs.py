@@ -1,4 +1,4 @@
-"""The last of what a background cell has shown, within bounds, in order. Sends nothing."""
+"""A bounded log of what a background cell has shown: the last of it, in order."""
 
 from __future__ import annotations
 

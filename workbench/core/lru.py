@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 
-class Link:
+class LruNode:
     """What can be in one such order. Both are None while it isn't. Read neither."""
 
     __slots__ = ("newer", "older")
 
     def __init__(self) -> None:
-        self.newer: Link | None = None
-        self.older: Link | None = None
+        self.newer: LruNode | None = None
+        self.older: LruNode | None = None
 
 
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=LruNode)
 
 
 class LruList(Generic[L]):
     """The order. A ring through `_end`, which stands between the newest and the oldest."""
 
     def __init__(self) -> None:
-        self._end = Link()
+        self._end = LruNode()
         self._end.newer = self._end.older = self._end
 
     def __contains__(self, thing: L) -> bool:

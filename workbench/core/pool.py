@@ -1,4 +1,4 @@
-"""How many worker processes there shall be, and what their deaths mean. No task order here."""
+"""How many worker processes there are: which to fork, which to release, when to give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks in the order in which they shall begin. One in the middle can leave at no cost."""
+"""A first-in, first-out queue of tasks. One in the middle can be removed at no cost."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from workbench.core.catalog import Catalog
-from workbench.core.counts import NONE, Counts, fewer, more, without
-from workbench.core.entry import Entry
+from workbench.core.entry import NONE, Counts, Entry, fewer, more, without
 from workbench.core.events import Value
 from workbench.units import round_up
 

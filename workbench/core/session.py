@@ -16,7 +16,7 @@ from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import Generators
-from workbench.core.jobs import Jobs
+from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
@@ -68,7 +68,7 @@ class Session:
         # Each component holds the state, and at most some of those above it.
         self.spilling = Spilling(state, spills)
         self.objects = ObjectManager(state, self.spilling)
-        self.jobs = Jobs(state)
+        self.jobs = JobManager(state)
         self.actors = ActorManager(state, self.objects)
         self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
         self.generators = Generators(state, self.objects, self.tasks)
@@ -85,7 +85,7 @@ class Session:
             ev.Bye: self._bye,
             Left: self._left,
             ev.Keep: self._keep,
-            ev.End: self._end,
+            ev.EndSession: self._end,
             ev.Ask: self._ask,
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
@@ -294,7 +294,7 @@ class Session:
             if state.scheduler.arrived(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
             state.pool.startup_failures = 0
-        elif not hello.visitor:
+        elif not hello.admin:
             self._exit_at = None
             state.linger = max(state.linger, hello.linger)
         self._prefixes.add(hello.prefix)
@@ -318,7 +318,7 @@ class Session:
         """It is nobody's counterpart any more; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]
-        if client.hello.visitor:
+        if client.hello.admin:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)
@@ -352,7 +352,7 @@ class Session:
     def _keep(self, client: ClientState, event: ev.Keep) -> None:
         self.state.linger = event.linger
 
-    def _end(self, client: ClientState, event: ev.End) -> None:
+    def _end(self, client: ClientState, event: ev.EndSession) -> None:
         for number, other in self.state.clients.items():
             if other.role == "driver":
                 self.state.send(number, do.Ended(event.reason))

@@ -148,7 +148,7 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or visitor. Pins' holders refer to ``client``."""
+    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``."""
 
     client: int
     pid: int
@@ -231,14 +231,55 @@ class MemoryRecord(Record):
 class Snapshot(Record):
     """A whole session at one moment. Sizes in bytes.
 
-    ``live``: what objects have in memory, ``spilled``: on disk; ``trouble`` is why the disk failed
-    last. ``linger``: how many seconds the session outlives its last driver. ``count``: how many
-    objects there are; an overview lists but some of those that have one of the ``names``, of which
-    there are so many besides the actors'. ``history`` is of the last two minutes, the oldest first.
-    ``memory`` and ``taken``, the time (seconds since 1970), are added by who asked: the session
-    itself has neither clock nor machine. ``engine`` is what runs it: ``local``, ``ray`` or
-    ``dask``. Others may say themselves how much of the capacity is ``available``; ``scope`` is what
-    of the session they tell of, if it isn't all of it.
+    Parameters
+    ----------
+    session : str
+        Its unique name.
+    capacity : int or None
+        What the store may hold.
+    live : int or None
+        What objects have in memory.
+    granted : int or None
+        What arenas may have touched.
+    queued : int or None
+        Tasks that no worker has.
+    running : int or None
+        Workers that have one.
+    objects : tuple of ObjectRecord
+        All, in the order of their making; in an overview some of those that have a name.
+    workers : tuple of WorkerRecord
+        The pool's and the actors'.
+    clients : tuple of ClientRecord
+        Who is connected.
+    actors : tuple of ActorRecord
+        Those that aren't forgotten.
+    spilled : int or None
+        What objects have on disk.
+    trouble : str
+        Why the disk failed last.
+    jobs : tuple of JobRecord
+        Background cells.
+    linger : float
+        Seconds the session outlives its last driver.
+    count : int
+        How many objects there are.
+    segments : tuple of SegmentRecord or None
+        Where objects lie.
+    history : tuple of Sample or None
+        Of the last two minutes, the oldest first.
+    memory : MemoryRecord or None
+        The machine's. Added by who asked, as is ``taken``: the session has neither clock nor
+        machine.
+    taken : float
+        The time, in seconds since 1970.
+    engine : str
+        What runs it: ``local``, ``ray`` or ``dask``.
+    available : int or None
+        How much of the capacity is left, as other engines say it themselves.
+    scope : str
+        What of the session this tells of, if it isn't all of it.
+    names : int
+        How many names objects have, besides the actors'.
     """
 
     session: str
@@ -287,20 +328,58 @@ class Snapshot(Record):
     def having(
         self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...] | None
     ) -> Snapshot:
-        """The same with these parts, put together by who follows the session's changes."""
+        """The same with these parts, put together by who follows the session's changes.
+
+        Parameters
+        ----------
+        objects : tuple of ObjectRecord
+            In place of its own.
+        history : tuple of Sample or None
+            In place of its own.
+
+        Returns
+        -------
+        Snapshot
+        """
         return msgspec.structs.replace(self, objects=objects, history=history)
 
     def seen(self, memory: MemoryRecord, taken: float) -> Snapshot:
-        """The same with what its reader adds."""
+        """The same with what its reader adds.
+
+        Parameters
+        ----------
+        memory : MemoryRecord
+            The machine's.
+        taken : float
+            The time, in seconds since 1970.
+
+        Returns
+        -------
+        Snapshot
+        """
         return msgspec.structs.replace(self, memory=memory, taken=taken)
 
     def to_json(self) -> str:
-        """The snapshot as text, to be kept: `from_json` reads it."""
+        """The snapshot as text, to be kept: `from_json` reads it.
+
+        Returns
+        -------
+        str
+        """
         return msgspec.json.encode({"format": FORMAT, "snapshot": self}).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
         """What `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            That.
+
+        Returns
+        -------
+        Snapshot
 
         Raises
         ------

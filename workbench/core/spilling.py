@@ -43,6 +43,9 @@ class Spilling:
 
     def __init__(self, state: State, enabled: bool) -> None:
         self._state = state
+        self._catalog = state.catalog
+        self._stale_copies = state.stale_copies
+        self._moves = state.moves
         self.enabled = enabled
         self._broken_until = 0.0
         self._resting: LruList[Entry] = LruList()  # in memory and not shown
@@ -65,7 +68,7 @@ class Spilling:
 
         ``force``: others shall make room for it.
         """
-        value, move = entry.value, self._state.moves.get(entry.id)
+        value, move = entry.value, self._moves.get(entry.id)
         if value is None or not value.segment:
             return
         if move is not None and force:
@@ -82,9 +85,9 @@ class Spilling:
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
         """A person wants the object on disk."""
-        entry = self._state.catalog.get(event.object)
+        entry = self._catalog.get(event.object)
         text = self._obstacle(entry)
-        move = self._state.moves.get(event.object)
+        move = self._moves.get(event.object)
         if not text and entry is not None:
             if move is not None and not move.disk:
                 move.unwanted = True  # it is on disk, and stays
@@ -97,7 +100,7 @@ class Spilling:
 
     def copied(self, event: Copied) -> None:
         """A copy is made, or isn't."""
-        move = self._state.moves[event.object]
+        move = self._moves[event.object]
         if event.error:
             if move.disk:
                 self._state.spill_error = event.error
@@ -128,7 +131,7 @@ class Spilling:
     def bring(self, id: int, granted: bool) -> None:
         """The answer to who asked for memory for an object on disk."""
         self._asked.discard(id)
-        entry = self._state.catalog.get(id)
+        entry = self._catalog.get(id)
         if granted and entry is not None and self._may_return(entry):
             self._start(entry, disk=False)
 
@@ -139,13 +142,13 @@ class Spilling:
 
     def settle(self) -> None:
         """Put in place what can be; have come back what was used; keep below the water mark."""
-        catalog, budget = self._state.catalog, self._state.budget
+        catalog, budget = self._catalog, self._state.budget
         if self._copied:
             cached, sent = self._state.cached_functions(), self._state.sent_objects()
             for id in list(self._copied):
                 if id in cached:
                     self._give_up(id, "a worker has begun to use it as a function")
-                elif self._state.moves[id].unwanted:
+                elif self._moves[id].unwanted:
                     self._give_up(id, "it was pinned meanwhile")
                 elif id not in sent:
                     self._arrive(id)
@@ -155,7 +158,7 @@ class Spilling:
             entry = catalog.get(id)
             if entry is None or entry.state is not READY:
                 continue
-            if id in self._asked or id in self._state.stale_copies:
+            if id in self._asked or id in self._stale_copies:
                 if force:  # when that is answered, or all have heard of the last move
                     self._wished[id] = True
             elif not self._may_return(entry):
@@ -173,7 +176,7 @@ class Spilling:
 
     def deadline(self) -> float | None:
         """When who hasn't taken note of a move is given up."""
-        stale_copies = self._state.stale_copies.values()
+        stale_copies = self._stale_copies.values()
         return min((g.since + PATIENCE for g in stale_copies if not self._is_late(g)), default=None)
 
     def explain(self) -> str:
@@ -192,13 +195,11 @@ class Spilling:
     def _coming(self) -> int:
         """Bytes of memory that moves under way will free."""
         moving = sum(
-            move.nbytes
-            for id, move in self._state.moves.items()
-            if move.disk and id not in self._copied
+            move.nbytes for id, move in self._moves.items() if move.disk and id not in self._copied
         )
         return moving + sum(
             round_up(stale.value.length)
-            for stale in self._state.stale_copies.values()
+            for stale in self._stale_copies.values()
             if not stale.value.digest and not stale.viewers and not self._is_late(stale)
         )
 
@@ -209,37 +210,29 @@ class Spilling:
         for entry in self._resting:
             if total >= nbytes:
                 break
-            if not self._is_at_rest(entry):
+            if entry.state is not READY or entry.viewers or entry.pinned or entry.id in self._moves:
                 self._resting.discard(entry)  # the catalog tells when it is again
             elif (
                 entry.id not in busy
-                and entry.id not in self._state.stale_copies
+                and entry.id not in self._stale_copies
                 and late.isdisjoint(entry.holds)
             ):
                 chosen.append(entry)
                 total += _size(entry)
         return chosen
 
-    def _is_at_rest(self, entry: Entry) -> bool:
-        return (
-            entry.state is READY
-            and not entry.viewers
-            and not entry.pinned
-            and entry.id not in self._state.moves
-        )
-
     def _may_return(self, entry: Entry) -> bool:
         return (
             entry.state is READY
             and entry.value is not None
             and entry.value.digest != 0
-            and entry.id not in self._state.moves
-            and entry.id not in self._state.stale_copies
+            and entry.id not in self._moves
+            and entry.id not in self._stale_copies
         )
 
     def _late(self) -> set[int]:
         """Clients that haven't taken note of a move in time: what they hold would move in vain."""
-        stale_copies = self._state.stale_copies.values()
+        stale_copies = self._stale_copies.values()
         return {client for stale in stale_copies if self._is_late(stale) for client in stale.owed}
 
     def _is_late(self, stale: StaleCopy) -> bool:
@@ -261,13 +254,13 @@ class Spilling:
             return "this session was started without a `spill_dir`"
         if entry.pinned:
             return "it is pinned, which keeps it in memory: unpin it first"
-        if value.digest or entry.id in self._state.moves:
+        if value.digest or entry.id in self._moves:
             return ""
         if entry.viewers:
             return "arrays show it, and so keep it in memory: let go of them first"
         if entry.id in self._state.cached_functions():
             return "workers have it as a function"
-        if entry.id in self._state.sent_objects() or entry.id in self._state.stale_copies:
+        if entry.id in self._state.sent_objects() or entry.id in self._stale_copies:
             return "it is being read: try again when the task that reads it is done"
         return ""
 
@@ -275,7 +268,7 @@ class Spilling:
         value = entry.value
         assert value is not None
         target = self._state.budget.reserve(value.length, disk)
-        move = self._state.moves[entry.id] = Move(value, target, disk)
+        move = self._moves[entry.id] = Move(value, target, disk)
         self._resting.discard(entry)
         size = self._state.budget.arenas[target[0]].size
         source = (value.segment, value.offset)
@@ -283,30 +276,30 @@ class Spilling:
         return move
 
     def _give_up(self, id: int, error: str) -> None:
-        move = self._state.moves.pop(id)
+        move = self._moves.pop(id)
         self._copied.discard(id)
         self._state.vacate(*move.target)
         for client, request in move.asked_by:
             self._state.send(client, do.Answer(request, text=error))
-        entry = self._state.catalog.get(id)
+        entry = self._catalog.get(id)
         if entry is not None and entry.value is move.source:
             self.rested(entry)
 
     def _arrive(self, id: int) -> None:
         """The copy is the object, from now on."""
-        move = self._state.moves[id]
-        entry = self._state.catalog.get(id)
+        move = self._moves[id]
+        entry = self._catalog.get(id)
         if entry is None or entry.state is not READY:
             self._give_up(id, "it was freed meanwhile")
             return
-        del self._state.moves[id]
+        del self._moves[id]
         self._copied.discard(id)
         segment, offset = move.target
         value = msgspec.structs.replace(
             move.source, segment=segment, offset=offset, digest=move.digest if move.disk else 0
         )
         self._state.spills += move.disk
-        for holder in self._state.stale_copies.move(entry, value):
+        for holder in self._stale_copies.move(entry, value):
             self._state.share(holder, value)
             self._state.send(holder, do.Moved(id, value))
         self.rested(entry)

@@ -37,8 +37,8 @@ class ClientState:
 
     @property
     def role(self) -> str:
-        """What it is: a worker, a driver, or a visitor, on whose account nothing lives."""
-        return "worker" if self.worker else "visitor" if self.hello.visitor else "driver"
+        """What it is: a worker, a driver, or an admin, on whose account nothing lives."""
+        return "worker" if self.worker else "admin" if self.hello.admin else "driver"
 
 
 class State:

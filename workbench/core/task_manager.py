@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.dependencies import pin_arguments, unpin
 from workbench.core.entry import PENDING, Entry
-from workbench.core.jobs import Jobs
+from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.records import DONE, SENT, STOPPING, Task
@@ -34,7 +33,7 @@ class TaskManager:
         state: State,
         objects: ObjectManager,
         spilling: Spilling,
-        jobs: Jobs,
+        jobs: JobManager,
         actors: ActorManager,
     ) -> None:
         self._state = state
@@ -60,7 +59,7 @@ class TaskManager:
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin(task)
-        why = pin_arguments(self._catalog, task) or why
+        why = self._catalog.need_arguments(task) or why
         for id in results:  # last: no task can wait for itself
             self._catalog.create_pending(id, client.number)
         task.actor = self._scheduler.actors.get(event.actor)
@@ -79,7 +78,7 @@ class TaskManager:
 
     def _set_results(self, task: Task, value: ev.Value) -> None:
         """It is over, with this as each of its results."""
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         for id in task.results:
             self._objects.result(id, value)
 
@@ -102,16 +101,12 @@ class TaskManager:
             assert entry.value is not None
             self._state.share(number, entry.value)
             values.append(entry.value)
-        self._state.out.append(
-            do.Send(
-                number,
-                do.Run(
-                    submit.task, submit.function, submit.args, submit.deps,
-                    tuple(values), submit.returns, submit.name, submit.origin, submit.method,
-                    task.attempts >= submit.retries, submit.spec, task.made, task.taken,
-                ),
-            )
+        run = do.Run(
+            submit.task, submit.function, submit.args, submit.deps, tuple(values), submit.returns,
+            submit.name, submit.origin, submit.method, task.attempts >= submit.retries,
+            submit.spec, task.made, task.taken,
         )  # fmt: skip
+        self._state.send(number, run)
         if task.job is not None:
             self._jobs.began(task)
 
@@ -142,7 +137,7 @@ class TaskManager:
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
-        unpin(self._catalog, task)
+        self._catalog.unneed_all(task)
         if task.job is not None and event.values:
             self._jobs.ended(task, event.values[0])
         return None
@@ -192,7 +187,7 @@ class TaskManager:
                 results = map(self._catalog.get, task.results)
                 if not any(e is not None and e.state is PENDING for e in results):
                     self._scheduler.finish(task)
-                    unpin(self._catalog, task)
+                    self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
         """Nobody will ever run what is queued."""

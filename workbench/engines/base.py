@@ -1,19 +1,24 @@
-"""The Engine protocol: everything a person's tools (api, magics, widgets) may ask of a session.
+"""What a person's tools (api, magics, views) may ask of a session, whatever runs it: its protocols.
 
-Nothing outside `engines` knows which engine answers.
+`Engine` is all of them; `Observed` is what a session of another system answers too. Nothing
+outside `engines` knows which engine it is: what one can't do, its `can` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.errors import WorkbenchError
+from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
 Waitable = ObjectRef | ObjectRefGenerator
 """What one can wait for; of a stream, the next item."""
@@ -32,78 +37,13 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 ``worker`` the one it runs on, 0 if that isn't known any more.
 """
 
-
 ACTOR_PREFIX = "actor:"
 """Before an actor's name, among the names of objects."""
 
 WHERE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
-STREAMING = "streaming"
-"""As ``num_returns``: as many as the task yields."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What ``.options()`` sets; `remote` says what each means."""
-
-    num_returns: int | str = 1
-    max_retries: int = 3
-    name: str = ""
-    retry_exceptions: tuple[type[BaseException], ...] = ()
-    timeout: float = 0.0
-    num_cpus: float = 1.0
-    max_ahead: int = 16
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether a task with these asks for nothing but a processor."""
-        return (
-            self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and self.num_returns != STREAMING
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class CellOptions(TaskOptions):
-    """What a background cell asks for besides.
-
-    ``job`` is the name under which people find it again, ``binds`` are the variables that its
-    results but the first are meant for. If it is ``size`` tasks, ``group`` is the id of the first
-    one, 0 in that itself.
-    """
-
-    job: str = ""
-    binds: tuple[str, ...] = ()
-    size: int = 1
-    group: int = 0
-
-    @property
-    def is_usual(self) -> bool:
-        """It asks for more: to be found again."""
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class ActorOptions:
-    """What ``.options()`` of a class sets."""
-
-    name: str = ""
-    max_restarts: int = 0
-    max_task_retries: int = 0
-    max_concurrency: int = 0
-    get_if_exists: bool = False
-
-
-class Collected(NamedTuple):
-    """A background cell that somebody asked for: what it was, and its results.
-
-    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
-    cell that is several tasks the results follow each other.
-    """
-
-    job: JobRecord
-    results: list[ObjectRef | None]
+# -- what is passed -------------------------------------------------------------------------------
 
 
 class Exported:
@@ -115,6 +55,25 @@ class Exported:
         self.function = function
         self.name = name
         self.handle: tuple[Engine, Any] | None = None
+
+
+class Call(NamedTuple, Generic[Options]):
+    """What a function, a method or a class is called with, and how that is to be run."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    options: Options
+
+
+class CollectedJob(NamedTuple):
+    """A background cell that somebody asked for: what it was, and its results.
+
+    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
+    cell that is several tasks the results follow each other.
+    """
+
+    job: JobRecord
+    results: list[ObjectRef | None]
 
 
 class Shown(NamedTuple):
@@ -136,23 +95,18 @@ class Arrivals(Protocol):
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
         """Wait for these too. One that it waits for already makes no difference."""
-        ...
 
     def take(self) -> ObjectRef | None:
         """One that is ready; None if there is none now."""
-        ...
 
     def next(self, timeout: float | None = None) -> ObjectRef | None:
         """Wait for one that is ready; None if time is up."""
-        ...
 
     def soon(self) -> Future[None] | None:
         """A future of there being one; None if there is one now."""
-        ...
 
     def close(self) -> None:
         """Take no more; what hasn't come isn't waited for."""
-        ...
 
 
 class Changes(Protocol):
@@ -164,256 +118,143 @@ class Changes(Protocol):
         None if time is up, or if the session is over. What changes while nobody asks adds up to
         one change, so whoever asks sets the pace.
         """
-        ...
 
-    def wake_from_finalizer(self) -> None:
+    def interrupt(self) -> None:
         """From any thread: have `next` return, now or when it is called, with None."""
-        ...
 
     @property
     def is_over(self) -> bool:
         """Whether there will be no more."""
-        ...
 
     def close(self) -> None:
-        """Look on no longer."""
-        ...
+        """Follow the session no longer."""
 
 
-class Watched(Protocol):
-    """A session as far as views show it and their buttons act on it. Any thread.
+# -- what is asked --------------------------------------------------------------------------------
 
-    What can't be done in a session that Workbench only looks on at is refused with a
-    WorkbenchError that says so.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
+
+    get: str = ""
+    free: str = ""
+    pin: str = ""
+    spill: str = ""
+    why: str = ""
+    interrupt: str = ""
+
+    @classmethod
+    def none(cls, sentence: str) -> Abilities:
+        """Nothing of it, for one reason."""
+        return cls(*(sentence for _ in fields(cls)))
+
+
+class Observed(Protocol):
+    """A session as far as views show it: Workbench's own, or one of another system. Any thread."""
+
+    can: Abilities
 
     @property
     def session(self) -> str:
         """The session's unique name."""
-        ...
 
     @property
     def ended(self) -> str | None:
         """Why the session is over for this process; None while it isn't."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """The whole session, frozen."""
-        ...
 
     def changes(self) -> Changes:
         """The same, followed: see `Changes`."""
-        ...
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """By object, where this process holds it, as far as that is found soon.
 
         Each is (variable, ``ref`` or ``view``), as an `Account`'s places are.
         """
-        ...
 
     def copy_speed(self) -> float | None:
         """Bytes a second that this process can copy at best, measured now; None if nobody knows."""
-        ...
-
-    def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name, from everybody who holds it.
-
-        None if there is none.
-        """
-        ...
-
-    def borrow(self, id: int) -> ObjectRef:
-        """The handle of an object another process told us of."""
-        ...
-
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
-        """The values, in order; raises what a failed one failed with."""
-        ...
-
-    def free(self, refs: Sequence[ObjectRef]) -> None:
-        """Drop the objects, whatever pins them."""
-        ...
-
-    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        """Keep the object, in memory, until somebody says otherwise.
-
-        ``site`` says where that was said, if not in the code that calls.
-        """
-        ...
-
-    def spill(self, ref: ObjectRef) -> str:
-        """Move the object to disk; returns when it is there: '', or why that can't be."""
-        ...
-
-    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """Stop all that was submitted with this number, and these jobs; but no other jobs.
-
-        Waits for their end; False if that took longer than ``timeout``. ``force`` as in `cancel`.
-        """
-        ...
 
 
-class Engine(Watched, Protocol):
-    """A session, whatever runs it. All methods may be called from any thread.
-
-    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
-    what this process has, until ``close``.
-    """
-
-    joined: bool
-    """Whether the session was there before this process came."""
-    output: OutputSink | None
-    began: Callable[[int, int], None] | None
-    """Called with (job, worker) when a background cell runs; like ``output``."""
-    origin: Callable[[], int]
-    """Asked at each submit: the number that the task carries to ``output``."""
-    roots: Callable[[], Mapping[str, Any]]
-    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
-
-    @property
-    def workers(self) -> int:
-        """Worker processes."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Bytes that its store may hold."""
-        ...
+class Store(Protocol):
+    """Objects: stored, read, kept, named, looked up."""
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""
-        ...
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+        """The values, in order; raises what a failed one failed with."""
 
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
         """(ready, not ready) once ``num_returns`` are ready or time is up."""
-        ...
 
-    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
-        ...
+    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
+        """These as they become ready."""
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        """A future of the value."""
+
+    def state(self, ref: ObjectRef) -> str:
+        """What this process knows of the object, in a word or two. Asks nobody, never raises."""
 
     def peek(self, ref: ObjectRef) -> Any:
         """The value of an object that is ready, if to build it takes neither time nor room.
 
         LookupError says why it isn't built; what its class raises comes through.
         """
-        ...
 
-    def summary(self) -> Snapshot:
-        """`snapshot` with a few of the objects that have a name, however many there are."""
-        ...
+    def borrow(self, id: int) -> ObjectRef:
+        """The handle of an object another process told us of."""
+
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
+        """The ref is being pickled outside the store: its object stays until it is freed.
+
+        Returns what makes the ref again, as ``__reduce__`` does.
+        """
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        """Drop the objects, whatever pins them."""
+
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
+        """Keep the object, in memory, until somebody says otherwise.
+
+        ``site`` says where that was said, if not in the code that calls.
+        """
+
+    def spill(self, ref: ObjectRef) -> str:
+        """Move the object to disk; returns when it is there: '', or why that can't be."""
+
+    def find(self, name: str) -> ObjectRef | None:
+        """The object of that name."""
+
+    def names(self, beginning: str = "") -> list[str]:
+        """All names that begin so, sorted; of more than 10 000, so many."""
+
+    def name(self, ref: ObjectRef, name: str) -> None:
+        """Give the object a name, and take that from what had it."""
+
+    def unname(self, name: str) -> None:
+        """Take a name away from its object."""
+
+    def why(self, what: int | str) -> Account | None:
+        """All that keeps the object of that id or name, from everybody who holds it.
+
+        None if there is none.
+        """
+
+    def describe(self, ref: ObjectRef) -> ObjectDescription | None:
+        """The object at a glance; None if it is unknown, or nobody answers soon. Never raises."""
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         """Of the objects that match, those that come first, in no order, and how many others."""
-        ...
-
-    def overview(self) -> Snapshot | None:
-        """`summary`, for a card; None if nobody answers soon. Never raises."""
-        ...
-
-    def arrivals(self, refs: Iterable[ObjectRef]) -> Arrivals:
-        """These as they become ready."""
-        ...
-
-    def submit(
-        self,
-        function: Exported,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
-        """Run a function on the pool; a handle for its result, or what there is instead."""
-        ...
-
-    def create(
-        self,
-        blueprint: Exported,
-        description: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: ActorOptions,
-    ) -> ObjectRef:
-        """Make an actor; the handle it lives by. ``description`` is what `get` of it gives."""
-        ...
-
-    def call(
-        self,
-        actor: ObjectRef,
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: TaskOptions,
-    ) -> Submitted:
-        """Run a method of an actor, after all that this process called before."""
-        ...
-
-    def find_actor(self, name: str) -> ObjectRef | None:
-        """The actor of that name."""
-        ...
-
-    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        """End an actor now; with ``restart`` it is made again, if it may be."""
-        ...
-
-    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        """Stop the task that makes this object, and those it has submitted."""
-        ...
-
-    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
-        """Wait until the stream's next item is there, or there won't be one."""
-        ...
-
-    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        """A future of that; None if it is so already."""
-        ...
-
-    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
-        """So many items were taken in all: `max_ahead` more than these may be made."""
-        ...
-
-    def refresh(self) -> None:
-        """Source files may have changed: workers shall look before their next task."""
-        ...
-
-    def collect(self, job: int) -> Collected | None:
-        """Have what a background cell has shown, and will show, sent here, and hold its results.
-
-        It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
-        """
-        ...
-
-    def keep(self, linger: float) -> None:
-        """The session shall outlive its last driver by so many seconds."""
-        ...
-
-    def huge_pages(self) -> str:
-        """What became of the wish for huge pages, to a person; '' if nobody wished."""
-        ...
-
-    def register(
-        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-    ) -> None:
-        """Serialize instances of exactly this class so, here and in all workers."""
-        ...
-
-    def deregister(self, cls: type) -> None:
-        """Don't any more. Nothing happens if it wasn't registered."""
-        ...
-
-    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
-        """The reducers this process uses before pickle's own, by exact type."""
-        ...
-
-    def escaped(self, ref: ObjectRef) -> None:
-        """The ref is being pickled outside the store: its object stays until it is freed."""
-        ...
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
-        ...
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """The handle of the object that this value is a view of, of all of it. Asks nobody.
@@ -422,46 +263,144 @@ class Engine(Watched, Protocol):
         change is recognised: arrays, not the tables and containers that hold them. None also if
         no handle lives in this process.
         """
-        ...
 
     def copying(self) -> tuple[int, int] | None:
         """Of a large put in this process, copying now: (bytes that are in the store, of how many).
 
         Asks nobody, never waits.
         """
-        ...
 
-    def find(self, name: str) -> ObjectRef | None:
-        """The object of that name."""
-        ...
+    def register(
+        self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+    ) -> None:
+        """Serialize instances of exactly this class so, here and in all workers."""
 
-    def names(self, beginning: str = "") -> list[str]:
-        """All names that begin so, sorted; of more than 10 000, so many."""
-        ...
+    def deregister(self, cls: type) -> None:
+        """Don't any more. Nothing happens if it wasn't registered."""
 
-    def name(self, ref: ObjectRef, name: str) -> None:
-        """Give the object a name, and take that from what had it."""
-        ...
+    def reducers(self) -> Mapping[type, Callable[[Any], Any]]:
+        """The reducers this process uses before pickle's own, by exact type."""
 
-    def unname(self, name: str) -> None:
-        """Take a name away from its object."""
-        ...
 
-    def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the value."""
-        ...
+class Tasks(Protocol):
+    """Functions that run on the pool, and what they yield."""
 
-    def state(self, ref: ObjectRef) -> str:
-        """What this process knows of the object, in a word or two. Asks nobody, never raises."""
-        ...
+    def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
+        """Run a function; a handle for its result, or what there is instead."""
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """Stop the task that makes this object, and those it has submitted."""
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """Wait until the stream's next item is there, or there won't be one."""
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """A future of that; None if it is so already."""
+
+    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
+        """So many items were taken in all: `max_ahead` more than these may be made."""
+
+
+class Actors(Protocol):
+    """Instances that live in workers of their own."""
+
+    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
+        """Make an actor; the handle it lives by. ``description`` is what `get` of it gives."""
+
+    def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
+        """Run a method of an actor, after all that this process called before."""
+
+    def find_actor(self, name: str) -> ObjectRef | None:
+        """The actor of that name."""
+
+    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
+        """End an actor now; with ``restart`` it is made again, if it may be."""
+
+
+class Cells(Protocol):
+    """What a notebook needs to run cells elsewhere, and to show what they show."""
+
+    output: OutputSink | None
+    began: Callable[[int, int], None] | None
+    """Called with (job, worker) when a background cell runs; like ``output``."""
+    origin: Callable[[], int]
+    """Asked at each submit: the number that the task carries to ``output``."""
+    roots: Callable[[], Mapping[str, Any]]
+    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
+
+    def collect(self, job: int) -> CollectedJob | None:
+        """Have what a background cell has shown, and will show, sent here, and hold its results.
+
+        It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        """
+
+    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
+        """Stop all that was submitted with this number, and these jobs; but no other jobs.
+
+        Waits for their end; False if that took longer than ``timeout``. ``force`` as in `cancel`.
+        """
+
+    def refresh(self) -> None:
+        """Source files may have changed: workers shall look before their next task."""
+
+
+class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
+    """A session, whatever runs it. All methods may be called from any thread.
+
+    Every call but ``state`` raises SessionError once the session is over; ``get`` still gives
+    what this process has, until ``close``.
+    """
+
+    joined: bool
+    """Whether the session was there before this process came."""
+
+    @property
+    def workers(self) -> int:
+        """How many worker processes it has."""
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that its store may hold."""
+
+    def summary(self) -> Snapshot:
+        """`snapshot` with a few of the objects that have a name, however many there are."""
+
+    def overview(self) -> Snapshot | None:
+        """`summary`, for a card; None if nobody answers soon. Never raises."""
+
+    def mimebundle(self, thing: object) -> dict[str, str]:
+        """What Jupyter is given to show a ref, an actor's handle, or the session."""
+
+    def huge_pages(self) -> str:
+        """What became of the wish for huge pages, to a person; '' if nobody wished."""
+
+    def keep(self, linger: float) -> None:
+        """The session shall outlive its last driver by so many seconds."""
 
     def close(self, goodbye: bool = True) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
-        ...
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Let go of it without a word to anybody.
 
         Arrays that show objects stay valid.
         """
-        ...
+
+
+def engine_of(ref: ObjectRef) -> Engine:
+    """The engine a ref belongs to: all of it, of which a ref itself needs a part."""
+    return cast(Engine, ref._engine)
+
+
+def acting_on(observed: Observed, ability: str) -> Engine:
+    """The engine of a session that is observed, to do one thing with it.
+
+    Raises
+    ------
+    WorkbenchError
+        If it can't do that; the sentence is the one in its `can`.
+    """
+    obstacle: str = getattr(observed.can, ability)
+    if obstacle:
+        raise WorkbenchError(obstacle)
+    return cast(Engine, observed)

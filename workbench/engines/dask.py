@@ -1,4 +1,4 @@
-"""A Dask cluster, looked on at through a client of it: `Onlooker`s of its scheduler.
+"""A Dask cluster, looked on at through a client of it: `Observer`s of its scheduler.
 
 The scheduler knows each result's key, type, size, who wants it and what waits for it; of a worker
 its memory and what it runs. It doesn't know where in a worker's memory something lies, nor what
@@ -14,7 +14,8 @@ from typing import Any
 
 from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
-from workbench.engines.observed import Onlooker, id_of
+from workbench.engines.base import Abilities
+from workbench.engines.observed import Observer, id_of
 from workbench.errors import SessionError
 
 MOST = 4_000
@@ -34,7 +35,7 @@ def is_client(of: object) -> bool:
     return bool(isinstance(of, Client))
 
 
-class Dask(Onlooker):
+class Dask(Observer):
     """See the module.
 
     Parameters
@@ -48,7 +49,10 @@ class Dask(Onlooker):
         If it isn't connected, or belongs to an event loop.
     """
 
-    advice = "Dask frees a result with its last Future, or by client.cancel."
+    can = Abilities.none(
+        "This is a read-only view of a Dask cluster. Dask frees a result with its last Future, or "
+        "by client.cancel."
+    )
 
     def __init__(self, client: Any) -> None:
         if client.asynchronous:
@@ -65,13 +69,13 @@ class Dask(Onlooker):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
         if self._client.status in ("closing", "closed"):
             return "The client of the Dask cluster is closed."
         return None
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
         from distributed import Future
 
         def held_by(thing: object) -> tuple[int | None, str]:
@@ -80,7 +84,7 @@ class Dask(Onlooker):
         return survey(held_by, main_variables())
 
     def snapshot(self) -> Snapshot:
-        """See `engines.base.Watched`.
+        """See `engines.base.Observed`.
 
         Raises
         ------

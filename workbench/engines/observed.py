@@ -1,4 +1,4 @@
-"""Sessions of other systems, looked on at: what is the same of Ray's and Dask's.
+"""Sessions of other systems, observed: what is the same for Ray's and Dask's.
 
 Their own modules ask them and make a snapshot of it; here are the differences between two
 snapshots, and how to come by the next one without being a burden. Nothing here changes anything
@@ -10,16 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
-from types import ModuleType
-from typing import Any, NoReturn
 
 import msgspec
 
-from workbench.core.snapshot import Account, Change, ObjectRecord, Sample, Snapshot
-from workbench.errors import SessionError, WorkbenchError
-from workbench.ref import ObjectRef
+from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
+from workbench.engines.base import Abilities
+from workbench.errors import SessionError
 
 PACE = 1.0
 """Seconds between two looks, at least."""
@@ -105,15 +103,15 @@ class Looks:
         self._before: Snapshot | None = None
         self._course = Course()
         self._due = 0.0
-        self._roused = threading.Event()
+        self._interrupted = threading.Event()
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
         """See `engines.base.Changes`."""
         wait = max(self._due - time.monotonic(), 0.0)
         in_time = timeout is None or wait <= timeout
-        if self._roused.wait(wait if timeout is None else min(wait, timeout)):
-            self._roused.clear()
+        if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
+            self._interrupted.clear()
             return None
         if not in_time or self.is_over:
             return None
@@ -128,9 +126,9 @@ class Looks:
         change, self._before = difference(self._before, now), now
         return change
 
-    def wake_from_finalizer(self) -> None:
+    def interrupt(self) -> None:
         """See `engines.base.Changes`."""
-        self._roused.set()
+        self._interrupted.set()
 
     @property
     def is_over(self) -> bool:
@@ -140,101 +138,38 @@ class Looks:
     def close(self) -> None:
         """See `engines.base.Changes`."""
         self._closed = True
-        self._roused.set()
+        self._interrupted.set()
 
 
 # -- the session -----------------------------------------------------------------------------------
 
 
-class Onlooker(ABC):
-    """What `engines.base.Watched` is for a session that is none of Workbench's.
+class Observer(ABC):
+    """`engines.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
-    Its own classes say what `session`, `ended`, `snapshot` and `held` are. What would change
-    something there, or take a value from there, is refused.
+    Its own classes say what `session`, `can`, `ended`, `snapshot` and `held` are.
     """
 
     session: str
-    advice: str
-    """How objects are let go there."""
+    can: Abilities
 
     @property
     @abstractmethod
     def ended(self) -> str | None:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
 
     @abstractmethod
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
 
     def changes(self) -> Looks:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
         return Looks(self.snapshot, lambda: self.ended is not None)
 
     def copy_speed(self) -> float | None:
         """Nobody knows: its objects lie in other processes, or on other machines."""
         return None
-
-    def _refuse(self) -> NoReturn:
-        raise WorkbenchError(f"Workbench only looks on here. {self.advice}")
-
-    def why(self, what: int | str) -> Account | None:
-        """Refused: what lets go is for its own system to say."""
-        self._refuse()
-
-    def borrow(self, id: int) -> ObjectRef:
-        """Refused."""
-        self._refuse()
-
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
-        """Refused."""
-        self._refuse()
-
-    def free(self, refs: Sequence[ObjectRef]) -> None:
-        """Refused."""
-        self._refuse()
-
-    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        """Refused."""
-        self._refuse()
-
-    def spill(self, ref: ObjectRef) -> str:
-        """Refused."""
-        self._refuse()
-
-    def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """Refused."""
-        self._refuse()
-
-
-def at(of: object) -> Onlooker:
-    """The session of another system, to look on at.
-
-    Parameters
-    ----------
-    of : distributed.Client or module
-        A client of a Dask cluster, or the module ``ray`` after ``ray.init()``.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    SessionError
-        If there is no session behind it.
-    """
-    if isinstance(of, ModuleType) and of.__name__ == "ray":
-        from workbench.engines.ray import Ray
-
-        return Ray(of)
-    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
-        from workbench.engines.dask import Dask, is_client
-
-        if is_client(of):
-            return Dask(of)
-    raise TypeError(
-        "Views are of the current session (give nothing), of a Dask cluster (give its "
-        f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."
-    )

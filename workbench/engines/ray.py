@@ -1,4 +1,4 @@
-"""A Ray cluster, looked on at from a process in it: `Onlooker` of it.
+"""A Ray cluster, looked on at from a process in it: `Observer` of it.
 
 With Ray's dashboard (``pip install "ray[default]"``, and ``ray.init`` starts it) Ray tells of every
 reference that any process holds. Without it only this process's own references are known; then
@@ -22,7 +22,8 @@ from workbench.core.snapshot import (
     Snapshot,
     WorkerRecord,
 )
-from workbench.engines.observed import Onlooker, id_of
+from workbench.engines.base import Abilities
+from workbench.engines.observed import Observer, id_of
 from workbench.errors import SessionError
 
 MOST = 10_000
@@ -45,7 +46,7 @@ VIEW, TASK, CONTAINED, ACTOR = (
 """Why a process refers to an object, in Ray's words; what is none of these is a ref."""
 
 
-class Ray(Onlooker):
+class Ray(Observer):
     """See the module.
 
     Parameters
@@ -59,7 +60,9 @@ class Ray(Onlooker):
         If this process isn't connected to a cluster.
     """
 
-    advice = "Ray frees an object with its last ObjectRef."
+    can = Abilities.none(
+        "This is a read-only view of a Ray cluster. Ray frees an object with its last ObjectRef."
+    )
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -74,13 +77,13 @@ class Ray(Onlooker):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
         if self._ray.is_initialized() and self._context.get_job_id() == self._job:
             return None
         return "This process has left the Ray cluster."
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Watched`."""
+        """See `engines.base.Observed`."""
         ref_type = self._ray.ObjectRef
 
         def held_by(thing: object) -> tuple[int | None, str]:
@@ -89,7 +92,7 @@ class Ray(Onlooker):
         return survey(held_by, main_variables())
 
     def snapshot(self) -> Snapshot:
-        """See `engines.base.Watched`.
+        """See `engines.base.Observed`.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
-from workbench.host.environment import Surroundings, move, within
+from workbench.host.environment import Environment, move, within
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.machine import peak_memory, reset_peak_memory
@@ -47,7 +47,7 @@ class Cell:
         What a person calls the file, like ``Cell In[7]``.
     in_notebook : bool
         Whether a front end shows what it displays, and not a terminal.
-    around : Surroundings, optional
+    around : Environment, optional
         What is different where it was typed.
     """
 
@@ -60,7 +60,7 @@ class Cell:
     timed: bool = False
     label: str = ""
     in_notebook: bool = False
-    around: Surroundings | None = None
+    around: Environment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Namespace:
         self._names: Names = {"__name__": "__main__"}
         self._captured: Names = {}  # those it has from outside, as they came
         self._runner = asyncio.Runner()
-        self._around: Surroundings | None = None
+        self._around: Environment | None = None
         self._is_new = True
 
     def run(self, cell: Cell, /, **names: Any) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """What is different in the notebook now.
 
     Attributes
@@ -46,14 +46,14 @@ class Baseline:
         self._path = _path() if shared else ()
         self._environ: Mapping[str, str] = dict(os.environ)
 
-    def difference(self) -> Surroundings | None:
+    def difference(self) -> Environment | None:
         """What has changed since; None if nothing has."""
         directory, path, environ = _directory(), _path(), dict(os.environ)
         if (directory, path, environ) == (self._directory, self._path, self._environ):
             return None
         changed = {n: v for n, v in environ.items() if self._environ.get(n) != v}
         gone = dict.fromkeys(self._environ.keys() - environ.keys())
-        return Surroundings(
+        return Environment(
             directory if directory != self._directory else "",
             path if path != self._path else (),
             tuple({**changed, **gone}.items()),
@@ -61,7 +61,7 @@ class Baseline:
 
 
 @contextlib.contextmanager
-def within(around: Surroundings | None) -> Iterator[None]:
+def within(around: Environment | None) -> Iterator[None]:
     """For as long as a cell runs; what it changes of its directory ends with it too.
 
     Entries of ``sys.path`` stay: what was imported through them does, as well.
@@ -93,7 +93,7 @@ def _restore(directory: str, environ: tuple[tuple[str, str | None], ...]) -> Non
             os.chdir(directory)
 
 
-def move(around: Surroundings) -> None:
+def move(around: Environment) -> None:
     """Take them on, for good."""
     _set(around.environ)
     new = [entry for entry in around.path if entry not in sys.path]

@@ -8,7 +8,6 @@ import pickle
 import traceback
 from types import TracebackType
 
-import workbench
 from workbench import readonly
 from workbench.errors import TaskError, WorkbenchError, task_error
 from workbench.serialization.pickler import dumps
@@ -17,7 +16,7 @@ MOST_FRAMES = 60
 MOST_TEXT = 8000
 """Characters kept of a message: errors travel inline."""
 
-_OURS = os.path.dirname(workbench.__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 Frames = list[tuple[str, int, str, str]]
 

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import Collected, Engine
+from workbench.engines.base import CollectedJob, Engine
 from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
 from workbench.ipython.jobs import JobStatus
 from workbench.markup import Rich
@@ -290,7 +290,7 @@ def _is_stop(error: BaseException) -> bool:
     return isinstance(error, TaskCancelledError) and not isinstance(error, TaskTimeoutError)
 
 
-def collected(engine: Engine, found: Collected, origin: int) -> tuple[Job, Outputs]:
+def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Outputs]:
     """The job that was collected, and what it assigns; its output comes to cell ``origin``."""
     record, results = found
     stride = 1 + len(record.binds)

@@ -96,18 +96,18 @@ def watch_put(
 ) -> AbstractContextManager[End]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
     estimator = Estimator(engine.reducers(), COUNTING)
-    sizes = {name: estimator.estimate(value) for name, value in values.items()}
-    if sum(s.bytes for s in sizes.values()) < WORTH_WATCHING:
+    sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
+    if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
         return nullcontext(_unwatched)
 
     def tell(seconds: float) -> str:
         copying = engine.copying()
-        name, size = list(sizes.items())[min(len(stored), len(sizes) - 1)]
+        name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
             done, whole = map(human_bytes, copying)
             return f"%put {name}: copied {done} of {whole}"
-        about = "at least" if size.at_least else "about"
-        return f"%put {name}: {about} {human_bytes(size.bytes)}, pickling, {seconds:.0f} s"
+        about = "at least" if at_least else "about"
+        return f"%put {name}: {about} {human_bytes(nbytes)}, pickling, {seconds:.0f} s"
 
     return progress(router, tell)
 

@@ -7,15 +7,14 @@ code of the user's runs. For exact figures see `costs`.
 from __future__ import annotations
 
 import copyreg
-import pickle
 import sys
 import time
 from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer, out_of_band
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.arrays import Reducer
+from workbench.serialization.pickler import Counter, Pickler
 
 LEAST_SECONDS = 0.002
 """Processor time for each value, whatever the others took."""
@@ -111,19 +110,16 @@ class _OutOfTimeError(Exception):
     """It has been counted long enough."""
 
 
-class _Count:
-    """Where the pickle goes. Not the pickler itself: that would be a cycle."""
+class _Count(Counter):
+    until = 0.0
 
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.until = 0.0
+    @property
+    def bytes(self) -> int:
+        return self.inband + self.outband
 
-    def write(self, data: Any) -> None:
-        self.bytes += len(data)
+    def write(self, data: Any, /) -> None:
+        super().write(data)
         self.check()
-
-    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
-        self.bytes += out_of_band(buffer).nbytes
 
     def check(self) -> None:
         if time.thread_time() > self.until:
@@ -147,7 +143,7 @@ class _CountingPickler(Pickler):
         if self._by_users[kind]:
             return _by_default(obj)
         if hasattr(kind, "get_total_buffer_size"):  # Arrow's: a slice is copied to be pickled
-            self._count.bytes += obj.nbytes
+            self._count.outband += obj.nbytes
             return _as_nothing(obj)
         reduced = super().reducer_override(obj)
         if kind is FunctionType and type(reduced) is tuple:

@@ -16,7 +16,7 @@ from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import path_text
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 from workbench.units import human_count
 
@@ -146,7 +146,8 @@ class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
     def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
-        super().__init__(reducers, root, _Nowhere(), _ignore, most)
+        counter = Counter()
+        super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.failures: list[Failure] = []
         self._reducers = reducers
         self._patience = PATIENCE
@@ -174,7 +175,7 @@ class _Inspector(TracingPickler):
             return batch
         started = time.perf_counter()
         try:
-            Pickler(_Nowhere(), self._reducers, _ignore).dump(batch)
+            _pickle(batch, self._reducers)
         except Exception:
             return batch
         finally:  # what leads back to the whole would be pickled with each of its parts
@@ -189,22 +190,17 @@ def _failure_anywhere(
 ) -> list[Failure]:
     """What the fast pickler says of all of it, when not all of it was looked at."""
     try:
-        Pickler(_Nowhere(), reducers, _ignore).dump(value)
+        _pickle(value, reducers)
     except Exception as error:
         where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
         return [Failure(root, type_of(value), said(error), where)]
     return []
 
 
-class _Nowhere(io.RawIOBase):
-    """Where the bytes go."""
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-
-def _ignore(buffer: Any) -> None:
-    """Buffers are copied directly: that never fails."""
+def _pickle(value: Any, reducers: Mapping[type, Reducer]) -> None:
+    """With the C pickler, to see whether it raises."""
+    counter = Counter()
+    Pickler(counter, reducers, counter.add_buffer).dump(value)
 
 
 # -- how it is said -------------------------------------------------------------------------------

@@ -7,17 +7,15 @@ with their like, so that what it keeps is small however large the object is.
 from __future__ import annotations
 
 import contextlib
-import io
 import operator
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import CellType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer, out_of_band
+from workbench.serialization.arrays import Reducer
 from workbench.serialization.paths import Step
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
 
 MATTERS = 0.01
@@ -51,11 +49,11 @@ class Figures(NamedTuple):
 
     def plus(self, other: Figures) -> Figures:
         """The sum of both."""
-        return Figures(*map(operator.add, self, other))
+        return Figures._make(map(operator.add, self, other))
 
     def minus(self, other: Figures) -> Figures:
         """What it is more than the other."""
-        return Figures(*map(operator.sub, self, other))
+        return Figures._make(map(operator.sub, self, other))
 
 
 Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
@@ -84,16 +82,15 @@ def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figur
 
 
 def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
-    file = io.BytesIO()
-    buffers: list[int] = []
+    counter = Counter()
     started = time.perf_counter()
-    pickler = Pickler(file, reducers, lambda buffer: buffers.append(out_of_band(buffer).nbytes))
+    pickler = Pickler(counter, reducers, counter.add_buffer)
     if known:
         pickler.memo = known
         started = time.perf_counter()
     pickler.dump(value)
     seconds = time.perf_counter() - started
-    return Figures(seconds, file.tell(), sum(buffers), len(buffers))
+    return Figures(seconds, counter.inband, counter.outband, counter.buffers)
 
 
 class Tally:
@@ -162,21 +159,9 @@ class Tally:
             self.merge(part)
 
 
-class _Counter:
-    """Where the pickle goes. Not the pickler itself: that would be a cycle."""
-
-    def __init__(self) -> None:
-        self.inband = self.outband = self.buffers = 0
-
-    def write(self, data: Any) -> None:
-        self.inband += len(data)
-
+class _Counter(Counter):
     def write_large(self, header: bytes, payload: Any) -> None:
         self.inband += len(header) + len(payload)
-
-    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
-        self.outband += out_of_band(buffer).nbytes
-        self.buffers += 1
 
     def now(self) -> Figures:
         return Figures(time.perf_counter(), self.inband, self.outband, self.buffers)

@@ -143,7 +143,7 @@ class Step:
         if self.role == "state":
             if isinstance(self.owner, types.FunctionType) and key in _ROLES:
                 return Step(child, "", _ROLES[key], self.owner)
-            if self.table is not None and key.startswith("_"):  # how its library keeps it
+            if self.table is not None and str(key).startswith("_"):  # how its library keeps it
                 return _part_of(self.table, child)
             return Step(child, f".{key}")
         return Step(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")

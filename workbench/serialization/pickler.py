@@ -25,6 +25,25 @@ class Writable(Protocol):
         """Take the next piece."""
 
 
+class Counter:
+    """A file that counts the bytes of a pickle and keeps none, and those of its buffers.
+
+    Not the pickler itself: that would be a cycle, and what was pickled would live on for a while.
+    """
+
+    def __init__(self) -> None:
+        self.inband = self.outband = self.buffers = 0
+
+    def write(self, data: Any, /) -> None:
+        """Count a piece of the pickle."""
+        self.inband += len(data)
+
+    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
+        """Count a buffer: a pickler's ``buffer_callback``."""
+        self.outband += arrays.out_of_band(buffer).nbytes
+        self.buffers += 1
+
+
 class GlobalsRead(NamedTuple):
     """The globals that a function pickled by value took along.
 

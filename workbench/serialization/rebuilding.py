@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from types import NoneType
 from typing import Any, ClassVar
 
@@ -108,10 +107,10 @@ class _Reader(_CountingUnpickler):
         return super().__getitem__(opcode)
 
     def find_class(self, module: str, name: str) -> Any:
-        return _StandIn(name, imported=True)
+        return _StandIn(name)
 
     def get_extension(self, code: int) -> None:  # the inherited one fills a cache of all picklers
-        self.append(_StandIn(f"extension {code}", imported=True))
+        self.append(_StandIn(f"extension {code}"))
 
     def load_newobj(self) -> None:
         arguments = self.stack.pop()
@@ -129,46 +128,70 @@ class _Reader(_CountingUnpickler):
 
 
 class _StandIn:
-    """In place of a class, a function, or what one of them builds: it notes its parts."""
+    """In place of a class, a function, or what one of them builds: it notes what it is given.
 
-    def __init__(self, name: str, imported: bool = False) -> None:
+    ``maker`` is what was called to build it; None if it was imported.
+    """
+
+    __slots__ = ("arguments", "contents", "keywords", "maker", "name", "setter", "state")
+
+    def __init__(
+        self, name: str, maker: _StandIn | None = None, /, *arguments: Any, **keywords: Any
+    ) -> None:
         self.name = name
-        self.imported = imported
-        self.items: list[Any] = []
-        self.entries: dict[Any, Any] = {}
-        self.parts: list[Part] = []
-        self.append = self.items.append
+        self.maker = maker
+        self.arguments = arguments
+        self.keywords = keywords or None
+        self.contents: Any = None  # a list or a dict
+        self.state: Any = None
+        self.setter: Any = None
 
     def __repr__(self) -> str:
         return "…"
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.entries[key] = value
-
     def __call__(self, /, *arguments: Any, **keywords: Any) -> _StandIn:
-        made = _StandIn(self.name)
-        made.parts.append(("" if self.imported else ".__class__", self))
-        inner = self.name.startswith("_")  # a library's own function, which nobody knows
-        for n, argument in [*enumerate(arguments, 1), *keywords.items()]:
-            made.parts.append((None if inner else f" argument {n!r} of {self.name}", argument))
-        if self.name in _SETTERS:  # cloudpickle's: called to set the state of what it builds
-            arguments[0].__setstate__(arguments[1])
-            arguments[0].parts.append(("", made))
+        made = _StandIn(self.name, self, *arguments, **keywords)
+        if self.name in _SETTERS:
+            arguments[0].state, arguments[0].setter = arguments[1], made
         return made
 
+    def append(self, item: Any) -> None:
+        self.contents = self.contents or []
+        self.contents.append(item)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.contents = self.contents or {}
+        self.contents[key] = value
+
     def __setstate__(self, state: Any) -> None:
-        states = state if type(state) is tuple else (state,)
+        self.state = state
+
+    def parts(self) -> Iterator[Part]:
+        """In the order they are pickled in."""
+        if self.maker is not None:
+            yield ("" if self.maker.maker is None else ".__class__"), self.maker
+            inner = self.name.startswith("_")  # a library's own function, which nobody knows
+            for n, argument in [*enumerate(self.arguments, 1), *(self.keywords or {}).items()]:
+                yield None if inner else f" argument {n!r} of {self.name}", argument
+        if self.contents:
+            yield from _parts(self.contents)
+        yield from self._parts_of_state()
+        yield "", self.setter
+
+    def _parts_of_state(self) -> Iterator[Part]:
+        states = self.state if type(self.state) is tuple else (self.state,)
         if self.name == "_reconstruct" and type(states[-1]) is list:  # an array of objects
             for index, item in zip(np.ndindex(states[1]), states[-1], strict=True):
-                self.parts.append((f"[{', '.join(map(str, index)) or '()'}]", item))
+                yield f"[{', '.join(map(str, index)) or '()'}]", item
         elif len(states) <= 2 and {*map(type, states)} <= {dict, NoneType}:
             for attributes in filter(None, states):  # in __dict__, in __slots__
-                self.parts += [(f".{key}", value) for key, value in attributes.items()]
+                yield from ((f".{key}", value) for key, value in attributes.items())
         else:
-            self.parts.append((".__getstate__()", state))
+            yield ".__getstate__()", self.state
 
 
 _SETTERS = frozenset({"_function_setstate", "_class_setstate"})
+"""cloudpickle's functions ``setter(object, state)``, called for what they do."""
 
 _WHOLES = frozenset({list, tuple, dict, set, frozenset, _StandIn})
 
@@ -185,7 +208,7 @@ def _parts(whole: Any) -> Iterator[Part]:
             )
         case set() | frozenset():
             return ((f"{{{short(item)}}}", item) for item in whole)
-    return chain(whole.parts, _parts(whole.items), _parts(whole.entries))
+    return whole.parts()  # type: ignore[no-any-return]
 
 
 def _path(whole: Any, part: Any) -> str:

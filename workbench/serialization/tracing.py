@@ -64,10 +64,6 @@ def _leaf_pair(pair: tuple[Any, Any]) -> Any:
     return (key, value) if key and value else None
 
 
-def _no_kind(pair: tuple[Any, Any]) -> None:
-    return None
-
-
 _one_at_a_time = threading.RLock()  # the limit is one for all threads
 
 
@@ -281,7 +277,9 @@ class TracingPickler(pickle._Pickler):
         here = self.path[-1]
         with here.saving("pairs"):
             for batch in batches:
-                for leaves, run in groupby(batch, _leaf_pair if here.is_large_dict else _no_kind):
+                for leaves, run in groupby(
+                    batch, _leaf_pair if here.is_large_dict else lambda _: None
+                ):
                     if leaves:
                         self.save_leaf_pairs(list(run))
                     else:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import api, reasons
-from workbench.engines.base import Watched
+from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.serialization.costs import Cost
 from workbench.widgets.rows import Row
@@ -25,12 +25,12 @@ STOPPED = 10.0
 """Seconds that a background cell has to end before that is all there is to say."""
 
 
-def perform(engine: Watched, request: Row) -> Row:
+def perform(observed: Observed, request: Row) -> Row:
     """Do what a page asks for; the answer, without its number. Never raises.
 
     Parameters
     ----------
-    engine : Watched
+    observed : Observed
     request : dict
         ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
     """
@@ -38,6 +38,7 @@ def perform(engine: Watched, request: Row) -> Row:
         action, id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
+        engine = acting_on(observed, NEEDS[request["do"]])
         return {"ok": True, **action(engine, id, request)}
     except WorkbenchError as error:
         return {"ok": False, "text": str(error)}
@@ -45,29 +46,29 @@ def perform(engine: Watched, request: Row) -> Row:
         return {"ok": False, "text": f"{type(error).__name__}: {error}"}
 
 
-def _free(engine: Watched, id: int, request: Row) -> Row:
+def _free(engine: Engine, id: int, request: Row) -> Row:
     engine.free([engine.borrow(id)])
     return {"text": "Freed."}
 
 
-def _pin(engine: Watched, id: int, request: Row) -> Row:
+def _pin(engine: Engine, id: int, request: Row) -> Row:
     engine.pin(engine.borrow(id), True, "a live view's button")
     return {"text": "Pinned: it stays, in memory, until it is unpinned."}
 
 
-def _unpin(engine: Watched, id: int, request: Row) -> Row:
+def _unpin(engine: Engine, id: int, request: Row) -> Row:
     engine.pin(engine.borrow(id), False)
     return {"text": "Unpinned."}
 
 
-def _spill(engine: Watched, id: int, request: Row) -> Row:
+def _spill(engine: Engine, id: int, request: Row) -> Row:
     obstacle = engine.spill(engine.borrow(id))
     if obstacle:
         return {"ok": False, "text": f"It can't be moved to disk: {obstacle}."}
     return {"text": "It is on disk now, and is read from there without a copy."}
 
 
-def _why(engine: Watched, id: int, request: Row) -> Row:
+def _why(engine: Engine, id: int, request: Row) -> Row:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
@@ -75,7 +76,7 @@ def _why(engine: Watched, id: int, request: Row) -> Row:
     return {"text": str(why), "html": why._repr_html_()}
 
 
-def _cost(engine: Watched, id: int, request: Row) -> Row:
+def _cost(engine: Engine, id: int, request: Row) -> Row:
     ref = engine.borrow(id)
     (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
@@ -96,7 +97,7 @@ def _tree(cost: Cost) -> Row:
     }
 
 
-def _stop(engine: Watched, id: int, request: Row) -> Row:
+def _stop(engine: Engine, id: int, request: Row) -> Row:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
     return {"ok": over, "text": "Stopped." if over else "It was told to stop, and goes on so far."}
 
@@ -104,7 +105,7 @@ def _stop(engine: Watched, id: int, request: Row) -> Row:
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, Callable[[Watched, int, Row], dict[str, Any]]] = {
+ACTIONS: dict[str, Callable[[Engine, int, Row], dict[str, Any]]] = {
     "free": _free,
     "pin": _pin,
     "unpin": _unpin,
@@ -113,3 +114,14 @@ ACTIONS: dict[str, Callable[[Watched, int, Row], dict[str, Any]]] = {
     "cost": _cost,
     "stop": _stop,
 }
+
+NEEDS = {
+    "free": "free",
+    "pin": "pin",
+    "unpin": "pin",
+    "spill": "spill",
+    "why": "why",
+    "cost": "get",
+    "stop": "interrupt",
+}
+"""Of the engine's abilities (`engines.base.Abilities`), by action."""

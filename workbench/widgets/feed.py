@@ -18,7 +18,7 @@ from IPython.core.getipython import get_ipython
 from workbench import api, context
 from workbench.core.snapshot import Sample as Past
 from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Watched
+from workbench.engines.base import Observed
 from workbench.errors import SessionError
 from workbench.widgets.mirror import Mirror
 from workbench.widgets.rows import Place, Row, Words, here, key_of, session_of
@@ -69,7 +69,7 @@ class Feed:
 
     Parameters
     ----------
-    engine : Watched
+    engine : Observed
         The session.
 
     Attributes
@@ -78,7 +78,7 @@ class Feed:
         By object, the variables of this process that hold it.
     """
 
-    def __init__(self, engine: Watched) -> None:
+    def __init__(self, engine: Observed) -> None:
         self.engine = engine
         self._lock = threading.RLock()  # guards all below
         self._audience: dict[tuple[Audience, str], float] = {}  # view and page → heard when
@@ -176,7 +176,7 @@ class Feed:
                 if self._events is not None:
                     self._events.register("post_run_cell", self.nudge)
             if self._thread is not None:
-                self._changes.wake_from_finalizer()
+                self._changes.interrupt()
                 if time.monotonic() - heard > UNSEEN:
                     self._hurry.set()
         return before
@@ -184,7 +184,7 @@ class Feed:
     def nudge(self, *_: object) -> None:
         """A cell has ended: variables may hold other objects than before."""
         if self._thread is not None:
-            self._changes.wake_from_finalizer()
+            self._changes.interrupt()
 
     def close(self) -> None:
         """Nobody is fed any more."""
@@ -356,4 +356,4 @@ def feed_of(of: Any = None) -> Feed:
     if of is None:
         api.engine()
         return context.companion(Feed)
-    return context.beside(of, lambda: Feed(api.watched(of)), lambda feed: feed.is_over)
+    return context.beside(of, lambda: Feed(api.observed(of)), lambda feed: feed.is_over)

@@ -105,7 +105,13 @@ class View(anywidget.AnyWidget):
         self.tell({"kind": "answer", "number": request.get("number"), **answer})
 
     def tell(self, message: Row) -> None:
-        """Send a message to all pages that have this view. Any thread."""
+        """Send a message to all pages that have this view. Any thread.
+
+        Parameters
+        ----------
+        message : dict
+            What JSON can take.
+        """
         comm: Any = self.comm
         if comm is None:
             return
@@ -188,35 +194,65 @@ def is_attended() -> bool:
 
 
 class Occupancy(View):
-    """How full the store is, and of what: capacity, segments to scale, the last two minutes."""
+    """How full the store is, and of what: capacity, segments to scale, the last two minutes.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Whose, as for `dashboard`.
+    """
 
     def __init__(self, of: Any = None) -> None:
         super().__init__("occupancy", of=of)
 
 
 class Pins(View):
-    """Every object with what keeps it here, and what to do about it."""
+    """Every object with what keeps it here, and what to do about it.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Whose, as for `dashboard`.
+    """
 
     def __init__(self, of: Any = None) -> None:
         super().__init__("pins", of=of)
 
 
 class Costs(View):
-    """What serializing each object cost, beside what this machine can copy."""
+    """What serializing each object cost, beside what this machine can copy.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Whose, as for `dashboard`.
+    """
 
     def __init__(self, of: Any = None) -> None:
         super().__init__("costs", of=of)
 
 
 class Jobs(View):
-    """Background cells and workers, and what they do."""
+    """Background cells and workers, and what they do.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Whose, as for `dashboard`.
+    """
 
     def __init__(self, of: Any = None) -> None:
         super().__init__("jobs", of=of)
 
 
 class Dashboard(View):
-    """All of them."""
+    """All of them.
+
+    Parameters
+    ----------
+    of : distributed.Client or module, optional
+        Whose, as for `dashboard`.
+    """
 
     def __init__(self, of: Any = None) -> None:
         super().__init__(*stills.PARTS, of=of)
@@ -234,6 +270,10 @@ def dashboard(of: Any = None) -> Dashboard:
     of : distributed.Client or module, optional
         A client of a Dask cluster, or the module ``ray`` after ``ray.init()``. Default: the current
         session; it is started if there is none.
+
+    Returns
+    -------
+    Dashboard
 
     Raises
     ------

@@ -10,7 +10,9 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import pytest
 
+from tests.patience import THOROUGH
 from tests.unit.core.peers import ABOUT
 from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.core import events as ev
@@ -26,7 +28,7 @@ from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20
 SMALLEST, LARGEST = 17 << 10, 700 << 10
-STEPS = 100_000
+STEPS = 100_000 if THOROUGH else 20_000
 STRANDED = 0.01
 """Share of the capacity that may be out of reach when an object is refused: as good as nothing."""
 
@@ -78,6 +80,7 @@ class Server:
             yield store
 
 
+@pytest.mark.thorough
 def test_what_is_refused_has_no_room() -> None:
     """Mixed sizes come and go at random, in three processes, always at the edge of the capacity."""
     chance = random.Random(7)

@@ -32,10 +32,10 @@ def test_it_asks_once_for_each_change() -> None:
 def test_however_often_it_is_roused_the_change_behind_comes_first() -> None:
     line = Line()
     for _ in range(3):
-        line.changes.wake_from_finalizer()
+        line.changes.interrupt()
     line.changes.came(CHANGE)
     assert line.changes.next(0.0) is not None
-    line.changes.wake_from_finalizer()
+    line.changes.interrupt()
     assert line.changes.next() is None
 
 

@@ -16,13 +16,13 @@ FUNCTION = ev.Value(b"a function")
 
 
 class Stage:
-    """Events gather until `turn`, which delivers what comes of them and checks the books."""
+    """Events gather until `turn`, which delivers what comes of them and checks the state."""
 
     def __init__(self, workers: int, capacity: int, spills: bool = False) -> None:
         self.session = Session("test", workers, capacity, spills=spills)
         self.now = 0.0
         self.peers: dict[int, Peer] = {}
-        self.unborn: list[int] = []
+        self.starting: list[int] = []
         self._batch: list[tuple[int, ev.Event]] = []
         self._numbers = 0
         self.post(0, Tick())
@@ -41,7 +41,7 @@ class Stage:
             if isinstance(instruction, do.Send) and instruction.to in self.peers:
                 self.peers[instruction.to].inbox.append(instruction.message)
             elif isinstance(instruction, do.Fork):
-                self.unborn.append(instruction.worker)
+                self.starting.append(instruction.worker)
         return out
 
     def all_read(self) -> None:
@@ -57,16 +57,16 @@ class Stage:
             self.turn()
         raise AssertionError("they never come to an end")
 
-    def meet(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
+    def meet(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
         """Somebody who is about to say Hello."""
         self._numbers += 1
         number = self._numbers
         peer = self.peers[number] = Peer(number, worker, self.post)
-        peer.post(ev.Hello(1000 + number, number, worker, linger, visitor=visitor))
+        peer.post(ev.Hello(1000 + number, number, worker, linger, admin=admin))
         return peer
 
-    def connect(self, worker: int = 0, linger: float = 0.0, visitor: bool = False) -> Peer:
-        peer = self.meet(worker, linger, visitor)
+    def connect(self, worker: int = 0, linger: float = 0.0, admin: bool = False) -> Peer:
+        peer = self.meet(worker, linger, admin)
         self.turn()
         peer.inbox.popleft()
         return peer
@@ -74,12 +74,12 @@ class Stage:
     def driver(self, linger: float = 0.0) -> Peer:
         return self.connect(linger=linger)
 
-    def visitor(self) -> Peer:
-        return self.connect(visitor=True)
+    def admin(self) -> Peer:
+        return self.connect(admin=True)
 
     def worker(self) -> Peer:
         """The next of the workers the session had forked."""
-        return self.connect(self.unborn.pop(0))
+        return self.connect(self.starting.pop(0))
 
     def function(self, owner: Peer, seconds: float | None = None) -> int:
         """A function's object; if ``seconds`` is given it has run once and took so long."""

@@ -1,4 +1,4 @@
-"""A watcher of a session, and what it knows: the test's twin of `core.subscriptions`."""
+"""A subscriber to a session, and what it knows: the test's twin of `core.subscriptions`."""
 
 from __future__ import annotations
 

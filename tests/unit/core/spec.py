@@ -99,7 +99,7 @@ class Spec:
         self.clients: dict[int, ev.Hello] = {}
         self.graceful: set[int] = set()
         self.objects: dict[int, Object] = {}
-        self.watchers: set[tuple[int, int]] = set()
+        self.waiting: set[tuple[int, int]] = set()
         self.names: dict[str, int] = {}
         self.serializers: dict[int, bytes] = {}
         self.gone: dict[int, int] = {}  # drivers that left, with their prefix
@@ -190,7 +190,7 @@ class Spec:
                         self.owe(client, ("Registered", serializer, payload))
                     self.hands[event.worker].client = client
                     self.startup_failures = 0
-                elif not event.visitor:
+                elif not event.admin:
                     self.exit_at = None
                     self.linger = max(self.linger, event.linger)
             case ev.Keep(linger):
@@ -342,7 +342,7 @@ class Spec:
                     object.value = None
                     if not self.alive(id):
                         del self.objects[id]
-        self.watchers = {w for w in self.watchers if self.pending(w[1])}
+        self.waiting = {w for w in self.waiting if self.pending(w[1])}
 
     def tell(self, client: int, id: int) -> None:
         object = self.objects.get(id)
@@ -355,14 +355,14 @@ class Spec:
 
     def want(self, client: int, id: int) -> None:
         if self.pending(id):
-            self.watchers.add((client, id))
+            self.waiting.add((client, id))
         else:
             self.tell(client, id)
 
     def tell_watchers(self, id: int) -> None:
-        for watcher in [w for w in self.watchers if w[1] == id]:
-            self.watchers.remove(watcher)
-            self.tell(*watcher)
+        for waiter in [w for w in self.waiting if w[1] == id]:
+            self.waiting.remove(waiter)
+            self.tell(*waiter)
 
     def seal(self, id: int, value: ev.Value) -> None:
         if value.segment:
@@ -430,7 +430,7 @@ class Spec:
         job.pins = [id for id in (*self.waits(job), *event.contains) if id in self.objects]
         for id in job.results:
             self.objects[id] = Object(holds=Counter([client]))
-            self.watchers.add((client, id))
+            self.waiting.add((client, id))
         self.jobs[event.task] = job
         spec = event.spec or ev.USUAL
         if spec.job and not self.clients[client].worker and job.results:
@@ -490,7 +490,7 @@ class Spec:
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
         self.caches = {c for c in self.caches if c[0] != client}
-        self.watchers = {w for w in self.watchers if w[0] != client}
+        self.waiting = {w for w in self.waiting if w[0] != client}
         for hand in self.hands.values():
             hand.blocked += hand.client == client  # as long as its process lives
         self.trimming.discard(client)
@@ -500,8 +500,8 @@ class Spec:
         self.abandon(list(self.jobs))
         if not hello.worker:
             self.gone[client] = hello.prefix
-        drivers = [h for h in self.clients.values() if not h.worker and not h.visitor]
-        if not hello.worker and not hello.visitor and not drivers:
+        drivers = [h for h in self.clients.values() if not h.worker and not h.admin]
+        if not hello.worker and not hello.admin and not drivers:
             self.exit_at = self.now + (0.0 if client in self.graceful else self.linger)
 
     # -- background cells -------------------------------------------------------------------------

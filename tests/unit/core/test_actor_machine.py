@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -61,7 +60,7 @@ class ActorMachine(RuleBasedStateMachine):
         for instruction in out:
             match instruction:
                 case do.Fork(worker):
-                    self.stage.unborn.remove(worker)
+                    self.stage.starting.remove(worker)
                     self.workers[worker] = self.stage.connect(worker)
                 case do.Kill(worker) if worker in self.workers:
                     self.ends(worker)
@@ -234,5 +233,5 @@ class ActorMachine(RuleBasedStateMachine):
         assert not len(session.state.catalog)
 
 
-TestActors = pytest.mark.timeout(600)(ActorMachine.TestCase)
+TestActors = ActorMachine.TestCase
 TestActors.settings = settings(max_examples=settings().max_examples)

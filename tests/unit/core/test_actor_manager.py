@@ -44,7 +44,7 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     result = call(other, actor)
     s.turn()
     s.leave(maker)
-    home = s.connect(s.unborn.pop())
+    home = s.connect(s.starting.pop())
     sent = [message.task for message in home.inbox if isinstance(message, do.Run)]
     s.all_read()
     assert sent[:1] == [actor]

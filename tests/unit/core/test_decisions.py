@@ -199,7 +199,7 @@ def test_tasks_that_wait_for_tasks_do_not_fill_the_machine(stage: Make) -> None:
     for _ in range(MOST + 2):
         driver.submit(f, (), ())
         s.turn()
-        if not s.unborn:
+        if not s.starting:
             break
         worker = s.worker()
         worker.read()
@@ -214,9 +214,9 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
     before = driver.submit(f, (), ())[0]
     after = driver.submit(f, (before,), ())[0]
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.starting.pop(), 1))
         s.turn()
-    assert not s.unborn
+    assert not s.starting
     later = driver.submit(f, (), ())[0]
     s.turn()
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
@@ -225,16 +225,16 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
 def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Make) -> None:
     s = stage(workers=1)
     for _ in range(MOST_STARTUP_FAILURES * KILLS):
-        s.post(0, WorkerExited(s.unborn.pop(), -9))
+        s.post(0, WorkerExited(s.starting.pop(), -9))
         s.turn()
-    assert not s.unborn
+    assert not s.starting
 
 
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:
     s = stage(workers=2)
     driver, worker = s.driver(), s.worker()
     for _ in range(MOST_STARTUP_FAILURES):
-        s.post(0, WorkerExited(s.unborn.pop(), 1))
+        s.post(0, WorkerExited(s.starting.pop(), 1))
         s.turn()
     task = driver.submit(s.function(driver), (), ())[0]
     s.turn()
@@ -543,43 +543,43 @@ def test_a_driver_that_comes_back_in_time_finds_everything(stage: Make) -> None:
     assert list(after.inbox) == [do.Found(1, id), do.Found(2, 0)]
 
 
-def test_a_visitor_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
+def test_an_admin_neither_prolongs_a_session_nor_ends_it(stage: Make) -> None:
     s = stage()
-    early = s.visitor()
+    early = s.admin()
     assert s.session.deadline() == ALONE_AT_START  # as if nobody had come
     s.leave(early)
     assert s.session.deadline() == ALONE_AT_START
-    driver, during = s.driver(linger=60.0), s.visitor()
+    driver, during = s.driver(linger=60.0), s.admin()
     s.leave(during)
     assert s.session.deadline() is None
-    during = s.visitor()
+    during = s.admin()
     s.leave(driver)
     end = s.now + 60
     assert s.session.deadline() == end  # somebody looks, and it lingers all the same
     s.turn(30)
-    late = s.visitor()
+    late = s.admin()
     s.leave(during, graceful=True)
     s.leave(late)
     assert s.session.deadline() == end
     assert of(do.Exit, s.turn(30))
 
 
-def test_a_visitor_is_shown_as_what_it_is(stage: Make) -> None:
+def test_an_admin_is_shown_as_what_it_is(stage: Make) -> None:
     s = stage()
     s.driver(), s.worker()
-    visitor = s.visitor()
-    visitor.post(ev.Ask(1, "overview"))
+    admin = s.admin()
+    admin.post(ev.Ask(1, "overview"))
     (sent,) = of(do.Send, s.turn())
     assert isinstance(sent.message, do.Answer)
     assert sent.message.snapshot is not None
-    assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "visitor"]
+    assert [c.role for c in sent.message.snapshot.clients] == ["driver", "worker", "admin"]
 
 
 def test_whoever_ends_a_session_has_its_drivers_told_why(stage: Make) -> None:
     s = stage()
-    first, second, visitor, _ = s.driver(linger=60.0), s.driver(), s.visitor(), s.worker()
-    visitor.post(ev.End("because"))
-    visitor.post(Left())
+    first, second, admin, _ = s.driver(linger=60.0), s.driver(), s.admin(), s.worker()
+    admin.post(ev.EndSession("because"))
+    admin.post(Left())
     s.meet()  # comes too late to prolong it
     out = s.turn()
     told = [i for i in of(do.Send, out) if isinstance(i.message, do.Ended)]

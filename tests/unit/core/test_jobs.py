@@ -13,7 +13,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import jobs, logs
+from workbench.core import job_manager, logs
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 from workbench.core.snapshots import take_snapshot
@@ -322,7 +322,7 @@ def test_what_was_somebodys_leaves_a_record_and_of_many_the_last(stage: Make) ->
     s = stage()
     driver, worker = s.driver(60.0), s.worker()
     tasks = []
-    for n in range(jobs.MOST_RECORDS + 5):
+    for n in range(job_manager.MOST_RECORDS + 5):
         tasks.append(cell(s, driver, f"cell {n}"))
         s.all_read()
         worker.finish((NONE,), 1.0)
@@ -462,7 +462,7 @@ def test_a_call_of_an_actor_is_one_too(stage: Make) -> None:
     creation_task = ev.Submit(actor, s.function(driver), b"", (), (), 0, "Side", actor=actor)
     driver.post(ev.Create(creation_task, name="side"))
     s.turn()
-    while s.unborn:
+    while s.starting:
         s.worker()
     s.all_read()
     worker = runner(s, actor)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.lru import Link, LruList
+from workbench.core.lru import LruList, LruNode
 
 THINGS = st.integers(0, 5)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard", "sweep"]), THINGS)))
 def test_it_is_a_list_with_the_newest_last(steps: list[tuple[str, int]]) -> None:
-    things = [Link() for _ in range(6)]
-    order: LruList[Link] = LruList()
-    model: list[Link] = []
+    things = [LruNode() for _ in range(6)]
+    order: LruList[LruNode] = LruList()
+    model: list[LruNode] = []
     for what, n in steps:
         thing = things[n]
         if what == "sweep":  # some go while all are looked at

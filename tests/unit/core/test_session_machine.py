@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -70,7 +69,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.post(0, Tick())
         self.turn()
         self.driver_joins(5.0)
-        for worker in self.unborn():
+        for worker in self.starting():
             self.worker_joins(worker)
         self.peers[1].put(ev.Value(b"a function"), "f")
         self.turn()
@@ -239,7 +238,7 @@ class SessionMachine(RuleBasedStateMachine):
                 assert value.segment != segment or not offset <= value.offset < offset + length
 
     def compare(self) -> None:
-        """The session says of itself what the spec says, also to who watches it."""
+        """The session says of itself what the spec says, also to who subscribes."""
         for follower in self.followers.values():
             follower.check(self.session)
         spec, snapshot = self.spec, take_snapshot(self.session.state)
@@ -285,12 +284,12 @@ class SessionMachine(RuleBasedStateMachine):
         self.knows[number] = set()
         self.post(number, hello)
 
-    def unborn(self) -> list[int]:
+    def starting(self) -> list[int]:
         return sorted(self.processes - set(self.workers.values()))
 
-    def driver_joins(self, linger: float, visitor: bool = False) -> None:
+    def driver_joins(self, linger: float, admin: bool = False) -> None:
         number = len(self.workers) + 1
-        self.connect(ev.Hello(1000 + number, number, linger=linger, visitor=visitor))
+        self.connect(ev.Hello(1000 + number, number, linger=linger, admin=admin))
 
     def worker_joins(self, worker: int) -> None:
         self.post(0, WorkerForked(worker, 2000 + worker))
@@ -305,18 +304,18 @@ class SessionMachine(RuleBasedStateMachine):
         if number and exit_first:
             self.hang_up(number)
 
-    @precondition(lambda self: self.unborn() or len(self.peers) < 6)
+    @precondition(lambda self: self.starting() or len(self.peers) < 6)
     @rule(
         n=PICK,
         linger=st.sampled_from([5.0, 0.0]),
-        visitor=st.sampled_from([False, False, True]),
+        admin=st.sampled_from([False, False, True]),
         pace=PACE,
     )
-    def joins(self, n: int, linger: float, visitor: bool, pace: str) -> None:
-        if self.unborn():
-            self.worker_joins(pick(self.unborn(), n))
+    def joins(self, n: int, linger: float, admin: bool, pace: str) -> None:
+        if self.starting():
+            self.worker_joins(pick(self.starting(), n))
         else:
-            self.driver_joins(linger, visitor)
+            self.driver_joins(linger, admin)
         self.turn(pace)
 
     @rule(n=PICK, what=st.sampled_from(["wait", "leave", "die"]), how=st.booleans(), pace=PACE)
@@ -410,7 +409,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.peers)
     @rule(n=PICK, pace=PACE)
-    def watches(self, n: int, pace: str) -> None:
+    def subscribes(self, n: int, pace: str) -> None:
         """Somebody asks what has changed."""
         peer = pick(self.peers.values(), n)
         follower = self.followers.setdefault(peer.number, Follower())
@@ -574,5 +573,5 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 # Finding the shortest story that goes wrong takes its time.
-TestSession = pytest.mark.timeout(600)(SessionMachine.TestCase)
+TestSession = SessionMachine.TestCase
 TestSession.settings = settings(max_examples=2 * settings().max_examples)

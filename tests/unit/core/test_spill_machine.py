@@ -313,4 +313,4 @@ class SpillMachine(RuleBasedStateMachine):
 
 
 TestSpilling = SpillMachine.TestCase
-TestSpilling.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestSpilling.settings = settings(max_examples=settings().max_examples, stateful_step_count=60)

@@ -36,31 +36,31 @@ def ids(change: Change | None) -> list[int]:
 
 def test_everything_at_first_then_only_what_changed(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher = s.driver(), s.driver()
+    owner, subscriber = s.driver(), s.driver()
     first, second = owner.put(ev.Value(b"1"), "first"), owner.put(ev.Value(b"2"))
-    everything = told(s, watcher)
+    everything = told(s, subscriber)
     assert ids(everything) == [first, second]
     assert everything is not None
     assert everything.session.objects == ()
     assert everything.session.count == 2
-    assert told(s, watcher) is None
+    assert told(s, subscriber) is None
     owner.drop(second)
-    last = told(s, watcher, asks=False)
+    last = told(s, subscriber, asks=False)
     assert last is not None
     assert (last.objects, last.gone) == ((), (second,))
 
 
 def test_who_has_not_asked_is_told_nothing_and_later_the_sum(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher = s.driver(), s.driver()
-    told(s, watcher)
+    owner, subscriber = s.driver(), s.driver()
+    told(s, subscriber)
     kept = owner.put(ev.Value(b"1"))
     gone = owner.put(ev.Value(b"2"))
     s.turn()
     owner.post(ev.Bind("name", kept))
     owner.drop(gone)
-    assert told(s, watcher, asks=False) is None
-    change = told(s, watcher)
+    assert told(s, subscriber, asks=False) is None
+    change = told(s, subscriber)
     assert change is not None
     assert [record.names for record in change.objects] == [("name",)]
     assert change.gone == ()  # it never knew of that one
@@ -68,26 +68,26 @@ def test_who_has_not_asked_is_told_nothing_and_later_the_sum(stage: Callable[...
 
 def test_questions_change_nothing(stage: Callable[..., Stage]) -> None:
     s = stage()
-    asker, watcher = s.driver(), s.driver()
-    told(s, watcher)
-    told(s, watcher)
+    asker, subscriber = s.driver(), s.driver()
+    told(s, subscriber)
+    told(s, subscriber)
     asker.post(ev.Ask(1, "overview"))
     asker.post(ev.Subscribe(1))
-    assert told(s, watcher, asks=False) is None
+    assert told(s, subscriber, asks=False) is None
 
 
 def test_much_comes_in_pieces(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher = s.driver(), s.driver()
+    owner, subscriber = s.driver(), s.driver()
     all_of_them = [owner.put(ev.Value(b"x")) for _ in range(2 * MOST + 1)]
     found: list[int] = []
     for left in (MOST + 1, 1, 0):
-        change = told(s, watcher)
+        change = told(s, subscriber)
         assert change is not None
         assert change.left == left
         found += ids(change)
     assert found == all_of_them
-    assert told(s, watcher) is None
+    assert told(s, subscriber) is None
 
 
 def test_what_a_worker_reads_is_resident_until_it_has(stage: Callable[..., Stage]) -> None:
@@ -110,12 +110,12 @@ def test_what_a_worker_reads_is_resident_until_it_has(stage: Callable[..., Stage
     assert strength() == "alive"
 
 
-def test_nothing_is_noted_when_nobody_watches(stage: Callable[..., Stage]) -> None:
+def test_nothing_is_noted_when_nobody_subscribes(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher, other = s.driver(), s.driver(), s.driver()
-    told(s, watcher)
+    owner, subscriber, other = s.driver(), s.driver(), s.driver()
+    told(s, subscriber)
     told(s, other)
-    watcher.post(ev.Subscribe(3, on=False))
+    subscriber.post(ev.Subscribe(3, on=False))
     s.leave(other)
     assert not s.session.subscriptions.is_open
     owner.put(ev.Value(b"x"))
@@ -123,35 +123,35 @@ def test_nothing_is_noted_when_nobody_watches(stage: Callable[..., Stage]) -> No
     assert s.session.state.catalog.touched is None
 
 
-def history(s: Stage, watcher: Peer) -> tuple[Sample, ...]:
-    change = told(s, watcher)
+def history(s: Stage, subscriber: Peer) -> tuple[Sample, ...]:
+    change = told(s, subscriber)
     assert change is not None
     return change.session.history
 
 
 def test_the_history_goes_on_from_where_it_was_told(stage: Callable[..., Stage]) -> None:
     s = stage(capacity=8 * PAGE)
-    owner, watcher = s.driver(), s.driver()
+    owner, subscriber = s.driver(), s.driver()
     s.turn(after=100.0)
     first = owner.put(ev.Value(b"x" * 10))
     s.turn()
     owner.put(ev.Value(b"x" * 5))
     s.turn(after=STEP)
     owner.drop(first)
-    told_first = history(s, watcher)
+    told_first = history(s, subscriber)
     assert told_first[-2:] == (Sample(STEP, 10, 0, 1, 0, 0), Sample(0.0, 5, 0, 2, 1, 0))
     owner.put(ev.Value(b"x"))
     s.turn(after=STEP)
-    assert [sample.puts for sample in history(s, watcher)] == [3]
+    assert [sample.puts for sample in history(s, subscriber)] == [3]
 
 
 def test_the_history_forgets(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher = s.driver(), s.driver()
+    owner, subscriber = s.driver(), s.driver()
     for _ in range(int(2 * SPAN / STEP)):
         owner.put(ev.Value(b"x"))
         s.turn(after=STEP)
-    samples = history(s, watcher)
+    samples = history(s, subscriber)
     assert SPAN <= samples[0].age <= SPAN + 2 * STEP
     assert len(samples) <= SPAN / STEP + 4
 
@@ -195,13 +195,13 @@ def test_a_look_that_nobody_goes_on_with_is_forgotten(stage: Callable[..., Stage
 
 def test_who_changes_or_goes_before_a_first_part_has_it(stage: Callable[..., Stage]) -> None:
     s = stage()
-    owner, watcher = s.driver(), s.driver()
+    owner, subscriber = s.driver(), s.driver()
     *early, renamed, gone = [owner.put(ev.Value(b"x")) for _ in range(MOST + 2)]
-    assert ids(told(s, watcher)) == early
+    assert ids(told(s, subscriber)) == early
     owner.post(ev.Bind("name", renamed))
     owner.drop(gone)
     s.turn()
-    change = told(s, watcher)
+    change = told(s, subscriber)
     assert ids(change) == [renamed]
     assert change is not None
     assert change.objects[0].names == ("name",)

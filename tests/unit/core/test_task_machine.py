@@ -1,7 +1,7 @@
 """Random work in the pool: what tasks ask for, and what becomes of them when workers die.
 
 Light and heavy tasks, time limits, retries, streams, background cells of one task and of many,
-cancelling, interrupts, memory that runs short. The store's books are another machine's business
+cancelling, interrupts, memory that runs short. The store is another machine's business
 (`test_session_machine`).
 """
 
@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -80,10 +79,10 @@ class TaskMachine(RuleBasedStateMachine):
         self.sound = False
         self.stage = Stage(CPUS, 1 << 20)
         self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM)
-        self.stage.unborn.clear()
+        self.stage.starting.clear()
         self.stage.post(0, Tick())
         self.hands: dict[int, Hand] = {}
-        self.unborn: list[int] = []
+        self.starting: list[int] = []
         self.tasks: dict[int, ev.Submit] = {}
         self.runs: Counter[int] = Counter()
         self.deaths: Counter[int] = Counter()  # times it ran when its worker died, or asked again
@@ -113,9 +112,9 @@ class TaskMachine(RuleBasedStateMachine):
             for instruction in out:
                 match instruction:
                     case do.Fork(worker):
-                        self.unborn.append(worker)
+                        self.starting.append(worker)
                         working = [hand for hand in self.hands.values() if not hand.blocked]
-                        assert len(working) + len(self.unborn) <= CPUS + LIGHT
+                        assert len(working) + len(self.starting) <= CPUS + LIGHT
                     case do.Kill(worker):
                         self.ends(worker)
                     case do.Hangup(client, reason):
@@ -200,8 +199,8 @@ class TaskMachine(RuleBasedStateMachine):
         """A process is gone."""
         hand = self.hands.pop(worker, None)
         if hand is None:
-            if worker in self.unborn:
-                self.unborn.remove(worker)
+            if worker in self.starting:
+                self.starting.remove(worker)
                 self.stage.post(0, WorkerExited(worker, -9))
             return
         if hand.running is not None:
@@ -221,14 +220,14 @@ class TaskMachine(RuleBasedStateMachine):
 
     # -- what happens -----------------------------------------------------------------------------
 
-    @precondition(lambda self: self.unborn)
+    @precondition(lambda self: self.starting)
     @rule(n=PICK, dies=st.sampled_from([False, False, False, True]))
     def a_worker_comes(self, n: int, dies: bool) -> None:
-        worker = pick(self.unborn, n)
+        worker = pick(self.starting, n)
         if dies:
             self.ends(worker)
         else:
-            self.unborn.remove(worker)
+            self.starting.remove(worker)
             self.hands[worker] = Hand(self.stage.meet(worker))
         self.turn()
 
@@ -459,8 +458,8 @@ class TaskMachine(RuleBasedStateMachine):
         if not self.sound:  # what went wrong is known
             return
         for _ in range(5000):
-            if self.unborn:
-                worker = self.unborn.pop()
+            if self.starting:
+                worker = self.starting.pop()
                 self.hands[worker] = Hand(self.stage.meet(worker))
             elif blocked := [hand for hand in self.hands.values() if hand.blocked]:
                 blocked[0].blocked = False
@@ -508,5 +507,5 @@ class TaskMachine(RuleBasedStateMachine):
         assert not len(self.session.state.catalog)
 
 
-TestTasks = pytest.mark.timeout(600)(TaskMachine.TestCase)
+TestTasks = TaskMachine.TestCase
 TestTasks.settings = settings(max_examples=settings().max_examples)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.host.environment import Baseline, Surroundings, move, within
+from workbench.host.environment import Baseline, Environment, move, within
 
 
 def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert baseline.difference() is None
     monkeypatch.setenv("COMES", "2")
     monkeypatch.delenv("GOES")
-    assert baseline.difference() == Surroundings(environ=(("COMES", "2"), ("GOES", None)))
+    assert baseline.difference() == Environment(environ=(("COMES", "2"), ("GOES", None)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", "/else"])
     found = baseline.difference()
@@ -48,7 +48,7 @@ def test_new_entries_of_the_path_keep_their_side(
     monkeypatch: pytest.MonkeyPatch, theirs: str, becomes: str
 ) -> None:
     monkeypatch.setattr(sys, "path", ["a", "b"])
-    move(Surroundings(path=tuple(theirs.split())))
+    move(Environment(path=tuple(theirs.split())))
     assert sys.path == becomes.split()
 
 
@@ -58,14 +58,14 @@ def test_afterwards_all_but_the_path_is_as_it_was(
     monkeypatch.setenv("GOES", "1")
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = os.getcwd()
-    around = Surroundings(str(tmp_path), ("/new",), (("GOES", None), ("COMES", "2")))
+    around = Environment(str(tmp_path), ("/new",), (("GOES", None), ("COMES", "2")))
     with within(around):
         assert os.getcwd() == str(tmp_path)
         assert (os.environ.get("GOES"), os.environ["COMES"]) == (None, "2")
     assert os.getcwd() == before
     assert (os.environ["GOES"], os.environ.get("COMES")) == ("1", None)
     assert "/new" in sys.path
-    with pytest.raises(FileNotFoundError), within(Surroundings(str(tmp_path / "gone"))):
+    with pytest.raises(FileNotFoundError), within(Environment(str(tmp_path / "gone"))):
         pass
     assert os.getcwd() == before
 
@@ -77,7 +77,7 @@ def test_a_directory_that_is_removed_meanwhile_is_no_error(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
-    with within(Surroundings(str(tmp_path), (), (("STAYS", "2"),))):
+    with within(Environment(str(tmp_path), (), (("STAYS", "2"),))):
         home.rmdir()
     assert os.environ["STAYS"] == "1"
 
@@ -96,7 +96,7 @@ def test_interrupted_on_its_way_back_it_still_gets_there(
 
     with (
         pytest.raises(KeyboardInterrupt),
-        within(Surroundings(str(tmp_path), (), (("STAYS", "2"),))),
+        within(Environment(str(tmp_path), (), (("STAYS", "2"),))),
     ):
         monkeypatch.setattr(os, "chdir", pressed)
     assert (os.getcwd(), os.environ["STAYS"]) == (before, "1")

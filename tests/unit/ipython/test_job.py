@@ -10,7 +10,7 @@ import pytest
 
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
-from workbench.engines.base import Collected
+from workbench.engines.base import CollectedJob
 from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected
@@ -52,7 +52,7 @@ def record(state: str, seconds: float, worker: int = 3) -> JobRecord:
 def test_a_collected_job_says_how_long_it_ran() -> None:
     """And not how long ago it was collected."""
     engine = Engine()
-    found = Collected(record("done", 6.0), cast(Any, [Ref(7)]))
+    found = CollectedJob(record("done", 6.0), cast(Any, [Ref(7)]))
     job, _ = collected(cast(Any, engine), found, 1)
     job.follow()
     engine.futures[7].set_result(Ran(6.0, 0))
@@ -61,7 +61,7 @@ def test_a_collected_job_says_how_long_it_ran() -> None:
 
 
 def test_one_that_is_collected_while_it_runs_goes_on_counting() -> None:
-    found = Collected(record("running", 60.0), cast(Any, [Ref(7)]))
+    found = CollectedJob(record("running", 60.0), cast(Any, [Ref(7)]))
     job, _ = collected(cast(Any, Engine()), found, 1)
     assert repr(job) == "cell 5 · worker 3 · running 1 min 00 s"
 

@@ -12,13 +12,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
-from workbench.engines.base import ActorOptions, CellOptions, Engine, Exported, TaskOptions
+from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.capture import capture, preview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.options import ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -195,11 +196,11 @@ class RemoteMagics(NotebookMagics):
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group = request.options, 0
-        call: tuple[Any, ...] = (request.cell,)
+        args: tuple[Any, ...] = (request.cell,)
         if request.items is not None:
             values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
             if values:  # stored once, and not sent with each
-                call = request.cell, engine.put(values)[0]
+                args = request.cell, engine.put(values)[0]
                 captured = {n: v for n, v in captured.items() if n not in values}
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
@@ -209,9 +210,10 @@ class RemoteMagics(NotebookMagics):
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
             if handle is not None:
-                submitted = engine.call(handle._ref, "run", call, captured, options)
+                submitted = engine.call(handle._ref, "run", Call(args, captured, options))
             else:
-                submitted = engine.submit(self._function("run_cell"), call, captured, options)
+                function = self._function("run_cell")
+                submitted = engine.submit(function, Call(args, captured, options))
             refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
             group = group or refs[0].id
             yield refs
@@ -347,7 +349,8 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names, ())
         captured = capture(self._notebook, engine, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        ref: Any = engine.submit(self._function("evaluate"), (cell,), captured, options)
+        call = Call((cell,), captured, options)
+        ref: Any = engine.submit(self._function("evaluate"), call)
         return ref  # type: ignore[no-any-return]
 
 

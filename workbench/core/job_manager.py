@@ -22,7 +22,7 @@ MOST_RECORDS = 100
 """Jobs remembered after their end, when all they made is with somebody."""
 
 
-class Jobs:
+class JobManager:
     """See the module. Methods named like an event handle it."""
 
     def __init__(self, state: State) -> None:

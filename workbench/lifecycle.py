@@ -1,0 +1,139 @@
+"""The session of this process: started, joined, left. What is done in it: see `api`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+
+from workbench import config as config_module
+from workbench import context, readonly
+from workbench.engines.base import Engine
+from workbench.errors import SessionError
+
+_starting = threading.Lock()
+
+
+def init(
+    *,
+    session: str | None = None,
+    workers: int | None = None,
+    memory: int | str | None = None,
+    linger: float | str | None = None,
+    spill_dir: str | os.PathLike[str] | None = None,
+    huge_pages: bool | None = None,
+    ignore_reinit_error: bool = False,
+) -> Engine:
+    """Start a session, or join the one of that name. The pool warms up in the background.
+
+    Called for you by the first `put`, ``.remote()`` or the like, with the defaults.
+
+    Parameters
+    ----------
+    session : str, optional
+        Processes that give the same name share one store. Default: this notebook's own, which
+        is found again after a kernel restart; outside a notebook one that nobody else joins.
+    workers : int, optional
+        Worker processes. Default: the processors the container or machine allows.
+    memory : int or str, optional
+        Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
+    linger : float or str, optional
+        Seconds (or ``"10m"``, ``"8h"``) the session outlives its last driver, if that ends
+        without `shutdown`; of several drivers' the most. Default: two minutes in a notebook, 0
+        elsewhere.
+    spill_dir : str or path, optional
+        A directory on disk for objects that have no room in memory: the least recently used move
+        there, and are read from there without a copy. ``"none"``: a full store is an error.
+        Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
+    huge_pages : bool, optional
+        Ask the kernel for huge pages; the status line says whether it has any for us.
+    ignore_reinit_error : bool
+        Return the running session instead of raising when there is one.
+
+    Returns
+    -------
+    Engine
+        The session; shown in a notebook, it says what it has.
+
+    Raises
+    ------
+    ConfigError
+        If a setting can't be used.
+    SessionError
+        If this process has a session already.
+    """
+    given = {
+        "session": session,
+        "workers": workers,
+        "memory": memory,
+        "linger": linger,
+        "spill_dir": spill_dir,
+        "huge_pages": huge_pages,
+    }
+    with _starting:
+        engine = context.get()
+        if engine is not None and is_alive(engine):
+            if ignore_reinit_error:
+                return engine
+            raise SessionError(
+                f"This process is in session {engine.session!r} already. `shutdown()` (or "
+                "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
+            )
+        if engine is not None:  # its server has gone
+            engine.close()
+        from workbench.engines import local  # brings numpy: not before it is needed
+
+        engine = local.connect(config_module.load(given))
+        context.set(engine)
+        atexit.register(_leave)
+        readonly.install()
+        return engine
+
+
+def shutdown() -> None:
+    """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
+    engine = context.get()
+    context.set(None)
+    if engine is not None:
+        engine.close()
+    atexit.unregister(_leave)
+    readonly.uninstall()
+
+
+def _leave() -> None:
+    """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
+    engine = context.get()
+    context.set(None)
+    if engine is not None:
+        engine.close(goodbye=False)
+
+
+def is_initialized() -> bool:
+    """Whether this process is in a session.
+
+    Returns
+    -------
+    bool
+        False too if the session has ended without us.
+    """
+    engine = context.get()
+    return engine is not None and is_alive(engine)
+
+
+def is_alive(engine: Engine) -> bool:
+    """Whether its server still answers, as far as this process knows."""
+    return engine.ended is None
+
+
+def engine() -> Engine:
+    """The current engine; starts a session with the defaults if there is none.
+
+    Not in a forked child: each worker of a process pool would have a session of its own.
+    """
+    found = context.get()
+    if found is None and context.is_fork():
+        raise SessionError(
+            "This process was forked from one with a session, which stays the parent's. `init()` "
+            "begins one of its own; or have the parent get the objects, and pass them on."
+        )
+    return init(ignore_reinit_error=True) if found is None else found
