@@ -1,4 +1,4 @@
-"""Refs in the order in which they become ready, each looked at once however many there are.
+"""Completion queue: refs in the order in which they become ready. Each is looked at once.
 
 `arrived` and `ended` run in whichever thread reads the socket; the rest in that of one reader.
 """

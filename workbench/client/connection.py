@@ -1,4 +1,4 @@
-"""One socket to the server: who reads it, who writes it, and when. No objects, no tasks.
+"""The socket to the server: which thread reads it, which writes, and when. No objects, no tasks.
 
 Whoever waits for an answer reads the socket itself (the *leader*): waking it through another
 thread would cost more than the answer took. While nobody waits, the connection's own thread

@@ -1,4 +1,4 @@
-"""A function as it was sent, and whether it still is what it was. Sends nothing."""
+"""Functions that were sent, and whether the globals they read are the same. Sends nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marshal: values ↔ where their bytes are, in one process. Sends nothing but what it's told to.
+"""Marshal: encodes values into messages or shared memory, and decodes them. Sends nothing.
 
 It knows the custom serializers, finds the refs inside a value, and notes what loading cost.
 """

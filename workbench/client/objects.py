@@ -1,4 +1,4 @@
-"""The objects as this process knows them: where each one's bytes are, who waits for which.
+"""The objects that this process knows: where each one's bytes are, who waits for which.
 
 Threads: any may call the public methods but `ready` and `forget`, which run in whichever thread
 reads the socket, and `finalized`, which runs in whichever one sends.

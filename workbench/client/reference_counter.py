@@ -1,6 +1,6 @@
-"""The handles (ObjectRef) alive in this process: one per object, so that its death means something.
+"""The handles (ObjectRef) alive in this process: one per object.
 
-Creation and death are all the server hears of; reference counting inside the process is Python's.
+The server hears of the first and the end of the last; counting inside the process is Python's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which segments this process has mapped, and which zero-copy views of them are alive."""
+"""The segments this process has mapped, and the zero-copy views of them that are alive."""
 
 from __future__ import annotations
 

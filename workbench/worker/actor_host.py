@@ -18,7 +18,7 @@ from workbench.spin_poll import SpinThenPoll
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """A loop's selector that looks a few times more before it sleeps."""
+    """A loop's selector that spins for a moment before it sleeps."""
 
     def __init__(self) -> None:
         super().__init__()
