@@ -37,9 +37,10 @@ class Export:
 
     def is_current(self) -> bool:
         """Whether each of those names still means the same object."""
-        return all(
-            namespace.get(name, _ABSENT) is value() for namespace, name, value in self._watched
-        )
+        for namespace, name, value in self._watched:  # at each submit: faster than `all`
+            if namespace.get(name, _ABSENT) is not value():
+                return False
+        return True
 
 
 def _watch(value: Any) -> Callable[[], Any]:

@@ -56,8 +56,7 @@ class Submitter:
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """See `Engine.submit`."""
-        if self._connection.ended is not None:
-            self._connection.check_open()
+        self._connection.check_open()
         return self._submit(self._exported(function).ref.id, call, function.name)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
