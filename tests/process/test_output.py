@@ -403,7 +403,7 @@ def test_a_handler_may_print_while_a_print_is_on_its_way(screen: Screen) -> None
         import sys
         import threading
 
-        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
         places: list[int] = []
 
         def at_each_line(frame: Any, event: str, arg: Any) -> Any:
@@ -442,7 +442,7 @@ def test_what_is_on_its_way_when_the_task_ends_comes_before_its_result(screen: S
         import sys
         import threading
 
-        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
         add, flush = output._add, output._flush_c
         taken, ends = threading.Event(), threading.Event()
 
@@ -475,7 +475,7 @@ def test_a_print_and_c_code_that_come_while_a_thread_is_at_it_keep_their_order(
         import sys
         import threading
 
-        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
         queue, main = output._queue, threading.get_ident()
         empty, goes_on, looks = threading.Event(), threading.Event(), list[int]()
 
@@ -508,7 +508,7 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> Non
     def ends_late() -> None:
         import sys
 
-        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
         connection = output._link._connection
         post = connection.post
 
@@ -524,7 +524,7 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> Non
     def flows() -> int:
         import sys
 
-        output: Any = sys.stdout._queue  # type: ignore[union-attr]
+        output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
         output._pass_on(send=True)
         return len(output._throttles)
 

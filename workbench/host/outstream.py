@@ -66,7 +66,8 @@ class OutStream(io.TextIOBase):
 
     def __init__(self, kind: str, fd: int, queue: OutputQueue) -> None:
         self._kind = kind
-        self._queue = queue
+        self._work = queue.work
+        self._put = queue.put
         self._forked: io.TextIOWrapper | None = None
         self.buffer = io.FileIO(fd, "w", closefd=False)
         """For those who write bytes."""
@@ -86,10 +87,10 @@ class OutStream(io.TextIOBase):
             raise TypeError(f"write() takes a str, not {type(text).__name__}")
         if self._forked is not None:
             return self._forked.write(text)
-        run = self._queue.work.current
+        run = self._work.current
         if run is not None and text:
             for start in range(0, len(text), PIECE):
-                self._queue.put(run.task, self._kind, text[start : start + PIECE])
+                self._put(run.task, self._kind, text[start : start + PIECE])
         return len(text)
 
     def flush(self) -> None:
