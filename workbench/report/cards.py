@@ -27,7 +27,9 @@ _RESTARTS = {-1: "as often as it dies", 0: ""}
 class Source(Protocol):
     """As much of an engine as cards ask. ``ref`` is an `ObjectRef`."""
 
-    session: str
+    @property
+    def session(self) -> str:
+        """Its unique name."""
 
     @property
     def ended(self) -> str | None:

@@ -269,11 +269,19 @@ def put_line(label: str, about: About) -> str:
 
 
 class Joined(Protocol):
-    """As much of an engine as the first line tells. ``capacity`` in bytes."""
+    """As much of an engine as the first line tells."""
 
-    session: str
-    workers: int
-    capacity: int
+    @property
+    def session(self) -> str:
+        """Its unique name."""
+
+    @property
+    def workers(self) -> int:
+        """How many the pool has."""
+
+    @property
+    def capacity(self) -> int:
+        """Of the store, in bytes."""
 
     @property
     def joined(self) -> bool:
