@@ -14,7 +14,7 @@ from workbench.actors import ActorHandle, handle_of
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Observed, Waitable, engine_of
 from workbench.errors import ActorExit, ObjectLostError, SpillError
-from workbench.lifecycle import engine, init, is_alive, is_initialized, shutdown
+from workbench.lifecycle import engine, init, is_initialized, shutdown
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serializers import (
@@ -33,7 +33,6 @@ __all__ = [
     "explain_cost",
     "init",
     "inspect_serializability",
-    "is_alive",
     "is_initialized",
     "register_serializer",
     "shutdown",

@@ -72,7 +72,7 @@ def init(
     }
     with _starting:
         engine = context.get()
-        if engine is not None and is_alive(engine):
+        if engine is not None and engine.ended is None:
             if ignore_reinit_error:
                 return engine
             raise SessionError(
@@ -117,18 +117,22 @@ def is_initialized() -> bool:
         False too if the session has ended without us.
     """
     engine = context.get()
-    return engine is not None and is_alive(engine)
-
-
-def is_alive(engine: Engine) -> bool:
-    """Whether its server still answers, as far as this process knows."""
-    return engine.ended is None
+    return engine is not None and engine.ended is None
 
 
 def engine() -> Engine:
     """The current engine; starts a session with the defaults if there is none.
 
     Not in a forked child: each worker of a process pool would have a session of its own.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    SessionError
+        In a forked child; or if none can be started.
     """
     found = context.get()
     if found is None and context.is_fork():

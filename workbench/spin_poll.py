@@ -1,4 +1,4 @@
-"""Looking a few times more before going to sleep. No sockets, no decisions but this one."""
+"""Polling that spins for a moment before it sleeps. No sockets, no decisions but this one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LOOK = 0.0003
-"""Seconds of looking, at most, before a sleep."""
+SPIN = 0.0003
+"""Seconds of spinning, at most, before a sleep."""
 
-BRISK = 0.0006
-"""Seconds. After a wait shorter than this, looking is worth it. Longer than a task takes to and
-fro when everybody sleeps in between: else nobody who has once slept would begin to look again."""
+SHORT_WAIT = 0.0006
+"""Seconds. After a wait shorter than this the next one spins. Must exceed one task round trip
+between sleeping processes, or spinning never resumes."""
 
 
 class SpinThenPoll:
-    """A poll that stays awake while messages come briskly.
+    """A poll that stays awake while messages follow each other closely.
 
     Being woken costs 20 to 50 µs on a virtual machine, and the caches are cold then: several
-    times what handling a small message costs. So after a wait shorter than `BRISK` the next one
-    begins by looking for `LOOK`, yielding the processor each time. Whoever waits for
-    something slow pays for it once; who has only one processor, never.
+    times what handling a small message costs. So after a wait shorter than `SHORT_WAIT` the next
+    one polls again and again for `SPIN`, yielding the processor each time. A wait for something
+    slow costs one such spin; with a single processor there is none.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SpinThenPoll:
 
     def __init__(self, poll: Callable[[Any], list[tuple[int, int]]]) -> None:
         self._poll = poll
-        self._brisk = False
+        self._spins = False
         self._alone = len(os.sched_getaffinity(0)) < 2
 
     def __call__(self, timeout: float | None) -> list[tuple[int, int]]:
@@ -42,12 +42,12 @@ class SpinThenPoll:
             return ready
         clock, yield_ = time.perf_counter, os.sched_yield
         started = clock()
-        if self._brisk and not self._alone and (timeout is None or timeout > LOOK):
-            while clock() - started < LOOK:
+        if self._spins and not self._alone and (timeout is None or timeout > SPIN):
+            while clock() - started < SPIN:
                 yield_()
                 ready = poll(0)
                 if ready:
                     return ready
         ready = poll(timeout)
-        self._brisk = clock() - started < BRISK
+        self._spins = clock() - started < SHORT_WAIT
         return ready

@@ -13,6 +13,7 @@ from playwright.sync_api import BrowserContext, expect, sync_playwright
 from tests.browser.gates import Gate, Gates
 from tests.browser.lab import SIZE, Lab, Notebook, Picture
 from tests.browser.server import Server, serve
+from tests.patience import TIMEOUT
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as in the Makefile
 
@@ -20,9 +21,6 @@ NO_CHROMIUM = (
     "These tests need Chromium or Chrome as one of the commands "
     f"{', '.join(CHROMIUMS)}. On Debian: apt install chromium"
 )
-
-PATIENCE = 30_000
-"""Milliseconds that something may take to be shown on a busy machine."""
 
 MOST_BYTES = 150_000
 """Of a picture: it lies in the repository."""
@@ -36,13 +34,15 @@ def windows() -> Iterator[BrowserContext]:
         if os.environ.get("CI"):
             pytest.fail(NO_CHROMIUM, pytrace=False)
         pytest.skip(NO_CHROMIUM)
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=1000 * TIMEOUT)
     with sync_playwright() as playwright:
         # Its sandbox refuses to work for root and in most containers; here it shows only our own.
         browser = playwright.chromium.launch(
             executable_path=found, args=["--no-sandbox", "--disable-background-networking"]
         )
-        yield browser.new_context(viewport=SIZE)
+        context = browser.new_context(viewport=SIZE)
+        context.set_default_timeout(1000 * TIMEOUT)
+        yield context
         browser.close()
 
 

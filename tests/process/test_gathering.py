@@ -133,7 +133,7 @@ def test_leaving_the_loop_early_lets_go_of_the_refs(session: Engine, gate: Gate)
     for ref in wb.as_completed([wb.put(1), runs]):
         assert wb.get(ref) == 1
         break
-    assert not session.objects._announced  # type: ignore[attr-defined]
+    assert not session.objects._listeners  # type: ignore[attr-defined]
     wb.cancel(runs)
     del ref, runs
     assert eventually(lambda: not [r for r in session.snapshot().objects if r.holders][1:])

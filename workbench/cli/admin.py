@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -244,17 +244,12 @@ def _kill(name: str) -> int:
 def _opened(pids: list[int]) -> Iterator[tuple[int, int]]:
     """(pid, descriptor) of those that live: a descriptor never means another process."""
     for pid in pids:
-        with suppress(ProcessLookupError), _pidfd(pid) as fd:
-            yield pid, fd
-
-
-@contextmanager
-def _pidfd(pid: int) -> Iterator[int]:
-    fd = os.pidfd_open(pid)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                yield pid, fd
+            finally:
+                os.close(fd)
 
 
 # -- the runtime directory ------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Refs in the order in which they become ready, each looked at once however many there are.
+"""Completion queue: refs in the order in which they become ready. Each is looked at once.
 
-`arrived` and `stir` run in whichever thread reads the socket; the rest in that of one reader.
+`arrived` and `ended` run in whichever thread reads the socket; the rest in that of one reader.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class CompletionQueue:
         future: Future[None] = Future()
         self._waiting.append(future)
         if self._came:
-            self.stir()
+            self._notify()
             return None
-        self._check(())  # after it is in the list: an end that comes now stirs it
+        self._check(())  # after it is in the list: an end that comes now is told to it
         self._flush()
         return future
 
@@ -83,9 +83,13 @@ class CompletionQueue:
         ref = self._pending.pop(id, None)
         if ref is not None:
             self._came.append(ref)
-            self.stir()
+            self._notify()
 
-    def stir(self) -> None:
+    def ended(self, reason: str) -> None:
+        """Nothing more comes. Whoever waits shall look, and find that."""
+        self._notify()
+
+    def _notify(self) -> None:
         """Whoever waits without a thread shall look."""
         while True:
             try:

@@ -1,4 +1,4 @@
-"""One socket to the server: who reads it, who writes it, and when. No objects, no tasks.
+"""The socket to the server: which thread reads it, which writes, and when. No objects, no tasks.
 
 Whoever waits for an answer reads the socket itself (the *leader*): waking it through another
 thread would cost more than the answer took. While nobody waits, the connection's own thread
@@ -93,9 +93,8 @@ class Connection:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         self._poll = SpinThenPoll(poll.poll)
-        self.put = (
-            self._outbox.put
-        )  # a C function: for finalizers, followed by `wake_from_finalizer`
+        # A C function: for finalizers, followed by `wake_from_finalizer`.
+        self.put = self._outbox.put
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
@@ -105,6 +104,14 @@ class Connection:
     def ended(self) -> str | None:
         """Why the connection is no more; None while it is."""
         return self._ended
+
+    def check_open(self) -> None:
+        """Raise SessionError if the connection is no more."""
+        if self._ended is not None:
+            raise SessionError(
+                f"{self._ended} Its objects are out of reach; `init()` or `%workbench start` "
+                "begins a new one."
+            )
 
     # -- sending: any thread ---------------------------------------------------------------------
 

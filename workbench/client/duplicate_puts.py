@@ -1,4 +1,4 @@
-"""Whether this process serializes the same large array again and again: it is better put once.
+"""Notices that this process serializes the same large array again: it is better put once.
 
 Remembers where an array's bytes begin, for as long as their owner lives, and a few of its values:
 one that was filled anew meanwhile is another one. A change between those goes unnoticed.

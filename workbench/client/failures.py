@@ -1,4 +1,4 @@
-"""Refusals of the core → exceptions. One table; the texts come from where the decision was made."""
+"""Errors decided by the core → exceptions. The texts come from where the decision was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function as it was sent, and whether it still is what it was. Sends nothing."""
+"""Functions that were sent, and whether the globals they read are the same. Sends nothing."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class Export:
 
     def is_current(self) -> bool:
         """Whether each of those names still means the same object."""
-        return all(
-            namespace.get(name, _ABSENT) is value() for namespace, name, value in self._watched
-        )
+        for namespace, name, value in self._watched:  # at each submit: faster than `all`
+            if namespace.get(name, _ABSENT) is not value():
+                return False
+        return True
 
 
 def _watch(value: Any) -> Callable[[], Any]:

@@ -1,6 +1,6 @@
-"""Streams that are read in this process: items as they come, and who waits for the next.
+"""Generators that are read in this process: items as they come, and who waits for the next.
 
-`item`, `ended` and `close` run in whichever thread reads the socket; the rest anywhere.
+`item`, `notify` and `end` run in whichever thread reads the socket; the rest anywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.ref_generator import ObjectRefGenerator
 
 
 class ReaderWatch(Watch):
-    """Watches a stream's reader."""
+    """Watches an ObjectRefGenerator."""
 
     __slots__ = ()
 
@@ -28,18 +28,22 @@ class ReaderWatch(Watch):
 class GeneratorReaders:
     """See the module."""
 
-    def __init__(self, connection: Connection, handles: ReferenceCounter, objects: Objects) -> None:
+    def __init__(
+        self, connection: Connection, references: ReferenceCounter, objects: Objects
+    ) -> None:
         self._connection = connection
-        self._references = handles
+        self._references = references
         self._objects = objects
         self._readers: dict[int, ReaderWatch] = {}
         self._waiting: dict[int, list[Future[None]]] = {}
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
-        """A stream whose task is about to be submitted."""
+        """The reader of a task that is about to be submitted."""
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
-        put, wake_from_finalizer = self._connection.put, self._connection.wake_from_finalizer
-        self._readers[end.id] = ReaderWatch(reader, put, end.id, wake_from_finalizer)
+        connection = self._connection
+        self._readers[end.id] = ReaderWatch(
+            reader, connection.put, end.id, connection.wake_from_finalizer
+        )
         return reader
 
     def finalized(self, watch: ReaderWatch) -> bool:
@@ -58,10 +62,10 @@ class GeneratorReaders:
         future: Future[None] = Future()
         self._waiting.setdefault(reader.id, []).append(future)
         if self.ready(reader)():
-            self.stir(reader.id)
+            self.notify(reader.id)
             return None
         if self._connection.ended is not None:  # perhaps just now: nobody else would
-            self.stir(reader.id)
+            self.notify(reader.id)
         self._connection.flush()
         return future
 
@@ -80,9 +84,9 @@ class GeneratorReaders:
         reader = watch() if watch is not None else None
         if reader is not None:
             reader.came(ref)
-            self.stir(message.task)
+            self.notify(message.task)
 
-    def stir(self, task: int) -> None:
+    def notify(self, task: int) -> None:
         """Whoever waits for it shall look."""
         for future in self._waiting.pop(task, ()):
             if future.set_running_or_notify_cancel():
@@ -93,7 +97,7 @@ class GeneratorReaders:
         """Whether anybody waits without a thread."""
         return bool(self._waiting)
 
-    def close(self) -> None:
+    def end(self, reason: str = "") -> None:
         """Nothing will come any more."""
         for task in list(self._waiting):
-            self.stir(task)
+            self.notify(task)

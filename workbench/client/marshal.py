@@ -1,4 +1,4 @@
-"""Marshal: values ↔ where their bytes are, in one process. Sends nothing but what it's told to.
+"""Marshal: encodes values into messages or shared memory, and decodes them. Sends nothing.
 
 It knows the custom serializers, finds the refs inside a value, and notes what loading cost.
 """
@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.client.duplicate_puts import DuplicatePuts
-from workbench.client.object_store import Claims, LocalStore
 from workbench.context import restore
 from workbench.core import events as ev
 from workbench.errors import SerializationError
@@ -57,7 +57,7 @@ class Marshal:
 
     Parameters
     ----------
-    store : LocalStore
+    arena : ArenaWriter
         Where large values go.
     capacity : callable() → int
         Bytes the whole store may hold; waits until that is known.
@@ -71,13 +71,13 @@ class Marshal:
 
     def __init__(
         self,
-        store: LocalStore,
+        arena: ArenaWriter,
         capacity: Callable[[], int],
         check: Callable[[ObjectRef], None],
         side: str,
         debug: bool,
     ) -> None:
-        self._store = store
+        self._arena = arena
         self._capacity = capacity
         self._check = check
         self._side = side
@@ -120,7 +120,7 @@ class Marshal:
             stored = ev.Value(done.inline(), contains=contains)
             seconds = time.perf_counter() - started
         else:
-            stored, seconds = self._store.write(done, contains, self._capacity(), claims)
+            stored, seconds = self._arena.write(done, contains, self._capacity(), claims)
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)

@@ -1,311 +1,282 @@
-"""This process's memory in the session: the arena it writes, the segments it reads.
-
-One lock guards the arena's books; it is never held while bytes are copied or an answer awaited.
-"""
+"""What people do with objects: put, get, wait, free, pin, name. Where bytes lie, others know."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from workbench import machine
+from workbench import context
+from workbench.call_site import call_site, name_of
+from workbench.client.arena_writer import Claims
+from workbench.client.base import ClientBase
+from workbench.client.completion_queue import CompletionQueue
+from workbench.client.marshal import Encoded, Parts
+from workbench.client.objects import chunks
+from workbench.client.requests import GLANCE
+from workbench.client.side import Side
 from workbench.core import events as ev
-from workbench.core import instructions as do
-from workbench.errors import StoreFullError
-from workbench.fallocate import punch
+from workbench.engines.base import Waitable
+from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.ki_protection import ki_protection
-from workbench.memory import segment as seg
-from workbench.memory.arena import Arena, Extent
-from workbench.memory.copying import Bytes, Copier, fill
-from workbench.memory.views import Views
-from workbench.report.facts import Held, full_text
-from workbench.report.format import human_bytes
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
-from workbench.units import round_up
-from workbench.wire.buffers import Parcel
-
-GROW = 32 << 20
-"""Memory asked for at a time: a round trip a chunk, not one an object."""
-
-WORTH_A_ROUND_TRIP = 256 << 10
-"""Writing this much to cold memory takes longer than asking what has been freed meanwhile."""
-
-ADDRESS_SLACK = 2
-"""The segment's address space over the store's capacity, so that fragments don't stop a put."""
-
-Claims = list[tuple[int, int]]
-"""Extents (offset, length) that were allocated, and that the server hasn't heard of yet."""
 
 
-class LocalStore:
-    """See the module.
+class ObjectStore:
+    """See the module. Until the server knows of an extent, only the list of claims does.
 
     Parameters
     ----------
-    post : callable(message or parcel)
-        Sends something to the server.
-    ask : callable(request → message) → answer
-        Sends a question and waits for its answer.
-    views : Views
-        Of this process.
-    next_id : callable() → int
-        A fresh id.
-    threads : int
-        Threads for large copies.
-    huge : bool
-        Whether to ask for huge pages.
-    held : callable() → Held
-        The variables of this process that have objects: what an error calls those.
+    base : ClientBase
+        This process's own.
+    side : Side
+        Whether the calling code is a task's, and what to do while it waits.
     """
 
-    def __init__(
-        self,
-        post: Callable[[Any], None],
-        ask: Callable[[Callable[[int], Any]], Any],
-        views: Views,
-        next_id: Callable[[], int],
-        threads: int,
-        huge: bool = False,
-        held: Callable[[], Held] = dict,
-    ) -> None:
-        self._post = post
-        self._held = held
-        self._ask = ask
-        self._next_id = next_id
-        self._lock = threading.Lock()
-        self._copier = Copier(threads, ki_protection)
-        self._huge = huge
-        self._views = views
-        self._capacity = 0
-        self._segment = 0
-        self._descriptors: seg.Descriptors | None = None
-        self._arena: Arena | None = None
-        self._mapped: Bytes | None = None
-        self._granted = 0
-        self.finalized = self._views.finalized
-        self.forget = self._views.forget
-        self.begun_by = self._views.begun_by
+    def __init__(self, base: ClientBase, side: Side) -> None:
+        self._base = base
+        self._side = side
+        self._connection = base.connection
+        self._references = base.references
+        self._objects = base.objects
+        self._generators = base.generators
+        self._check_refs = base.check_refs
 
-    # -- reading ------------------------------------------------------------------------------
+    # -- putting ------------------------------------------------------------------------------
 
-    def shared(self, message: do.Shared, fd: int) -> None:
-        """The server showed us a segment."""
-        self._views.map(message.segment, fd, message.size)
-
-    def unshared(self, message: do.Unshare) -> None:
-        """Nothing lies in that segment any more."""
-        self._views.unmap(message.segment)
-
-    def check(self, id: int, value: ev.Value) -> None:
-        """If the object lies on disk, read it through before anybody maps it. It may take long."""
-        if value.digest:
-            self._views.check(id, value.segment, value.offset, value.length, value.digest)
-
-    def open(self, id: int, value: ev.Value) -> tuple[Bytes, bool]:
-        """The object's bytes, read-only, and whether this is a new view."""
-        return self._views.open(id, value.segment, value.offset, value.length)
-
-    def shown_by(self, array: Any) -> int | None:
-        """The object in a segment whose bytes an array shows."""
-        return self._views.shown_by(array)
-
-    # -- writing ------------------------------------------------------------------------------
-
-    def write(
-        self,
-        serialized: codec.Serialized,
-        contains: tuple[int, ...],
-        capacity: int,
-        claims: Claims,
-    ) -> tuple[ev.Value, float]:
-        """Copy the parts into an extent of our arena, and add that to ``claims``.
-
-        Returns the value and how long the copying took, without what was waited for room.
+    def put(self, value: Any, name: str = "") -> tuple[ObjectRef, ev.About]:
+        """See `Engine.put`.
 
         Raises
         ------
-        StoreFullError
-            If there is no room and none can be made.
+        SerializationError, StoreFullError
+            Nothing of the value stays in the store then.
         """
-        if self._arena is None:
-            self._start(capacity)
-        extent = self._allocate(serialized.size, claims)
-        assert self._descriptors is not None
-        assert self._mapped is not None
-        fd = self._descriptors.writable
-        began = time.perf_counter()
-        fill(self._mapped, fd, extent, serialized.layout(), self._copier, self._huge)
-        seconds = time.perf_counter() - began
-        place = self._segment, extent.offset, extent.length
-        return ev.Value(serialized.header(), *place, contains), seconds
-
-    def copy_speed(self) -> float:
-        """See `Engine.copy_speed`: the best of a few copies of memory that is there."""
-        return self._copier.speed()
-
-    def copying(self) -> tuple[int, int] | None:
-        """See `Engine.copying`."""
-        filling = self._copier.filling
-        return None if filling is None else (filling.done, filling.whole)
-
-    def _start(self, capacity: int) -> None:
-        """Make the arena: one sparse segment with room for all the store may hold."""
-        with self._lock, ki_protection():
-            if self._arena is not None:
-                return
-            size = round_up(capacity * ADDRESS_SLACK)
-            segment = self._next_id()
-            descriptors = seg.create(size)
-            mapping = seg.map_writable(descriptors.writable, size, self._huge)
-            self._mapped = np.frombuffer(mapping, np.uint8)
-            self._views.map(segment, os.dup(descriptors.readonly), size)
-            fds = (descriptors.writable, descriptors.readonly)
-            self._post(Parcel(ev.Opened(segment, size), fds))
-            self._capacity = capacity
-            self._segment = segment
-            self._descriptors = descriptors
-            self._arena = Arena(size)
-
-    def _allocate(self, nbytes: int, claims: Claims) -> Extent:
-        """Warm memory first; then what was freed meanwhile; then cold; then what others free."""
-        length = round_up(nbytes)
-        if length > self._capacity:
-            raise StoreFullError(
-                f"The object needs {human_bytes(length)}, and the whole store holds "
-                f"{human_bytes(self._capacity)}. Start a larger one (`%workbench start --memory "
-                "…`, `init(memory=…)`), or put it in pieces."
+        self._connection.check_open()
+        if isinstance(value, ObjectRef):
+            raise SerializationError(
+                "This is an ObjectRef already: what it refers to is in the store. Pass the ref "
+                "on as it is, or put a list of refs."
             )
-        extent = self._take(length, claims)
-        if extent is None and length >= WORTH_A_ROUND_TRIP:
-            self._ask(ev.Ask)
-            extent = self._take(length, claims)
-        while extent is None:
-            self._grow(length)
-            extent = self._take(length, claims)
-        return extent
+        ref, _, about = self.store(value, name, lambda: {name or name_of(value): value})
+        return ref, about
 
-    def _take(self, length: int, claims: Claims) -> Extent | None:
-        assert self._arena is not None
-        with self._lock, ki_protection():
-            extent = self._arena.allocate(length, warm=True)
-            if extent is None and self._arena.footprint + length <= self._granted:
-                extent = self._arena.allocate(length, warm=False)
-            if extent is not None:
-                claims.append((extent.offset, extent.length))
-            return extent
+    def store(
+        self, value: Any, name: str, parts: Parts, what: str = ""
+    ) -> tuple[ObjectRef, Encoded, ev.About]:
+        """Store any value.
 
-    def _grow(self, length: int) -> None:
-        """Get leave for ``length`` bytes more, or raise StoreFullError.
-
-        First from what nobody uses, then from what we keep warm in pieces too small, and only
-        then from objects that can move to disk.
+        Parameters
+        ----------
+        value : object
+        name : str
+            In the store; may be empty.
+        parts : callable() → mapping of name → value
+            What to look through for the cause, should it fail.
+        what : str
+            What it is, to people; by default what it looks like.
         """
-        assert self._arena is not None
-        short = length - (self._granted - self._arena.footprint)
-        if short > 0:
-            for nbytes in sorted({max(short, GROW), short}, reverse=True):
-                if not self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).text:
-                    return
-        with self._lock, ki_protection():
-            cooled = self._cool(max(short, length))
-        if cooled:
-            return
-        snapshot, reason = None, "The memory is in pieces."
-        if short > 0:
-            answer = self._ask(partial(ev.Grow, nbytes=short))
-            if not answer.text:
-                return
-            snapshot, reason = answer.snapshot, answer.text
-        raise StoreFullError(full_text(length, snapshot, reason, self._held()))
+        claims: Claims = []
+        try:
+            encoded = self._base.marshal.encode(value, claims, parts)
+            about = encoded.about(what or codec.describe(value), self.site())
+            return self.seal(encoded.stored, about, claims, name), encoded, about
+        except BaseException:
+            self._base.arena.give_back(claims)
+            raise
 
-    def _cool(self, nbytes: int) -> int:
-        """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
-        assert self._arena is not None
-        assert self._descriptors is not None
-        cooled = self._arena.cool(nbytes)
-        for extent in cooled:
-            punch(self._descriptors.writable, extent.offset, extent.length)
-        return sum(e.length for e in cooled)
+    def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
+        """Tell the server of an object whose bytes are in place."""
+        id = self._base.next_id()
+        with ki_protection():
+            ref = self._references.new(id)
+            self._objects.values[id] = stored
+            self._connection.send(ev.Sealed(id, stored, about, name))
+            claims.clear()  # the server's business now
+        if name:
+            self._connection.flush()  # whoever we tell of the name will find it
+        return ref
 
-    def huge_pages(self) -> str:
-        """What became of the wish for huge pages, to a person; '' if nobody wished."""
-        if not self._huge:
-            return ""
-        mapped = machine.huge_pages_mapped()
-        if mapped:
-            return f"granted, {human_bytes(mapped)} here"
-        offer = machine.huge_pages()
-        if offer in ("advise", "always", "within_size", "force"):
-            return "the kernel gives them; nothing large has been put here yet"
-        return (
-            f"asked for, and not granted: the kernel has {machine.SHMEM_ENABLED} at "
-            f"{offer or 'nothing'!r}, and root can set it to 'advise'"
-        )
+    def site(self) -> str:
+        """Where in a person's code the call stands."""
+        run = self._side.task
+        return call_site("" if run is None else run.name)
 
-    # -- what the server says ---------------------------------------------------------------------
+    # -- reading and waiting --------------------------------------------------------------------
 
-    def granted(self, message: do.Granted) -> None:
-        """We may touch more. Counted here: whoever asked may have been interrupted meanwhile."""
-        with self._lock, ki_protection():
-            self._granted += message.granted
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+        """See `Engine.get`.
 
-    def released(self, message: do.Release) -> None:
-        """Extents of ours that nobody needs any more; cold ones without their memory."""
-        if message.cold and self._arena is not None:
-            with self._lock, ki_protection():
-                for offset, _ in message.extents:
-                    self._granted -= self._arena.free(offset, touched=False)
-        else:
-            self.give_back(message.extents)
-
-    def trim(self, message: do.Trim) -> None:
-        """Somebody else needs memory that we haven't touched yet, or only keep warm."""
-        given = 0
-        if self._arena is not None:
-            with self._lock, ki_protection():
-                given = min(self._granted - self._arena.footprint, message.nbytes)
-                given += self._cool(message.nbytes - given)
-                self._granted -= given
-        self._post(ev.Trimmed(given, answer=True))
-
-    def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
-        """These extents are free again."""
-        if self._arena is None:
-            return
-        with self._lock, ki_protection():
-            for offset, _ in extents:
-                self._arena.free(offset)
-
-    def abandon(self) -> None:
-        """In a forked child: what is mapped writable here is the parent's to write.
-
-        Without the lock, which another thread of the parent's may have held.
+        Raises
+        ------
+        GetTimeoutError
+            If time is up first. Nothing is lost.
+        TaskError
+            What the task raised; also an instance of its own type.
+        WorkbenchError
+            Whatever else keeps the object from being there.
         """
-        self._arena = None
-        self._mapped = None
-        if self._descriptors is not None:
-            self._descriptors.close()
-            self._descriptors = None
+        values = self._objects.values
+        ids = [ref.id for ref in refs]
+        if not all(map(values.__contains__, ids)):
+            self._check_refs(refs)
+            self._objects.request(ids)
+            if not self._wait(self._objects.are_known(ids), timeout):
+                left = sum(id not in values for id in ids)
+                raise GetTimeoutError(
+                    f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
+                    "tasks go on; get them again later, or wait longer."
+                )
+        return [self._objects.load(id, copy) for id in ids]
 
-    # -- the end ------------------------------------------------------------------------------
+    def wait(
+        self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
+    ) -> tuple[list[Waitable], list[Waitable]]:
+        """See `Engine.wait`."""
+        engine = self._references.engine
+        foreign = [ref for ref in refs if ref._engine is not engine]
+        self._check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
+        values = self._objects.values
+        readers = [ref for ref in refs if type(ref) is ObjectRefGenerator]
+        has_item = {reader.id: self._generators.ready(reader) for reader in readers}
 
-    def shows(self) -> bool:
-        """Whether arrays of this process show objects."""
-        return self._views.shows()
+        def is_ready(id: int) -> bool:
+            return id in values or (id in has_item and has_item[id]())
 
-    def close(self, keeps: object = None) -> None:
-        """Unmap and close everything but what living views need; they keep ``keeps``."""
-        self._copier.close()
-        self._views.close(keeps)
-        with self._lock:
-            self._arena = None
-            self._mapped = None
-            if self._descriptors is not None:
-                self._descriptors.close()
-                self._descriptors = None
+        chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
+        if len(chosen[0]) == num_returns:
+            return chosen
+        for reader in readers:
+            reader.tell()  # its task may wait for this
+        pending = [ref.id for ref in refs]
+        self._objects.request(pending)
+        enough = len(refs) - num_returns
+
+        def done() -> bool:
+            nonlocal pending
+            pending = [id for id in pending if not is_ready(id)]
+            return len(pending) <= enough
+
+        self._wait(done, timeout)
+        return _first(refs, is_ready, num_returns)
+
+    def wait_for_item(self, stream: ObjectRefGenerator) -> None:
+        """See `Engine.wait_for_item`."""
+        self._check_refs([stream.completed()])
+        self._wait(self._generators.ready(stream), None)
+
+    def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
+        """See `Engine.next_item`."""
+        self._check_refs([stream.completed()])
+        return self._generators.next(stream)
+
+    def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
+        """See `Engine.arrivals`."""
+        found = CompletionQueue(self._objects, self._wait, self._check_refs, self._connection.flush)
+        found.add(refs)
+        return found
+
+    def future(self, ref: ObjectRef) -> Future[Any]:
+        """See `Engine.future`."""
+        self._check_refs([ref])
+        return self._objects.future(ref)
+
+    def peek(self, ref: ObjectRef) -> Any:
+        """See `Engine.peek`."""
+        known = partial(self._objects.values.__contains__, ref.id)
+        if not known():
+            try:
+                self._objects.request([ref.id])
+                self._connection.wait_for(known, GLANCE)
+            except SessionError:
+                pass
+        if not known():
+            raise LookupError("it isn't here")
+        return self._objects.peek(ref.id)
+
+    def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        if done():
+            return True
+        if timeout is not None and timeout <= 0:
+            self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
+            return done()
+        with self._side.blocking():
+            return self._connection.wait_for(done, timeout)
+
+    # -- what keeps objects -------------------------------------------------------------------
+
+    def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
+        """See `Engine.pin`."""
+        self._tell_of(ref, ev.Pin(ref.id, site or self.site(), on))
+
+    def spill(self, ref: ObjectRef) -> str:
+        """See `Engine.spill`."""
+        self._check_refs([ref])
+        return self._base.requests.spill(ref.id)
+
+    def free(self, refs: Sequence[ObjectRef]) -> None:
+        """See `Engine.free`."""
+        self._check_refs(refs)
+        for chunk in chunks([ref.id for ref in refs]):
+            self._connection.send(ev.Free(chunk))
+            self._objects.freed(chunk)
+
+    def borrow(self, id: int) -> ObjectRef:
+        """See `Engine.borrow`."""
+        with self._objects.lock, ki_protection():
+            ref = self._references.find(id)
+            if ref is None:
+                self._connection.post(ev.Hold((id,)))
+                ref = self._references.new(id)
+            return ref
+
+    def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
+        """See `Engine.escaped`."""
+        if self._connection.ended is None:
+            self._connection.post(ev.Escape(ref.id, self.site()))
+        return context.restore, (ref.id, self._base.session)
+
+    def state(self, ref: ObjectRef) -> str:
+        """See `Engine.state`."""
+        return self._objects.state(ref.id)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def find(self, name: str) -> ObjectRef | None:
+        """See `Engine.find`."""
+        ref: ObjectRef | None = self._base.requests.ask(lambda request: ev.Find(request, name))
+        return ref
+
+    def name(self, ref: ObjectRef, name: str) -> None:
+        """See `Engine.name`."""
+        self._tell_of(ref, ev.Bind(name, ref.id))
+
+    def unname(self, name: str) -> None:
+        """See `Engine.unname`."""
+        self._connection.send(ev.Bind(name, 0))
+        self._connection.flush()
+
+    def _tell_of(self, ref: ObjectRef, message: ev.Event) -> None:
+        self._check_refs([ref])
+        self._connection.send(message)
+        self._connection.flush()
+
+
+def _first(
+    refs: Sequence[Waitable], is_ready: Callable[[int], bool], count: int
+) -> tuple[list[Waitable], list[Waitable]]:
+    """The first ``count`` that are ready, or as many as are; and all others. In order both."""
+    ready: list[Waitable] = []
+    others: list[Waitable] = []
+    for place, ref in enumerate(refs):
+        if not is_ready(ref.id):
+            others.append(ref)
+            continue
+        ready.append(ref)
+        if len(ready) == count:
+            others += refs[place + 1 :]
+            break
+    return ready, others

@@ -1,4 +1,4 @@
-"""The objects as this process knows them: where each one's bytes are, who waits for which.
+"""The objects that this process knows: where each one's bytes are, who waits for which.
 
 Threads: any may call the public methods but `ready` and `forget`, which run in whichever thread
 reads the socket, and `finalized`, which runs in whichever one sends.
@@ -6,33 +6,40 @@ reads the socket, and `finalized`, which runs in whichever one sends.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from workbench.client.connection import Connection
 from workbench.client.failures import refusal_error
 from workbench.client.marshal import Marshal
-from workbench.client.object_store import LocalStore
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, SessionError
 from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
-from workbench.memory.views import Watch, bases
+from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.safe_load import peek
 
-if TYPE_CHECKING:
-    from workbench.client.completion_queue import CompletionQueue
-
 CHUNK = 10_000
 """Most ids in one message."""
+
+
+class Listener(Protocol):
+    """Who is told of objects that become known. Called in whichever thread reads the socket."""
+
+    def arrived(self, id: int) -> None:
+        """It is known now: its value, or what it failed with."""
+
+    def ended(self, reason: str) -> None:
+        """It won't come any more: the session is over."""
 
 
 class Objects:
@@ -40,7 +47,7 @@ class Objects:
 
     Parameters
     ----------
-    connection, handles, store, marshal
+    connection, references, views, marshal
         This process's own.
 
     Attributes
@@ -50,19 +57,18 @@ class Objects:
     """
 
     def __init__(
-        self, connection: Connection, handles: ReferenceCounter, store: LocalStore, marshal: Marshal
+        self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
     ) -> None:
         self._connection = connection
-        self._references = handles
-        self._store = store
+        self._references = references
+        self._views = views
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
         self._expected: set[int] = set()  # Ready will come without (another) Want
-        self._futures: dict[int, tuple[ObjectRef, list[Future[Any]]]] = {}
-        self._announced: dict[int, list[CompletionQueue]] = {}  # who is told when it is known
+        self._listeners: dict[int, list[Listener]] = {}  # by object
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -90,26 +96,27 @@ class Objects:
 
         return done
 
-    def announce(self, ids: list[int], listener: CompletionQueue) -> None:
+    def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
-        with self.lock, ki_protection():
-            for id in ids:
-                self._announced.setdefault(id, []).append(listener)
+        with ki_protection():
+            with self.lock:
+                for id in ids:
+                    self._listeners.setdefault(id, []).append(listener)
             for id in self.values.keys() & ids:
                 self._tell(id)
         self.request(ids)
 
-    def withdraw(self, ids: list[int], listener: CompletionQueue) -> None:
+    def withdraw(self, ids: list[int], listener: Listener) -> None:
         """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:
-                others = [each for each in self._announced.pop(id, ()) if each is not listener]
+                others = [each for each in self._listeners.pop(id, ()) if each is not listener]
                 if others:
-                    self._announced[id] = others
+                    self._listeners[id] = others
 
     def _tell(self, id: int) -> None:
         with self.lock:
-            listeners = self._announced.pop(id, ())
+            listeners = self._listeners.pop(id, ())
         for listener in listeners:
             listener.arrived(id)
 
@@ -129,7 +136,7 @@ class Objects:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
-                self._store.check(id, value)
+                self._check(id, value)
             except ObjectLostError:
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
@@ -145,7 +152,7 @@ class Objects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
-            self._store.check(id, value)
+            self._check(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -170,16 +177,21 @@ class Objects:
                 extent = self._open(id, value)
         return peek(value.header, extent)
 
+    def _check(self, id: int, value: ev.Value) -> None:
+        """If it lies on disk, read it through before anybody maps it. It may take long."""
+        if value.digest:
+            self._views.check(id, value.segment, value.offset, value.length, value.digest)
+
     def _open(self, id: int, value: ev.Value) -> Bytes:
-        """The object's bytes. Holds ``lock``, shielded: the server must hear of each view."""
-        extent, new = self._store.open(id, value)
+        """The object's bytes. Holds ``lock`` and interrupts: the server must hear of each view."""
+        extent, new = self._views.open(id, value.segment, value.offset, value.length)
         if new:
             self._connection.post(ev.View(id, value.segment))
         return extent
 
     def shown(self, array: Any, run: do.Run | None) -> int | None:
         """The object whose bytes an array shows: 0 for the arguments of the task that runs."""
-        id = self._store.shown_by(array)
+        id = self._views.shown_by(array)
         if id is not None:
             return id
         *_, last = bases(array)
@@ -196,7 +208,7 @@ class Objects:
         """See `Engine.stored_as`."""
         if type(value) is not np.ndarray or value.base is None:
             return None
-        id = self._store.begun_by(value)
+        id = self._views.begun_by(value)
         if id is None:
             return None
         stored = self.values.get(id)
@@ -214,51 +226,24 @@ class Objects:
         if isinstance(thing, ObjectRef):
             return thing.id, "ref"
         if isinstance(thing, np.ndarray | memoryview):
-            return self._store.shown_by(thing), "view"
+            return self._views.shown_by(thing), "view"
         return None, ""
-
-    # -- futures --------------------------------------------------------------------------------
 
     def future(self, ref: ObjectRef) -> Future[Any]:
         """A future of the object; holds the ref until then."""
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        with self.lock:
-            self._futures.setdefault(ref.id, (ref, []))[1].append(future)
-        if ref.id in self.values:
-            with ki_protection():
-                self._resolve(ref.id)
-        else:
-            self.request([ref.id])
-            self._connection.flush()
+        resolver = _Resolver(self, ref)
+        self.announce([ref.id], resolver)
+        self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
             self.end(self._connection.ended)
-        return future
-
-    def _resolve(self, id: int) -> None:
-        with self.lock:
-            ref, futures = self._futures.pop(id, (None, []))
-        for future in futures:
-            try:
-                future.set_result(self.load(id, copy=False))
-            except BaseException as error:
-                future.set_exception(error)
-        del ref
+        return resolver.future
 
     def end(self, reason: str) -> None:
         """The session is over: nothing pending will ever come."""
         with self.lock:
-            announced = list(self._announced.values())
-        for listeners in announced:
-            for listener in listeners:
-                listener.stir()
-        while self._futures:
-            try:
-                _, (_, futures) = self._futures.popitem()
-            except KeyError:
-                break
-            for future in futures:
-                future.set_exception(SessionError(reason))
+            listeners, self._listeners = self._listeners, {}
+        for listener in itertools.chain(*listeners.values()):
+            listener.ended(reason)
 
     # -- what happens to them ---------------------------------------------------------------------
 
@@ -269,9 +254,7 @@ class Objects:
         with self.lock:
             if self._references.alive(id):
                 self.values[id] = message.value
-        if id in self._futures:
-            self._resolve(id)
-        if id in self._announced:
+        if id in self._listeners:
             self._tell(id)
 
     def forget(self, id: int) -> None:
@@ -299,15 +282,36 @@ class Objects:
         """A handle or view has died."""
         with self.lock:
             if type(watch) is not HandleWatch:
-                self._store.finalized(watch)
+                self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
-                self._store.forget(watch.id)
+                self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 
     def close(self) -> None:
         """Forget all."""
         self.values.clear()
+
+
+class _Resolver:
+    """Sets the future of an object; a `Listener`."""
+
+    def __init__(self, objects: Objects, ref: ObjectRef) -> None:
+        self._objects = objects
+        self._ref: ObjectRef | None = ref
+        self.future: Future[Any] = Future()
+        self.future.set_running_or_notify_cancel()
+
+    def arrived(self, id: int) -> None:
+        try:
+            self.future.set_result(self._objects.load(id, copy=False))
+        except BaseException as error:
+            self.future.set_exception(error)
+        self._ref = None
+        del self  # a ring: the error's traceback has this frame
+
+    def ended(self, reason: str) -> None:
+        self.future.set_exception(SessionError(reason))
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:

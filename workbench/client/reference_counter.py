@@ -1,18 +1,15 @@
-"""The handles (ObjectRef) alive in this process: one per object, so that its death means something.
+"""The handles (ObjectRef) alive in this process: one per object.
 
-Creation and death are all the server hears of; reference counting inside the process is Python's.
+The server hears of the first and the end of the last; counting inside the process is Python's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from workbench.engines.base import Engine
+from workbench.errors import ForeignRefError
 from workbench.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.engines.base import Engine
 
 
 class HandleWatch(Watch):
@@ -26,22 +23,26 @@ class ReferenceCounter:
 
     Parameters
     ----------
-    engine : Engine
-        What the handles ask.
-    on_death, alarm
+    on_finalized, wake
         Called when a handle dies: at any allocation, in any thread. See `Watch`.
+
+    Attributes
+    ----------
+    engine : Engine
+        What the handles ask. Whoever makes the engine sets it, before the first handle.
     """
 
-    def __init__(self, engine: Engine, on_death: Callback, alarm: Callback) -> None:
-        self._engine = engine
-        self._on_death = on_death
-        self._alarm = alarm
+    engine: Engine
+
+    def __init__(self, on_finalized: Callback, wake: Callback) -> None:
+        self._on_finalized = on_finalized
+        self._wake = wake
         self._watches: dict[int, HandleWatch] = {}
 
     def new(self, id: int) -> ObjectRef:
         """A handle for which the server counts one hold (or will, by a message on its way)."""
-        ref = ObjectRef(id, self._engine)
-        self._watches[id] = HandleWatch(ref, self._on_death, id, self._alarm)
+        ref = ObjectRef(id, self.engine)
+        self._watches[id] = HandleWatch(ref, self._on_finalized, id, self._wake)
         return ref
 
     def find(self, id: int) -> ObjectRef | None:
@@ -59,8 +60,25 @@ class ReferenceCounter:
 
     def alive(self, id: int) -> bool:
         """Whether a handle lives here."""
-        watch = self._watches.get(id)
-        return watch is not None and watch() is not None
+        return self.find(id) is not None
+
+    def check(self, ref: ObjectRef) -> None:
+        """Raise unless it is a ref of this session.
+
+        Raises
+        ------
+        TypeError
+            If it is no ref.
+        ForeignRefError
+            If it is another session's.
+        """
+        if not isinstance(ref, ObjectRef):
+            raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
+        if ref._engine is not self.engine and ref.session != self.engine.session:
+            raise ForeignRefError(
+                f"{ref.hex()} belongs to session {ref.session!r}, and this is "
+                f"{self.engine.session!r}. A ref is good only inside its own session."
+            )
 
     def finalized(self, watch: HandleWatch) -> bool:
         """True if the object has no newer handle. May be asked twice of one watch.

@@ -1,4 +1,4 @@
-"""Where in this process an object is held: variables, outputs, frames. Reads; keeps nothing.
+"""Finds what holds an object in this process: variables, outputs, frames. Keeps nothing.
 
 A walk from the names a person knows down to a handle, or to an array that shows the object's
 bytes. It may run in any thread while the person's code runs: what changes meanwhile is seen as it

@@ -1,6 +1,6 @@
-"""What this process is about to say: deaths become messages.
+"""Send queue: turns finalizer records into Drop, Unview and Cancel messages.
 
-Pure, but for forgetting what is dead anyway. Called by whoever sends.
+No socket. Called by whichever thread sends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbench.core.events import ID_BITS
 from workbench.memory.views import Watch
 
 _KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
-"""Their answers are to know of all deaths before them."""
+"""Their answers are to know of all that was finalized before them."""
 
 
 class SendQueue:
@@ -24,17 +24,17 @@ class SendQueue:
 
     Parameters
     ----------
-    objects, streams, marshal
+    objects, generators, marshal
         This process's own.
     prefix : int
         Of the ids it makes.
     """
 
     def __init__(
-        self, objects: Objects, streams: GeneratorReaders, marshal: Marshal, prefix: int
+        self, objects: Objects, generators: GeneratorReaders, marshal: Marshal, prefix: int
     ) -> None:
         self._objects = objects
-        self._streams = streams
+        self._generators = generators
         self._marshal = marshal
         self._prefix = prefix
 
@@ -63,7 +63,7 @@ class SendQueue:
                 unviews.append((message.id, message.segment))
                 self._objects.finalized(message)
             elif type(message) is ReaderWatch:
-                if self._streams.finalized(message):
+                if self._generators.finalized(message):
                     messages.append(ev.Cancel(message.id))
             else:
                 if type(message) in _KNOWING:

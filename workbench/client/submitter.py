@@ -1,24 +1,22 @@
-"""Calls: functions, methods and arguments → Submit and Create, and handles of what comes back."""
+"""Submits tasks and actors: functions and arguments become Submit and Create, results handles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
 
-from workbench.call_site import call_site
+from workbench.client.arena_writer import Claims
 from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
+from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
-from workbench.client.object_store import Claims
-from workbench.client.puts import Puts
-from workbench.client.reference_counter import ReferenceCounter
+from workbench.client.object_store import ObjectStore
+from workbench.client.side import Side
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
 from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.client.client import Client
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
@@ -29,61 +27,80 @@ ARGUMENTS = "arguments"
 UNLIMITED = 1 << 62
 """Retries: as many as it takes."""
 
-MOST_TERMS = 1000
+MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
 
 
 class Submitter:
-    """See the module. A desk of the client's.
+    """See the module.
 
     Parameters
     ----------
-    client : Client
-        Whose session it is, and where the calls come from.
-    handles, puts
-        Its own.
-    next_id : callable() → int
-        A fresh id.
+    base : ClientBase
+        This process's own.
+    store : ObjectStore
+        Where functions and large arguments are put.
+    side : Side
+        What the calls come from.
     """
 
-    def __init__(
-        self, client: Client, handles: ReferenceCounter, puts: Puts, next_id: Callable[[], int]
-    ) -> None:
-        self._client = client
-        self._references = handles
-        self._puts = puts
-        self._next_id = next_id
-        self._connection = client.connection
-        self._objects = client.objects
-        self._marshal = client.marshal
-        self._terms: dict[TaskOptions, ev.TaskSpec] = {}
+    def __init__(self, base: ClientBase, store: ObjectStore, side: Side) -> None:
+        self._base = base
+        self._store = store
+        self._side = side
+        self._references = base.references
+        self._connection = base.connection
+        self._objects = base.objects
+        self._marshal = base.marshal
+        self._next_id = base.next_id
+        self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        """Have a function run."""
+        """See `Engine.submit`."""
+        self._connection.check_open()
         return self._submit(self._exported(function).ref.id, call, function.name)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        """Have an actor's method run."""
+        """See `Engine.call`."""
+        self._base.check_refs([actor])
         return self._submit(0, call, method, actor.id, method)
 
     def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
-        """Have an actor made."""
+        """See `Engine.create`."""
+        self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
         payload, deps, contains, packed = self._pack(call.args, call.kwargs)
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
-        ref, _, _ = self._puts.put(
+        ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
         )
-        birth = ev.Submit(
+        create = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._client.origin(), 0, ref.id, "__init__",
+            self._side.origin(), 0, ref.id, "__init__",
         )  # fmt: skip
-        self._connection.send(ev.Create(birth, options.max_restarts, options.max_concurrency, name))
+        self._connection.send(
+            ev.Create(create, options.max_restarts, options.max_concurrency, name)
+        )
         if name:
             self._connection.flush()
         del packed
         return ref
+
+    def find_actor(self, name: str) -> ObjectRef | None:
+        """See `Engine.find_actor`."""
+        return self._store.find(f"{ACTOR_PREFIX}{name}")
+
+    def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
+        """See `Engine.kill_actor`."""
+        self._base.check_refs([actor])
+        self._connection.send(ev.KillActor(actor.id, restart))
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """See `Engine.cancel`."""
+        self._base.check_refs([ref])
+        self._connection.send(ev.Cancel(ref.id, force, recursive))
+        self._connection.flush()
 
     def _submit(
         self,
@@ -94,7 +111,7 @@ class Submitter:
         method: str = "",
     ) -> Submitted:
         args, kwargs, options = call
-        terms = None if options.is_usual else self._terms_of(options)
+        spec = None if options.is_usual else self._specs(options)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
         given = options.num_returns
@@ -107,10 +124,10 @@ class Submitter:
         refs = [self._references.new(id) for id in ids]
         stream = None
         if given == STREAMING:
-            stream = self._client.generators.new(refs[0], options.max_ahead)
+            stream = self._base.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
             task, function, payload, deps, contains, returns, options.name or name,
-            self._client.origin(), retries, actor, method, terms,
+            self._side.origin(), retries, actor, method, spec,
         )  # fmt: skip
         try:
             self._connection.send(submit)
@@ -120,52 +137,46 @@ class Submitter:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 
-    def _terms_of(self, options: TaskOptions) -> ev.TaskSpec:
+    def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
         """What they ask for, as it is sent."""
-        terms = self._terms.get(options)
-        if terms is None:
-            if options.num_cpus > 1:  # any session has one: no need to wait for its word
-                self._check_cpus(options.num_cpus)
-            if len(self._terms) >= MOST_TERMS:
-                self._terms.clear()
-            types = options.retry_exceptions
-            terms = self._terms[options] = ev.TaskSpec(
-                round(options.num_cpus * ev.USUAL.cpus),
-                options.timeout,
-                self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
-                options.max_ahead if options.num_returns == STREAMING else 0,
-                *(
-                    (options.job, options.binds, options.size, options.group)
-                    if isinstance(options, CellOptions)
-                    else ()
-                ),
-            )
-        return terms
+        if options.num_cpus > 1:  # any session has one: no need to wait for its word
+            self._check_cpus(options.num_cpus)
+        types = options.retry_exceptions
+        job: tuple[Any, ...] = ()
+        if isinstance(options, CellOptions):
+            job = options.job, options.binds, options.size, options.group
+        return ev.TaskSpec(
+            round(options.num_cpus * ev.USUAL.cpus),
+            options.timeout,
+            self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
+            options.max_ahead if options.num_returns == STREAMING else 0,
+            *job,
+        )
 
     def _check_cpus(self, cpus: float) -> None:
-        self._client.wait_welcome()
-        if cpus > self._client.workers:
+        self._base.wait_welcome()
+        if cpus > self._base.workers:
             raise ValueError(
-                f"num_cpus={cpus:g}, and session {self._client.session!r} has "
-                f"{self._client.workers}. Ask for less, or start it with `init(workers=...)`."
+                f"num_cpus={cpus:g}, and session {self._base.session!r} has "
+                f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
             )
 
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
-        if handle is not None and handle[0] is self._client and handle[1].is_current():
+        if handle is not None and handle[0] is self._references.engine and handle[1].is_current():
             return handle[1]  # type: ignore[no-any-return]
-        ref, encoded, _ = self._puts.put(
+        ref, encoded, _ = self._store.store(
             function.function, "", lambda: {function.name: function.function}, what
         )
         export = Export(ref, encoded.serialized.globals_read)
-        function.handle = self._client, export
+        function.handle = self._references.engine, export
         return export
 
     def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
         packed, refs = pack_arguments(args, kwargs)
-        self._client.check_refs(refs)
+        self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []
         try:
@@ -173,10 +184,10 @@ class Submitter:
             stored = encoded.stored
             if not stored.segment:
                 return stored.header, deps, stored.contains, None
-            about = encoded.about(ARGUMENTS, call_site(self._client.work.name))
-            ref = self._puts.seal(stored, about, claims)
+            about = encoded.about(ARGUMENTS, self._store.site())
+            ref = self._store.seal(stored, about, claims)
         except BaseException:
-            self._puts.unclaim(claims)
+            self._base.arena.give_back(claims)
             raise
         return SLOTTED, (ref.id, *deps), (), ref
 

@@ -151,8 +151,11 @@ class Abilities:
 class Observed(Protocol):
     """A session as far as views show it: Workbench's own, or one of another system. Any thread."""
 
-    session: str
     can: Abilities
+
+    @property
+    def session(self) -> str:
+        """The session's unique name."""
 
     @property
     def ended(self) -> str | None:
@@ -346,10 +349,16 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
     what this process has, until ``close``.
     """
 
-    workers: int
-    capacity: int
     joined: bool
     """Whether the session was there before this process came."""
+
+    @property
+    def workers(self) -> int:
+        """How many worker processes it has."""
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that its store may hold."""
 
     def summary(self) -> Snapshot:
         """`snapshot` with a few of the objects that have a name, however many there are."""

@@ -13,11 +13,11 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from workbench.client.client import Client
+from workbench.client.base import ClientBase
+from workbench.client.driver import Driver
 from workbench.config import Config
 from workbench.errors import SessionError
 from workbench.server.settings import Settings
@@ -30,82 +30,8 @@ LONGEST_PATH = 45
 ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
 
-PATIENCE = 5.0
-"""Seconds for which a driver that leaves waits for the server it started to end."""
 
-
-class LocalEngine(Client):
-    """A driver's client. ``process``: the server, if this process started it."""
-
-    def __init__(
-        self, sock: socket.socket, session: str, config: Config, process: ServerProcess | None
-    ) -> None:
-        self._process = process
-        self._linger = config.linger
-        super().__init__(
-            sock, session, linger=config.linger, label=_label(), threads=config.cpus,
-            debug=config.pickle_debug, huge=config.huge_pages,
-        )  # fmt: skip
-        if process is not None:  # what its Welcome will say
-            self.joined = False
-            self.workers, self.capacity = config.workers, config.memory
-        self.join()
-
-    def __repr__(self) -> str:
-        state = "over" if self.ended is not None else f"{self.workers} workers"
-        return f"Session({self.session!r}, {state})"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return self.mimebundle(self)
-
-    def keep(self, linger: float) -> None:
-        """See `Engine.keep`."""
-        super().keep(linger)
-        self._linger = linger
-
-    def close(self, goodbye: bool = True) -> None:
-        """Leave the session; if that ends it, wait until its processes are gone."""
-        process, self._process = self._process, None
-        lingers = self._linger > 0 and not goodbye
-        patience = 0.0 if process is not None and (lingers or self._stays(goodbye)) else PATIENCE
-        super().close(goodbye)
-        if process is not None:
-            process.reap(patience)
-
-    def _stays(self, goodbye: bool) -> bool:
-        """Whether another driver keeps the session up, or it is to outlive them all."""
-        try:
-            snapshot = self.summary()
-        except SessionError:
-            return False
-        drivers = sum(client.role == "driver" for client in snapshot.clients)
-        return drivers > 1 or (snapshot.linger > 0 and not goodbye)
-
-
-def _label() -> str:
-    """What this process is called, to people: its notebook's path, or its script's name."""
-    script = os.path.basename(sys.argv[0] or "python")
-    notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
-    return os.environ.get("JPY_SESSION_NAME", "") or notebook or script
-
-
-class ServerProcess:
-    """A server this process started, to be reaped when it ends."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def reap(self, timeout: float) -> None:
-        """Wait for its end. If others still use the session it goes on, as it should."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
-        with warnings.catch_warnings():
-            # If it runs on, Popen warns now, and reaps it when it starts another child.
-            warnings.simplefilter("ignore", ResourceWarning)
-            del self._process
-
-
-def connect(config: Config) -> LocalEngine:
+def connect(config: Config) -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
 
     Raises
@@ -124,8 +50,10 @@ def connect(config: Config) -> LocalEngine:
             except (FileNotFoundError, ConnectionRefusedError):
                 sweep(directory)
                 process, session = _launch(config, name, address, sock)
-                return LocalEngine(sock, session, config, ServerProcess(process))
-        engine = LocalEngine(sock, "", config, None)
+                base = _base(sock, session, config)
+                base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
+                return Driver(base, config.linger, ServerProcess(process).reap)
+        engine = Driver(_base(sock, "", config), config.linger, None)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again
@@ -135,6 +63,20 @@ def connect(config: Config) -> LocalEngine:
         else:
             return engine
     raise AssertionError("unreachable")
+
+
+def _base(sock: socket.socket, session: str, config: Config) -> ClientBase:
+    return ClientBase(
+        sock, session, linger=config.linger, label=_label(), threads=config.cpus,
+        debug=config.pickle_debug, huge=config.huge_pages,
+    )  # fmt: skip
+
+
+def _label() -> str:
+    """What this process is called, to people: its notebook's path, or its script's name."""
+    script = os.path.basename(sys.argv[0] or "python")
+    notebook = "a notebook" if script == "ipykernel_launcher.py" else ""
+    return os.environ.get("JPY_SESSION_NAME", "") or notebook or script
 
 
 def _launch(
@@ -168,13 +110,7 @@ def _launch(
         )
         process = subprocess.Popen(
             # -P: what lies in the notebook's directory is not the server's business.
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "workbench.server",
-                msgspec.json.encode(settings).decode(),
-            ],
+            [sys.executable, "-P", "-m", "workbench.server", msgspec.json.encode(settings)],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -182,6 +118,22 @@ def _launch(
             start_new_session=True,  # the notebook's interrupts and its end are not the server's
         )
     return process, session
+
+
+class ServerProcess:
+    """A server this process started, to be reaped when it ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def reap(self, timeout: float) -> None:
+        """Wait for its end. If others still use the session it goes on, as it should."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        with warnings.catch_warnings():
+            # If it runs on, Popen warns now, and reaps it when it starts another child.
+            warnings.simplefilter("ignore", ResourceWarning)
+            del self._process
 
 
 # -- the runtime directory ------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Which bytes of a segment are whose. A pure allocator: integers in, integers out.
+"""The allocator of a segment: best fit, reusing warm memory first. Pure: integers in and out.
 
 Every free extent is wholly *warm* (its pages were touched, so they hold memory and are fast to
-write) or wholly *cold* (no memory behind it). Warm ones are used first. Neighbours of one
-temperature are merged.
+write) or wholly *cold* (no memory behind it). Warm ones are used first. Adjacent
+extents of one temperature are merged.
 """
 
 from __future__ import annotations
@@ -151,4 +151,4 @@ class Arena:
         for free in (self._warm, self._cold):
             assert free.total == sum(free.at.values())
             for offset, length in free.at.items():
-                assert offset + length not in free.at, "neighbours not merged"
+                assert offset + length not in free.at, "adjacent extents not merged"

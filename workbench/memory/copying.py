@@ -1,4 +1,4 @@
-"""Getting bytes into a segment as fast as the machine can. Decides how; allocates nothing.
+"""Copies bytes into a segment, the fastest way for its pages. Allocates nothing.
 
 Measured on the project's kind of machine: touched pages take 5–12 GB/s from one thread and up
 to twice that from two; never-touched ones 2–3 times as fast through ``pwrite`` as through a

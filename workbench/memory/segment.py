@@ -75,37 +75,10 @@ def create(size: int) -> Descriptors:
 
 
 class ReadOnly(mmap.mmap):
-    """A whole segment, mapped read-only, which can be mapped once more for private changes."""
+    """A whole segment, mapped read-only. ``keeps`` lives as long as this."""
 
     fd: int
     keeps: object = None
-
-    def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
-        """A range of it whose pages are copied as soon as, and only if, they are written.
-
-        Parameters
-        ----------
-        offset, length
-            In bytes.
-        keeps : object
-            Lives as long as the new mapping: whatever keeps these bytes from being reused.
-
-        Returns
-        -------
-        (mapping, start)
-            The range begins at ``start`` of the mapping: mappings begin with a page.
-        """
-        start = offset % PAGE
-        mapping = _Private(
-            self.fd, start + length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
-            offset=offset - start,
-        )  # fmt: skip
-        mapping.keeps = keeps
-        return mapping, start
-
-
-class _Private(mmap.mmap):
-    keeps: object
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:
@@ -132,8 +105,3 @@ def map_writable(fd: int, size: int, huge: bool = False) -> mmap.mmap:
         with contextlib.suppress(OSError, AttributeError):
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return mapping
-
-
-def touched(fd: int) -> int:
-    """Bytes of memory the segment holds now."""
-    return os.fstat(fd).st_blocks * 512

@@ -1,4 +1,4 @@
-"""Which segments this process has mapped, and which zero-copy views of them are alive."""
+"""The segments this process has mapped, and the zero-copy views of them that are alive."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class Watch(weakref.ref[Any]):
     callback : callable(Watch)
         A C function, like a deque's ``append``: Ctrl-C that comes inside a callback written in
         Python ends it, and nobody hears of either.
-    alarm : callable(object), optional
+    wake : callable(object), optional
         Called after it, and lost by Ctrl-C in the worst case.
     """
 
-    __slots__ = ("_alarm", "grants", "id", "segment")
+    __slots__ = ("_wake", "grants", "id", "segment")
 
     id: int
     grants: int
     segment: int
-    _alarm: weakref.ref[Any]
+    _wake: weakref.ref[Any]
 
     def __new__(
-        cls, target: Any, callback: Callback, id: int, alarm: Callback | None = None
+        cls, target: Any, callback: Callback, id: int, wake: Callback | None = None
     ) -> Watch:
-        first = weakref.ref(target, alarm)  # the newest one's callback comes first
+        first = weakref.ref(target, wake)  # the newest one's callback comes first
         self = super().__new__(cls, target, callback)
-        self._alarm = first
+        self._wake = first
         self.id = id
         self.grants = 1
         self.segment = 0
         return self
 
     def __init__(
-        self, target: Any, callback: Callback, id: int, alarm: Callback | None = None
+        self, target: Any, callback: Callback, id: int, wake: Callback | None = None
     ) -> None:
         super().__init__(target, callback)  # type: ignore[call-arg]
 
@@ -73,14 +73,14 @@ class Views:
 
     Parameters
     ----------
-    on_death, alarm
+    on_finalized, wake
         Called when the last array on an object's bytes dies: at any allocation, in any thread.
         See `Watch`.
     """
 
-    def __init__(self, on_death: Callback, alarm: Callback | None = None) -> None:
-        self._on_death = on_death
-        self._alarm = alarm
+    def __init__(self, on_finalized: Callback, wake: Callback | None = None) -> None:
+        self._on_finalized = on_finalized
+        self._wake = wake
         self._segments: dict[int, ReadOnly] = {}
         # Object on disk → the place where it was checked: the server uses none of its own twice.
         self._trusted: dict[int, tuple[int, int]] = {}
@@ -125,7 +125,7 @@ class Views:
 
         If a view lives, that is it, wherever the object has moved since.
         Everything made from them (arrays, slices, whole DataFrames) keeps this very array alive
-        through the buffer protocol, so its death is the death of the last view.
+        through the buffer protocol, so it dies with the last view.
         """
         watch = self._live.get(id)
         alive: Bytes | None = watch() if watch is not None else None
@@ -134,21 +134,16 @@ class Views:
         # Made from the mmap itself, not sliced from an array of it: numpy gives a slice of a
         # slice the base of the first array in the chain, and that has to be this one.
         owner = np.frombuffer(self._segments[segment], np.uint8, length, offset)
-        watch = self._live[id] = Watch(owner, self._on_death, id, self._alarm)
+        watch = self._live[id] = Watch(owner, self._on_finalized, id, self._wake)
         watch.segment = segment
         return owner, True
 
     def finalized(self, watch: Watch) -> bool:
-        """A watch that `on_death` got: True if its object has no newer view."""
+        """True if the object of a watch that `on_finalized` got has no newer view."""
         if self._live.get(watch.id) is watch:
             del self._live[watch.id]
             return True
         return False
-
-    def alive(self, id: int) -> bool:
-        """Whether a view of the object lives."""
-        watch = self._live.get(id)
-        return watch is not None and watch() is not None
 
     def shown_by(self, array: Any) -> int | None:
         """The object whose bytes an array, or a slice of a slice of one, shows."""

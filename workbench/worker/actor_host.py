@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
+from workbench.core import instructions as do
 from workbench.spin_poll import SpinThenPoll
 
-if TYPE_CHECKING:
-    from workbench.worker.executor import Executor
 
-
-class BriskSelector(selectors.EpollSelector):
-    """A loop's selector that looks a few times more before it sleeps."""
+class SpinningSelector(selectors.EpollSelector):
+    """A loop's selector that spins for a moment before it sleeps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,21 +29,34 @@ class BriskSelector(selectors.EpollSelector):
         return self._poll(timeout)
 
 
-class Host:
+class ActorHost:
     """See the module. `make` runs as the actor's first task; then, unless it is plain, `serve`.
 
     Parameters
     ----------
-    executor : Executor
-        Runs what this decides to run now, the first in its queue.
+    blueprint : Blueprint
+        What to make.
     connection : Connection
         Read and written by the loop itself, if there is one: another thread would have to wake it.
+    next_call : callable() → Run or None
+        Takes the first call out of the queue.
+    run, run_async : callable(Run)
+        Run one call: in this thread, or on the loop.
     """
 
-    def __init__(self, executor: Executor, connection: Connection, blueprint: Blueprint) -> None:
-        self._executor = executor
-        self._connection = connection
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        connection: Connection,
+        next_call: Callable[[], do.Run | None],
+        run: Callable[[do.Run], None],
+        run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
+    ) -> None:
         self._blueprint = blueprint
+        self._connection = connection
+        self._next_call = next_call
+        self._run = run
+        self._run_async = run_async
         self._instance: Any = None
         self._threads: ThreadPoolExecutor | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}  # those that run on the loop
@@ -80,13 +91,13 @@ class Host:
         """Run calls as they come, until the process ends."""
         if self.is_async:
             with asyncio.Runner(
-                loop_factory=lambda: asyncio.SelectorEventLoop(BriskSelector())
+                loop_factory=lambda: asyncio.SelectorEventLoop(SpinningSelector())
             ) as runner:
                 runner.run(self._serve())
         else:
             self._connection.wait_for(lambda: False)
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """A call has come, and is in the queue. Whoever reads: mostly the loop itself.
 
         Each stays there until its turn, so that it can be cancelled without having begun.
@@ -103,9 +114,9 @@ class Host:
     # -- threads ----------------------------------------------------------------------------------
 
     def _run_next(self) -> None:
-        run = self._executor.next()
+        run = self._next_call()
         if run is not None:
-            self._executor.run(run)
+            self._run(run)
 
     # -- a loop: the main thread ------------------------------------------------------------------
 
@@ -132,10 +143,10 @@ class Host:
     def _begin(self) -> None:
         """Start the first calls in the queue, as many as may run."""
         while len(self._calls) < self._blueprint.concurrency:
-            run = self._executor.next()
+            run = self._next_call()
             if run is None:
                 return
-            task = self._calls[run.task] = asyncio.create_task(self._executor.run_async(run))
+            task = self._calls[run.task] = asyncio.create_task(self._run_async(run))
             task.add_done_callback(partial(self._ended, run.task))
 
     def _ended(self, id: int, call: asyncio.Task[None]) -> None:

@@ -39,8 +39,8 @@ _NOTE = struct.Struct("qq")
 _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
 
-class NurseryLoop:
-    """Forks on demand, reports every birth and death."""
+class Forkserver:
+    """Forks workers when the server asks for it, and reports each start and end."""
 
     def __init__(self, sock: socket.socket, settings: Settings) -> None:
         sock.setblocking(False)
@@ -177,7 +177,7 @@ def main() -> None:
     sys.path[:] = [*settings.path, *own]
     gc.collect()
     gc.freeze()
-    NurseryLoop(socket.socket(fileno=int(sys.argv[1])), settings).run()
+    Forkserver(socket.socket(fileno=int(sys.argv[1])), settings).run()
 
 
 if __name__ == "__main__":

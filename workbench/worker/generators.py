@@ -1,15 +1,34 @@
-"""A stream in the worker that makes it: how far it may be ahead of its reader. Sends nothing."""
+"""Generators in the worker that runs them: each item is handed to its reader as it is made."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
 
+from workbench.client.arena_writer import Claims
+from workbench.client.base import ClientBase
+from workbench.client.side import Side
+from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.errors import StoreFullError
+from workbench.host.interrupts import Interrupts
+from workbench.ki_protection import ki_protection
+
+_END = object()
 
 
-class Outflow:
-    """Counts of one stream. `took` runs in the reading thread, which makes it when the task comes:
-    the reader may go on with what an earlier try made. The rest runs where its task does.
+def is_generator(run: do.Run) -> bool:
+    """Whether its items go out one by one."""
+    return run.spec is not None and run.spec.ahead > 0
+
+
+class Backpressure:
+    """How far one generator may be ahead of its reader.
+
+    `took` runs in the reading thread, which makes it when the task comes: the reader may go on
+    with what an earlier try made. The rest runs where its task does.
     """
 
     def __init__(self, run: do.Run) -> None:
@@ -19,7 +38,7 @@ class Outflow:
         self._skip = run.made  # a worker that died had sent so many
         self.made = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stirred = asyncio.Event()
+        self._took = asyncio.Event()
 
     def has_room(self) -> bool:
         """Whether one more may be made now."""
@@ -41,12 +60,133 @@ class Outflow:
         """Wait, on this loop, until there is some."""
         self._loop = asyncio.get_running_loop()
         while not self.has_room():
-            self._stirred.clear()
+            self._took.clear()
             if not self.has_room():
-                await self._stirred.wait()
+                await self._took.wait()
 
     def took(self, taken: int) -> None:
         """The reader has taken so many."""
         self._taken = taken
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stirred.set)
+            self._loop.call_soon_threadsafe(self._took.set)
+
+
+class Generators:
+    """The generators that are queued in this worker, or run.
+
+    Parameters
+    ----------
+    base : ClientBase
+        This process's own.
+    side : Side
+        What to do while one waits for its reader.
+    interrupts : Interrupts
+        An item leaves whole: nobody interrupts that.
+    """
+
+    def __init__(self, base: ClientBase, side: Side, interrupts: Interrupts) -> None:
+        self._base = base
+        self._side = side
+        self._interrupts = interrupts
+        self._backpressures: dict[int, Backpressure] = {}
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def add(self, run: do.Run) -> None:
+        """A task has come."""
+        if is_generator(run):
+            self._backpressures[run.task] = Backpressure(run)
+
+    def took(self, message: ev.Took) -> None:
+        """Its reader has taken so many."""
+        if message.task in self._backpressures:
+            self._backpressures[message.task].took(message.taken)
+
+    def remove(self, task: int) -> None:
+        """A task is over, or won't run here."""
+        self._backpressures.pop(task, None)
+
+    # -- where the task runs ----------------------------------------------------------------------
+
+    def hand_out(self, run: do.Run, items: Any) -> int:
+        """Give each item to the reader as it is made, when there is room; returns how many."""
+        interrupts, backpressure = self._interrupts, self._backpressures[run.task]
+        own = interrupts.inside  # of an actor's thread it isn't this task
+        iterator = iter(_iterable(run, items))
+        try:
+            while True:
+                self._wait_for_room(backpressure)
+                item = next(iterator, _END)
+                if item is _END:
+                    return backpressure.made
+                if backpressure.is_new():
+                    interrupts.inside = 0  # what begins to leave leaves whole
+                    while not self._deliver(run, item, backpressure):
+                        interrupts.inside = own
+                        self._wait_for_room(backpressure)
+                        interrupts.inside = 0
+                    interrupts.inside = own
+                    interrupts.check(run.task)
+                backpressure.made += 1
+        finally:
+            getattr(iterator, "close", int)()
+
+    async def hand_out_async(self, run: do.Run, items: Any) -> int:
+        """The same on a loop: it waits for items, and for room, without blocking the others."""
+        backpressure = self._backpressures[run.task]
+        async with contextlib.aclosing(_async_iterator(run, items)) as iterator:
+            while True:
+                await backpressure.room()
+                item = await anext(iterator, _END)
+                if item is _END:
+                    return backpressure.made
+                while backpressure.is_new() and not self._deliver(run, item, backpressure):
+                    await backpressure.room()
+                backpressure.made += 1
+
+    def _wait_for_room(self, backpressure: Backpressure) -> None:
+        if not backpressure.has_room():
+            with self._side.blocking():
+                self._base.connection.wait_for(backpressure.has_room)
+
+    def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:
+        """Hand out one item; False if it has to wait until its reader has taken others."""
+        base = self._base
+        claims: Claims = []
+        try:
+            encoded = base.marshal.encode(item, claims, lambda: {f"an item of {run.name}": item})
+            about = encoded.about_large(item, f"item of {run.name}")
+            with ki_protection():
+                base.connection.send(ev.Yielded(run.task, base.next_id(), encoded.stored, about))
+                claims.clear()  # the server's business now
+        except StoreFullError:
+            base.arena.give_back(claims)
+            if not backpressure.narrow():
+                raise
+            return False
+        except BaseException:
+            base.arena.give_back(claims)
+            raise
+        return True
+
+
+def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
+    if hasattr(items, "__iter__"):
+        return items  # type: ignore[no-any-return]
+    hint = ", in an actor with `async def` methods" if hasattr(items, "__aiter__") else ""
+    raise TypeError(
+        f"`{run.name}` was submitted with num_returns='streaming', so it has to yield{hint}; it "
+        f"returned {type(items).__name__}."
+    )
+
+
+async def _async_iterator(run: do.Run, items: Any) -> AsyncGenerator[Any, None]:
+    """The items of a generator of either kind."""
+    if hasattr(items, "__aiter__"):
+        closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
+        async with closing(items):
+            async for item in items:
+                yield item
+    else:
+        for item in _iterable(run, items):
+            yield item

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from workbench.client.client import Client
+from workbench.client.connection import Connection
+from workbench.core import instructions as do
+from workbench.task_context import TaskContext
 
 
-class ClientLink:
+class WorkerLink:
     """See `Link`.
 
     Parameters
     ----------
-    client : Client
-        The worker's.
+    connection : Connection
+        This process's own.
+    work : TaskContext
+        Its tasks.
     """
 
-    def __init__(self, client: Client) -> None:
-        self.work = client.work
-        self.put = client.connection.put
-        self._connection = client.connection
+    def __init__(self, connection: Connection, work: TaskContext[do.Run]) -> None:
+        self.work = work
+        self.put = connection.put
+        self._connection = connection
 
     def flush(self) -> None:
         """See `Link.flush`."""

@@ -44,24 +44,29 @@ def run_worker(
     ``begins`` is told of each task: should this one kill the process, that is all that's left,
     and what it wrote to descriptor 2 after the last ``mark``. ``captures`` are where 1 and 2 lead.
     """
+    from workbench.client.base import ClientBase
     from workbench.client.client import Client
+    from workbench.core.instructions import Run
     from workbench.host.setup import set_up
+    from workbench.task_context import TaskContext
     from workbench.worker.executor import Executor
-    from workbench.worker.link import ClientLink
+    from workbench.worker.link import WorkerLink
 
     die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.argv = ["workbench-worker"]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(settings.address)
-    client = Client(
+    base = ClientBase(
         sock, settings.session, worker=number, threads=settings.threads,
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
-    context.set(client)
-    output = set_up(ClientLink(client), captures, mark)
-    executor = Executor(client, begins, output.finish, settings.reload)
+    work = TaskContext[Run]()
+    output = set_up(WorkerLink(base.connection, work), captures, mark)
+    executor = Executor(base, work, begins, output.finish, settings.reload)
+    Client(base, executor)
+    context.set(base.references.engine)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
-    signal.signal(signal.SIGINT, executor.interrupts.handle)
-    client.join()
+    signal.signal(signal.SIGINT, executor.on_signal)
+    base.join()
     executor.serve()

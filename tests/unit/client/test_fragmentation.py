@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -13,14 +14,13 @@ import pytest
 
 from tests.patience import THOROUGH
 from tests.unit.core.peers import ABOUT
-from workbench.client.object_store import Claims, LocalStore
+from workbench.client.arena_writer import ArenaWriter, Claims
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.core.loop_events import Tick
 from workbench.core.session import Session
 from workbench.errors import StoreFullError
-from workbench.memory import segment as seg
 from workbench.memory.views import Views
 from workbench.serialization import codec
 from workbench.units import round_up
@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self) -> None:
         self.session = Session("test", 1, CAPACITY)
-        self._stores: dict[int, LocalStore] = {}
+        self._stores: dict[int, ArenaWriter] = {}
         self._answers: dict[int, Any] = {}
         self._requests = count(1)
         self.tell(0, Tick())
@@ -48,7 +48,7 @@ class Server:
             if isinstance(instruction, do.Send):
                 self._hear(self._stores[instruction.to], instruction.message)
 
-    def _hear(self, store: LocalStore, message: do.Message) -> None:
+    def _hear(self, store: ArenaWriter, message: do.Message) -> None:
         match message:
             case do.Granted() as answer:
                 store.granted(answer)
@@ -61,7 +61,7 @@ class Server:
                 store.trim(message)
 
     @contextmanager
-    def store(self, number: int) -> Iterator[LocalStore]:
+    def store(self, number: int) -> Iterator[ArenaWriter]:
         """One client's."""
 
         def post(message: Any) -> None:
@@ -73,7 +73,7 @@ class Server:
             return self._answers.pop(request)
 
         ids = count((number << ID_BITS) + 1)
-        store = LocalStore(post, ask, Views(lambda watch: None), ids.__next__, 1)
+        store = ArenaWriter(post, ask, Views(lambda watch: None), ids.__next__, 1)
         self._stores[number] = store
         self.tell(number, ev.Hello(1, number))
         with closing(store):
@@ -111,6 +111,7 @@ def test_what_is_refused_has_no_room() -> None:
                 server.tell(number, ev.Sealed(id, value, ABOUT))
                 live.append((id, number))
             assert budget.granted <= CAPACITY
-        held = sum(seg.touched(s._descriptors.readonly) for s in stores.values() if s._descriptors)
+        fds = [s._descriptors.readonly for s in stores.values() if s._descriptors]
+        held = sum(os.fstat(fd).st_blocks * 512 for fd in fds)
         assert held <= budget.granted
         assert refused > STEPS / 20, "never under pressure"

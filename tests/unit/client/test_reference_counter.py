@@ -20,7 +20,8 @@ STEPS = st.sampled_from(["borrow", "let go", "send one", "send one, interrupted"
 @given(st.lists(STEPS, max_size=20))
 def test_who_knows_the_place_is_told_if_the_object_moves(steps: list[str]) -> None:
     queue: deque[Any] = deque()  # what is to be said: "hold", "want", the watches of dead handles
-    handles = ReferenceCounter(NOBODY, queue.append, lambda _: None)
+    handles = ReferenceCounter(queue.append, lambda _: None)
+    handles.engine = NOBODY
     ref = None
     held = 0  # as the server counts
     known = False  # whether the place is

@@ -152,7 +152,7 @@ def test_a_namespace_keeps_what_its_cells_assign() -> None:
 
 @pytest.mark.parametrize("what", ["select.select([], [], [], 60)", "\nwhile True: pass"])
 def test_a_cell_that_runs_is_stopped_and_the_next_one_runs(what: str) -> None:
-    code = f"import select\nprint('begins')\n{what}"
+    code = f"import select\nprint('begins\\n', end='')\n{what}"
     shown, results = hosted(f"""
         def stop():
             assert link.flushed.wait(30)

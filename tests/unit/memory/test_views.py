@@ -19,7 +19,7 @@ SEGMENT = 7
 
 
 class Reader:
-    """A process's views of one segment, and what it hears of their deaths."""
+    """A process's views of one segment, and what it hears of their ends."""
 
     def __init__(self) -> None:
         self.dead: list[int] = []
@@ -59,11 +59,11 @@ def test_while_it_lives_it_is_given_again(reader: Reader) -> None:
     del first
     gc.collect()
     assert reader.dead == []
-    assert reader.views.alive(1)
+    assert reader.views.shows()
     del again
     gc.collect()
     assert reader.dead == [1]
-    assert not reader.views.alive(1)
+    assert not reader.views.shows()
     assert reader.views.open(1, SEGMENT, 0, 100)[1]
 
 
@@ -94,16 +94,16 @@ def test_what_is_made_from_it_keeps_it_alive(reader: Reader, how: str) -> None:
     assert reader.dead == [1]
 
 
-def test_an_old_death_does_not_bury_a_new_view(reader: Reader) -> None:
+def test_the_end_of_an_old_view_is_not_that_of_a_new_one(reader: Reader) -> None:
     late: list[Watch] = []
-    reader.views._on_death = late.append
+    reader.views._on_finalized = late.append
     view, _ = reader.views.open(1, SEGMENT, 0, 10)
     del view
     gc.collect()
     newer, new = reader.views.open(1, SEGMENT, 0, 10)
     assert new
     assert not reader.views.finalized(late[0])
-    assert reader.views.alive(1)
+    assert reader.views.shows()
     del newer
 
 

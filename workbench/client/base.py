@@ -1,0 +1,199 @@
+"""What every process of a session has: a connection, its memory, the objects and handles it knows.
+
+No tasks, and nothing that drivers and workers do differently: `client` adds what people ask for.
+Messages are handled in whichever thread reads the socket.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from workbench.client.arena_writer import ArenaWriter
+from workbench.client.connection import Connection
+from workbench.client.generators import GeneratorReaders
+from workbench.client.marshal import Marshal
+from workbench.client.objects import Objects
+from workbench.client.reference_counter import ReferenceCounter
+from workbench.client.requests import Requests
+from workbench.client.send_queue import SendQueue
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.events import ID_BITS
+from workbench.memory.views import Views
+from workbench.ref import ObjectRef
+from workbench.wire.buffers import Parcel
+
+
+class ClientBase:
+    """See the module.
+
+    Parameters
+    ----------
+    sock : socket
+        Connected to the server.
+    session : str
+        The session's unique name; '' if only the server knows it.
+    worker : int
+        The pool's number for a worker process; 0 in a driver.
+    linger : float
+        Seconds the session shall outlive its last driver.
+    label : str
+        What people call this process.
+    threads : int
+        Threads for large copies.
+    debug : bool
+        See `Marshal`.
+    huge : bool
+        Whether to ask for huge pages.
+
+    Attributes
+    ----------
+    workers : int
+        Of the session's pool; 0 until the server's Welcome, as ``capacity``.
+    capacity : int
+        Bytes that the session's store may hold.
+    handlers : dict of type → callable(message)
+        Who handles which message. Other parts add theirs before `join`.
+    at_end : list of callable(reason)
+        Called, in order, when the server hangs up or this process leaves.
+    next_id : callable() → int
+        A fresh id.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        session: str,
+        *,
+        worker: int = 0,
+        linger: float = 0.0,
+        label: str = "",
+        threads: int = 1,
+        debug: bool = False,
+        huge: bool = False,
+    ) -> None:
+        self.session = session
+        self.workers = 0
+        self.capacity = 0
+        prefix = secrets.randbits(31) | 1 << 30
+        self.next_id = itertools.count((prefix << ID_BITS) + 1).__next__
+        self.connection = connection = Connection(
+            sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
+        )
+        finalized = connection.put, connection.wake_from_finalizer
+        self.requests = Requests(connection, connection.check_open)
+        self.references = ReferenceCounter(*finalized)
+        self.views = Views(*finalized)
+        self.arena = ArenaWriter(
+            connection.send, self.requests.ask, self.views, self.next_id, threads, huge
+        )
+        side = "on the worker" if worker else "in this process"
+        self.marshal = Marshal(self.arena, self._known_capacity, self.references.check, side, debug)
+        self.objects = Objects(connection, self.references, self.views, self.marshal)
+        self.generators = GeneratorReaders(connection, self.references, self.objects)
+        self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
+        self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
+        self.handlers: dict[type, Callable[[Any], object]] = {
+            Parcel: self._shared,
+            do.Welcome: self._welcome,
+            do.Ended: connection.told_to_end,
+            do.Ready: self._ready,
+            do.Item: self.generators.item,
+            do.Forget: self.forget,
+            do.Moved: self.objects.moved,
+            do.Unshare: lambda m: self.views.unmap(m.segment),
+            do.Release: self.arena.released,
+            do.Trim: self.arena.trim,
+            do.Granted: self._granted,
+            do.Found: self._found,
+            do.Answer: lambda m: self.requests.answer(m.request, m),
+            do.Registered: lambda m: self.marshal.registry.tell(m.serializer, m.payload),
+        }
+        self._hello = ev.Hello(os.getpid(), prefix, worker, linger, label)
+
+    def join(self) -> None:
+        """Say hello. From now on messages come, so whoever handles them must be in place."""
+        self.connection.send(self._hello)
+
+    def wait_welcome(self) -> None:
+        """Read until the server has told us the session's name and size.
+
+        Raises
+        ------
+        SessionError
+            If it hangs up instead.
+        """
+        if not self.capacity:
+            self.connection.wait_for(lambda: self.capacity > 0)
+
+    def check_refs(self, refs: Iterable[ObjectRef]) -> None:
+        """Raise unless all are refs of this session, and it goes on."""
+        for ref in refs:
+            self.references.check(ref)
+        self.connection.check_open()
+
+    def forget(self, message: do.Forget) -> None:
+        """These objects are gone."""
+        for id in message.objects:
+            self.objects.forget(id)
+
+    def abandon(self) -> None:
+        """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
+        self.connection.abandon()
+        self.arena.abandon()
+
+    def close(self, goodbye: bool) -> None:
+        """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
+        shows = self.views.shows()
+        if (goodbye or shows) and self.connection.ended is None:
+            self.connection.post(ev.Bye(lingers=not goodbye, shows=shows))
+        line = self.connection.close(keep=shows)
+        self.arena.close()
+        # What arrays show is theirs until they die: the server sees that by the socket's end.
+        self.views.close(line)
+        self._ended("The session was shut down.")
+        self.references.close()
+        self.objects.close()
+
+    def _known_capacity(self) -> int:
+        self.wait_welcome()
+        return self.capacity
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def _handle(self, message: Any) -> None:
+        self.handlers[type(message)](message)
+
+    def _shared(self, parcel: Parcel) -> None:
+        segment: do.Shared = parcel.message
+        (fd,) = parcel.fds
+        self.views.map(segment.segment, fd, segment.size)
+
+    def _welcome(self, message: do.Welcome) -> None:
+        self.session = message.session
+        self.workers = message.workers
+        self.capacity = message.capacity
+
+    def _ready(self, message: do.Ready) -> None:
+        self.objects.ready(message)
+        if self.generators.is_awaited:
+            self.generators.notify(message.object)
+
+    def _granted(self, message: do.Granted) -> None:
+        self.arena.granted(message)
+        self.requests.answer(message.request, message)
+
+    def _found(self, message: do.Found) -> None:
+        # It carries a hold, so there is a handle for it even if nobody waits any more.
+        with self.objects.lock:
+            ref = self.references.grant(message.object) if message.object else None
+        self.requests.answer(message.request, ref)
+
+    def _ended(self, reason: str) -> None:
+        for tell in self.at_end:
+            tell(reason)

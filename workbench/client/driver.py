@@ -1,0 +1,97 @@
+"""Driver: the engine of a process in which a person works: a kernel, a script."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from workbench.client.base import ClientBase
+from workbench.client.client import Client
+from workbench.client.referrers import main_variables
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.engines.base import OutputSink
+from workbench.errors import SessionError
+
+PATIENCE = 5.0
+"""Seconds for which a driver that leaves waits for the server it started to end."""
+
+
+class Driver(Client):
+    """An `Engine`. It is its own `Side`, because notebooks set on an engine what a side answers.
+
+    Parameters
+    ----------
+    base : ClientBase
+        Of this process, not yet joined.
+    linger : float
+        Seconds the session shall outlive its last driver.
+    reap : callable(seconds), optional
+        Waits for the end of the server, if this process started it.
+    """
+
+    task = None  # the code that calls is no task's
+
+    def __init__(
+        self, base: ClientBase, linger: float, reap: Callable[[float], None] | None
+    ) -> None:
+        self.joined = reap is None
+        self.output: OutputSink | None = None
+        self.began: Callable[[int, int], None] | None = None
+        self.origin: Callable[[], int] = int
+        self.roots: Callable[[], Mapping[str, Any]] = main_variables
+        self._linger = linger
+        self._reap = reap
+        super().__init__(base, self)
+        base.handlers |= {ev.Output: self._output, do.Began: self._began}
+        base.join()
+
+    def __repr__(self) -> str:
+        state = "over" if self.ended is not None else f"{self.workers} workers"
+        return f"Session({self.session!r}, {state})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.mimebundle(self)
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """See `Side.blocking`: nobody else is kept waiting."""
+        return nullcontext()
+
+    def keep(self, linger: float) -> None:
+        """See `Engine.keep`."""
+        super().keep(linger)
+        self._linger = linger
+
+    def close(self, goodbye: bool = True) -> None:
+        """Leave the session; if that ends it, wait until its processes are gone."""
+        reap, self._reap = self._reap, None
+        lingers = self._linger > 0 and not goodbye
+        patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
+        super().close(goodbye)
+        if reap is not None:
+            reap(patience)
+
+    def _stays(self, goodbye: bool) -> bool:
+        """Whether another driver keeps the session up, or it is to outlive them all."""
+        try:
+            snapshot = self.summary()
+        except SessionError:
+            return False
+        drivers = sum(client.role == "driver" for client in snapshot.clients)
+        return drivers > 1 or (snapshot.linger > 0 and not goodbye)
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def _output(self, message: ev.Output) -> None:
+        if self.output is not None:
+            try:
+                self.output(message)
+            except Exception:  # what shows output must not be able to end the connection
+                traceback.print_exc(file=sys.__stderr__)
+
+    def _began(self, message: do.Began) -> None:
+        if self.began is not None:
+            self.began(message.job, message.worker)

@@ -1,0 +1,29 @@
+"""Side: what a driver and a worker each answer in their own way. `client.client` asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from workbench.core import instructions as do
+
+
+class Side(Protocol):
+    """See the module. Any thread may ask."""
+
+    @property
+    def task(self) -> do.Run | None:
+        """The task that the calling code is part of."""
+
+    def origin(self) -> int:
+        """The number that a task submitted now carries to where its output is shown."""
+        ...
+
+    def roots(self) -> Mapping[str, Any]:
+        """The variables a person has here, by name; see `engines.base.WHERE`."""
+        ...
+
+    def blocking(self) -> AbstractContextManager[None]:
+        """Around every wait for objects."""
+        ...

@@ -1,0 +1,297 @@
+"""Runs one task: builds its arguments, calls its function, sends its results.
+
+It runs in the main thread, or in one of an actor's threads, or on an actor's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from workbench.client.arena_writer import Claims
+from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.base import ClientBase
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchError, task_error
+from workbench.host.interrupts import Interrupts
+from workbench.host.link import Failed
+from workbench.host.reloading import Reloader
+from workbench.host.tracebacks import describe_error
+from workbench.serialization import codec
+from workbench.task_context import TaskContext
+from workbench.worker.actor_host import ActorHost
+from workbench.worker.generators import Generators, is_generator
+
+HOLD_BACK = 0.0005
+"""Seconds for which results of short tasks wait for each other while more tasks are queued."""
+
+CREATION = "__init__"
+"""The method that makes an actor."""
+
+Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool]
+"""Results, what each cost (nothing if all are small), and whether to try the task again."""
+
+Result = tuple[ev.Value, ev.About | None]
+Types = tuple[type[BaseException], ...]
+
+_STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
+
+_ARGUMENTS = codec.Where("arguments", "on the worker")
+_OPTIONS = codec.Where("retry_exceptions", "on the worker")
+
+
+class TaskRunner:
+    """See the module.
+
+    Parameters
+    ----------
+    base : ClientBase
+        This process's own.
+    work : TaskContext
+        Told which tasks run.
+    generators, interrupts, reloader
+        This worker's own.
+    next_run : callable() → Run or None
+        Takes the first task out of the queue: for an actor that runs several at a time.
+    begins, ends : callable(task)
+        Called with each. ``ends`` sends what it has shown, before its Done goes out.
+
+    Attributes
+    ----------
+    actor : ActorHost, optional
+        In an actor's worker, once its creation has begun.
+    """
+
+    def __init__(
+        self,
+        base: ClientBase,
+        work: TaskContext[do.Run],
+        generators: Generators,
+        interrupts: Interrupts,
+        reloader: Reloader,
+        next_run: Callable[[], do.Run | None],
+        begins: Callable[[int], None],
+        ends: Callable[[int], None],
+    ) -> None:
+        self.actor: ActorHost | None = None
+        self._connection = base.connection
+        self._marshal = base.marshal
+        self._read = base.objects.read
+        self._give_back = base.arena.give_back
+        self._work = work
+        self._generators = generators
+        self._interrupts = interrupts
+        self._reloader = reloader
+        self._next_run = next_run
+        self._begins = begins
+        self._ends = ends
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._sources: dict[int, ev.Value] = {}  # the functions' values: each is sent but once
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether tasks run one at a time, in the main thread."""
+        return self.actor is None or self.actor.is_plain
+
+    # -- the reading thread -----------------------------------------------------------------------
+
+    def add(self, run: do.Run) -> None:
+        """A task has come."""
+        if len(run.values) > len(run.deps):
+            self._sources[run.function] = run.values[-1]
+
+    def forget(self, id: int) -> None:
+        """No task needs that function."""
+        self._functions.pop(id, None)
+        self._sources.pop(id, None)
+
+    # -- where the task runs ----------------------------------------------------------------------
+
+    def run(self, run: do.Run) -> None:
+        """Run one task from its arguments to its Done."""
+        task, interrupts = run.task, self._interrupts
+        with self._work.task(run):
+            claims: Claims = []
+            retry_on: Types = ()
+            started = time.perf_counter()
+            self._begins(task)
+            interrupts.begin(task)
+            try:
+                if self.is_serial:
+                    self._reloader.before_task()
+                retry_on = _retry_on(run)
+                function, args, kwargs = self._prepared(run)
+                started = time.perf_counter()
+                interrupts.enter(task)
+                result = function(*args, **kwargs)
+                if is_generator(run):
+                    result = self._generators.hand_out(run, result)
+                interrupts.inside = 0
+                interrupts.end(task)
+                outcome = self._results(run, result, claims)
+            except BaseException as error:
+                interrupts.inside = 0
+                interrupts.end(task)
+                outcome = self._failure(run, error, retry_on, claims)
+            if self.is_serial:
+                self._reloader.after_task()
+            # Here, where `result` still lives: refs inside it are dropped after this, not before.
+            self._done(run, outcome, started)
+
+    async def run_async(self, run: do.Run) -> None:
+        """The same on an actor's loop: what its method awaits lets others run."""
+        with self._work.task(run):
+            claims: Claims = []
+            retry_on: Types = ()
+            started = time.perf_counter()
+            try:
+                if self._interrupts.is_stopping(run.task):
+                    raise asyncio.CancelledError
+                retry_on = _retry_on(run)
+                function, args, kwargs = self._prepared(run)
+                result = function(*args, **kwargs)
+                if inspect.isawaitable(result):
+                    result = await result
+                if is_generator(run):
+                    result = await self._generators.hand_out_async(run, result)
+                outcome = self._results(run, result, claims)
+            except BaseException as error:
+                outcome = self._failure(run, error, retry_on, claims)
+            self._done(run, outcome, started)
+
+    def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
+        """What to call, with what."""
+        args, kwargs = self._arguments(run)
+        if not run.method:
+            return self._function(run), args, kwargs
+        if run.method == CREATION:
+            blueprint = cast(Any, self._function(run))
+            self.actor = ActorHost(
+                blueprint, self._connection, self._next_run, self.run, self.run_async
+            )
+            return self.actor.make, args, kwargs
+        assert self.actor is not None
+        return self.actor.method(run.method), args, kwargs
+
+    def _function(self, run: do.Run) -> Callable[..., Any]:
+        function = self._functions.get(run.function)
+        if function is None:
+            function = self._read(run.function, self._sources[run.function], run.name)
+            self._functions[run.function] = function
+        return function
+
+    def _arguments(self, run: do.Run) -> Any:
+        deps = run.deps
+        if not deps and not run.args:
+            return (), {}
+        sources = list(zip(deps, run.values, strict=False))
+        if run.args == SLOTTED:
+            packed = self._read(*sources.pop(0), "arguments")
+        else:
+            packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
+        if not sources:
+            return packed
+        names = slot_names(packed)
+        values = [self._read(*source, names[n]) for n, source in enumerate(sources)]
+        return fill_slots(packed, values)
+
+    # -- what comes of it -------------------------------------------------------------------------
+
+    def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+        self._interrupts.forget(run.task)
+        self._generators.remove(run.task)
+        seconds = time.perf_counter() - started
+        self._ends(run.task)
+        values, abouts, again = outcome
+        done = ev.Done(run.task, values, seconds, abouts, again)
+        if self.is_serial or run.method == CREATION:
+            self._connection.post(done)  # this thread sends it before it waits
+            if run.last and (self.actor is None or seconds > HOLD_BACK):
+                self._connection.flush()  # short calls of an actor wait for each other
+        elif self.actor is not None and self.actor.is_async:
+            self.actor.send(done)
+        else:
+            self._connection.send(done)
+
+    def _results(self, run: do.Run, result: Any, claims: Claims) -> Outcome:
+        if run.method == CREATION:
+            return (ev.Value(b"N"),), (), False
+        if run.returns == 0:
+            return (), (), False
+        if run.returns == 1:
+            if type(result) is not Failed:
+                value, about = self._encode(result, run.name, claims)
+                return (value,), (about,) if about else (), False
+            result = (result,)
+        if not isinstance(result, tuple | list) or len(result) != run.returns:
+            size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
+            raise ValueError(
+                f"The task was submitted with num_returns={run.returns} and returned {size}. "
+                "Return a tuple of that length, or change num_returns."
+            )
+        values, abouts = zip(*[self._part(part, run.name, claims) for part in result], strict=True)
+        return values, abouts if any(abouts) else (), False
+
+    def _part(self, part: Any, task: str, claims: Claims) -> Result:
+        """One of several results. If it can't be sent, that is its own failure alone."""
+        try:
+            if type(part) is Failed:
+                raise part.error
+            return self._encode(part, task, claims)
+        except WorkbenchError as error:
+            return self._error_value(describe_error(error, task)), None
+
+    def _encode(self, result: Any, task: str, claims: Claims) -> Result:
+        """The result, and what it cost unless it is small."""
+        encoded = self._marshal.encode(result, claims, lambda: {f"the result of {task}": result})
+        return encoded.stored, encoded.about_large(result, f"result of {task}")
+
+    def _failure(
+        self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
+    ) -> Outcome:
+        self._give_back(claims)
+        stopped = self._interrupts.is_stopping(run.task)
+        if isinstance(error, ActorExit) and self.actor is not None:
+            self._leave(run)
+        if stopped and isinstance(error, _STOPPED):
+            return cancelled(run), (), False
+        described = describe_error(error, run.name)
+        if run.method == CREATION:
+            described = task_error(
+                ActorDiedError, run.name, f"The actor could not be made: {described.cause_text}",
+                described.frames, described.remote_notes,
+            )  # fmt: skip
+        values = (self._error_value(described),) * _owed(run)
+        return values, (), isinstance(error, retry_on) and not stopped
+
+    def _error_value(self, described: TaskError) -> ev.Value:
+        return ev.Value(self._marshal.inline(described), failed=True)
+
+    def _leave(self, run: do.Run) -> None:
+        """The actor wants to end: its process does, when the server knows why."""
+        self._ends(run.task)
+        self._connection.send(ev.Leave())
+        self._connection.wait_for(self._connection.flush)
+        os._exit(0)
+
+
+def _retry_on(run: do.Run) -> Types:
+    """After which exceptions it may be tried again: its `retry_exceptions`."""
+    if run.spec is None or not run.spec.retry_on:
+        return ()
+    types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
+    return types
+
+
+def _owed(run: do.Run) -> int:
+    return 1 if run.method == CREATION else run.returns
+
+
+def cancelled(run: do.Run) -> tuple[ev.Value, ...]:
+    """The results of a task that somebody stopped."""
+    return (ev.error_value("cancelled", f"`{run.name}` was stopped."),) * _owed(run)
