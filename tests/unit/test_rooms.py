@@ -69,7 +69,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (
-        PURE | {"core.events", "core.snapshot", "markup", "serialization.codec"},
+        PURE
+        | {"core.events", "core.snapshot", "engines.base", "markup", "ref", "serialization.codec"},
         {"msgspec", "numpy"},
     ),
     "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),

@@ -6,11 +6,12 @@ Whatever is the matter, nothing here raises: what can't be found out is said, or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
+from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
+from workbench.ref import ObjectRef
 from workbench.report import facts, text
 from workbench.report.format import NOW, human_age, human_bytes
 from workbench.report.previews import Preview, preview
@@ -22,40 +23,6 @@ Facts = list[tuple[str, str]]
 _MOODS = {"ready": "good", "running": "busy", "alive": "good", "failed": "bad", "dead": "bad"}
 
 _RESTARTS = {-1: "as often as it dies", 0: ""}
-
-
-class Source(Protocol):
-    """As much of an engine as cards ask. ``ref`` is an `ObjectRef`."""
-
-    @property
-    def session(self) -> str:
-        """Its unique name."""
-
-    @property
-    def ended(self) -> str | None:
-        """Why the session is over."""
-
-    def describe(self, ref: Any) -> ObjectDescription | None:
-        """One object at a glance."""
-
-    def overview(self) -> Snapshot | None:
-        """The session at a glance."""
-
-    def state(self, ref: Any) -> str:
-        """Of the object, as far as this process knows."""
-
-    def get(self, refs: Any, timeout: float | None, is_copy: bool) -> list[Any]:
-        """Raises what a failed task raised."""
-
-    def peek(self, ref: Any) -> Any:
-        """The value, if that is cheap."""
-
-
-class Ref(Protocol):
-    """What is called by its id."""
-
-    def hex(self) -> str:
-        """The id."""
 
 
 class Card:
@@ -107,7 +74,7 @@ class Card:
 # -- objects ---------------------------------------------------------------------------------------
 
 
-def of_ref(engine: Source, ref: Ref) -> Card:
+def of_ref(engine: Engine, ref: ObjectRef) -> Card:
     """An object, as its ref shows it."""
     name = ("ObjectRef", ref.hex())
     found = engine.describe(ref)
@@ -150,7 +117,7 @@ def _pending(name: tuple[str, str], found: ObjectDescription) -> Card:
     return Card(name, task.state, [("task", facts.task_text(task, processes)), *lines])
 
 
-def _failed(name: tuple[str, str], engine: Source, ref: Ref) -> Card:
+def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Card:
     try:
         engine.get([ref], 0, False)
     except Exception as error:
@@ -165,7 +132,7 @@ def _failed(name: tuple[str, str], engine: Source, ref: Ref) -> Card:
     return Card(name, "failed", [])
 
 
-def _preview(engine: Source, ref: Ref) -> tuple[str, Preview]:
+def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
     """What kind of thing it is, and its beginning."""
     kind = ""
     try:
@@ -181,7 +148,7 @@ def _preview(engine: Source, ref: Ref) -> tuple[str, Preview]:
 # -- actors ----------------------------------------------------------------------------------------
 
 
-def of_actor(engine: Source, ref: Ref, cls: str, methods: Sequence[str]) -> Card:
+def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -> Card:
     """An actor of this class, as its handle shows it."""
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
@@ -212,7 +179,7 @@ def of_actor(engine: Source, ref: Ref, cls: str, methods: Sequence[str]) -> Card
 # -- sessions --------------------------------------------------------------------------------------
 
 
-def of_session(engine: Source) -> Card:
+def of_session(engine: Engine) -> Card:
     """A session, as `init` returns it."""
     snapshot = engine.overview()
     name = ("Session", facts.short_name(engine.session))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import Protocol
 
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
+    Account,
     ActorRecord,
     ClientRecord,
+    ObjectDescription,
     SegmentRecord,
     Snapshot,
     WorkerRecord,
@@ -24,20 +25,8 @@ SERVER = "the server"
 DISK = "disk"
 
 
-class Seen(Protocol):
-    """A `Snapshot`, an `Account` or a `ObjectDescription`, as far as it tells of processes."""
-
-    @property
-    def clients(self) -> tuple[ClientRecord, ...]:
-        """Those that hold something."""
-
-    @property
-    def workers(self) -> tuple[WorkerRecord, ...]:
-        """The workers among them."""
-
-    @property
-    def actors(self) -> tuple[ActorRecord, ...]:
-        """Whose workers some of these are."""
+Seen = Snapshot | Account | ObjectDescription
+"""What tells of processes: clients, and the workers and actors among them."""
 
 
 class Processes:

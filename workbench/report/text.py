@@ -6,12 +6,14 @@ Facts put in rows and lines; `markup` makes text and HTML of them.
 from __future__ import annotations
 
 import fnmatch
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, TypeVar
 
 from workbench.core.events import About
 from workbench.core.snapshot import Account, JobRecord, ObjectRecord, Snapshot
+from workbench.engines.base import Engine
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.account import explained
@@ -26,6 +28,8 @@ from workbench.report.format import (
 )
 from workbench.report.views import LEAST_COPY
 
+Item = TypeVar("Item")
+
 MOST_ROWS = 60
 """Objects shown; the rest are counted."""
 
@@ -37,11 +41,36 @@ OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
 JOBS = ("job", "name", "state", "time", "output", "assigns")
 
 
+class Listing(Rich, Generic[Item]):
+    """Records that print as text and show as a table. Iterate it for the records."""
+
+    records: tuple[Item, ...]
+    nothing = ""  # what it says without any
+
+    @abstractmethod
+    def table(self) -> Table:
+        """What it shows."""
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        return self.table().text() if self.records else self.nothing
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return page(self.table().html() if self.records else self.nothing)
+
+
 # -- objects ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Objects(Rich):
+@dataclass(frozen=True, repr=False)
+class Objects(Listing[ObjectRecord]):
     """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
 
     Attributes
@@ -53,24 +82,12 @@ class Objects(Rich):
         How many more there are, and their bytes.
     """
 
+    nothing = facts.NO_OBJECTS
+
     records: tuple[ObjectRecord, ...]
     held: Held = field(default_factory=dict, repr=False)
     others: int = 0
     others_size: int = 0
-
-    def __iter__(self) -> Iterator[ObjectRecord]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __str__(self) -> str:
-        return self.table().text() if self.records else facts.NO_OBJECTS
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return page(self.table().html() if self.records else facts.NO_OBJECTS)
 
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
         """What it shows, on request with the ids by which `workbench why` knows objects."""
@@ -210,8 +227,8 @@ def why(account: Account, name: str) -> Why:
 # -- background cells ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class JobTable(Rich):
+@dataclass(frozen=True, repr=False)
+class JobTable(Listing[JobRecord]):
     """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
 
     Attributes
@@ -220,24 +237,12 @@ class JobTable(Rich):
         In the order in which they were started.
     """
 
+    nothing = facts.NO_JOBS
+
     records: tuple[JobRecord, ...]
 
-    def __iter__(self) -> Iterator[JobRecord]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __str__(self) -> str:
-        return self._table.text() if self.records else facts.NO_JOBS
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return page(self._table.html() if self.records else facts.NO_JOBS)
-
-    @property
-    def _table(self) -> Table:
+    def table(self) -> Table:
+        """What it shows."""
         return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
 
 
@@ -268,30 +273,7 @@ def put_line(label: str, about: About) -> str:
     return f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
 
 
-class Joined(Protocol):
-    """As much of an engine as the first line tells."""
-
-    @property
-    def session(self) -> str:
-        """Its unique name."""
-
-    @property
-    def workers(self) -> int:
-        """How many the pool has."""
-
-    @property
-    def capacity(self) -> int:
-        """Of the store, in bytes."""
-
-    @property
-    def joined(self) -> bool:
-        """Whether somebody else had started the session."""
-
-    def summary(self) -> Snapshot:
-        """What is there."""
-
-
-def started_line(engine: Joined) -> str:
+def started_line(engine: Engine) -> str:
     """What was started; or what was joined, and what is there."""
     line = (
         f"Workbench {'joined' if engine.joined else 'started'} session "

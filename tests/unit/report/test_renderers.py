@@ -10,7 +10,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -143,7 +143,7 @@ def a_card(now: Snapshot, held: Held) -> Told:
     for record in now.objects:
         if record.id in held:
             continue
-        lines = dict(cards.of_ref(Source(now), Ref(record.id)).lines)
+        lines = dict(cards.of_ref(cast(Any, Source(now)), cast(Any, Ref(record.id))).lines)
         told[record.id] = {"why": lines["why it is here"]}
         if "size" in lines and record.state != "freed":
             size, told[record.id]["where"] = lines["size"].split(", ", 1)
