@@ -49,17 +49,8 @@ _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 class AdminConnection:
     """A connection to a running session. Each call takes a bounded time.
 
-    Parameters
-    ----------
-    name : str
-        The session's, as `sessions` gives it.
-
-    Raises
-    ------
-    SessionError
-        If no such session runs; its text names those that do.
-    NotAnsweringError
-        If it does, and doesn't answer. So do all methods.
+    Raises `SessionError` if no such session runs (its text names those that do), and, as all
+    methods do, `NotAnsweringError` if it doesn't answer.
     """
 
     def __init__(self, name: str) -> None:
@@ -123,7 +114,6 @@ class AdminConnection:
         return answer
 
     def _asked(self, question: ev.Ask | ev.Subscribe, patience: float = PATIENCE) -> Any:
-        """The answer to it, of the same number."""
         self._say(question)
         deadline = time.monotonic() + patience
         while True:
@@ -156,13 +146,7 @@ class AdminConnection:
 
 
 def sessions() -> list[str]:
-    """Names of this user's sessions that run; one whose server is stopped does.
-
-    Raises
-    ------
-    SessionError
-        If the runtime directory can't be used.
-    """
+    """Names of this user's sessions that run; one whose server is stopped does."""
     return [name for name in _found() if _listens(_address(name))]
 
 

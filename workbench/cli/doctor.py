@@ -69,7 +69,6 @@ def run(as_json: bool) -> int:
 
 
 def examine() -> Iterator[Finding]:
-    """One check after the other."""
     yield versions()
     try:
         config = config_module.load()
@@ -90,7 +89,6 @@ def examine() -> Iterator[Finding]:
 
 
 def versions() -> Finding:
-    """Of ourselves, Python, what we stand on, and the kernel."""
     found = {"workbench": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -105,7 +103,6 @@ def versions() -> Finding:
 
 
 def memory(config: Config) -> Finding:
-    """The limits that are seen, which one counts, and what the store may take of it."""
     limits = machine.memory_limits()
     available, _ = machine.MemoryGauge().read()
     least = min(limits, key=limits.__getitem__, default="")
@@ -127,7 +124,6 @@ def memory(config: Config) -> Finding:
 
 
 def processors(config: Config) -> Finding:
-    """Affinity, quota, and the workers that come of it."""
     affinity, quota = machine.cpu_limits()
     data = {"affinity": affinity, "quota": quota, "cpus": config.cpus, "workers": config.workers}
     limit = "no quota" if quota is None else f"a quota of {quota:.3g}"
@@ -173,7 +169,6 @@ def dev_shm(config: Config) -> Finding:
 
 
 def huge_pages(config: Config) -> Finding:
-    """Whether the kernel gives them to shared memory."""
     mode = machine.huge_pages()
     data = {"shmem_enabled": mode}
     if mode in ("always", "within_size", "advise", "force"):
@@ -254,7 +249,6 @@ def try_out() -> Iterator[Finding]:
 
 
 def access(tried: dict[str, Any]) -> Finding:
-    """Who else could reach a session: nobody."""
     ports = tried["ports"]
     data = {"tcp_ports": ports, "processes": len(tried["processes"])}
     if ports:
@@ -269,7 +263,6 @@ def access(tried: dict[str, Any]) -> Finding:
 
 
 def nothing_left(name: str) -> Finding:
-    """What is still there of the self-test."""
     pids = admin.processes(name)
     files = [str(path) for path in runtime_directory().glob(f"{name}.*")]
     data = {"processes": pids, "files": files}

@@ -23,18 +23,14 @@ PATIENCE = 10.0
 
 
 def double(x: int) -> int:
-    """The task."""
     return 2 * x
 
 
 class Counter:
-    """The actor."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def increment(self) -> int:
-        """One call."""
         self.count += 1
         return self.count
 
@@ -42,11 +38,8 @@ class Counter:
 def run(name: str) -> dict[str, Any]:
     """Start a session of this name, try everything once, and end it.
 
-    Returns
-    -------
-    dict
-        ``seconds``: what each step took, in order. A task and a call are timed when there has
-        been one already. ``processes``: pids of the session; ``ports``: on which these listen.
+    ``seconds``: what each step took, in order; a task and a call are timed when there has been one
+    already. ``ports``: on which the session's ``processes`` listen.
     """
     seconds: dict[str, float] = {}
     array = np.arange(NBYTES // 8)

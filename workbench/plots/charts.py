@@ -92,7 +92,6 @@ def _fits(points: float, wanted: int) -> int:
 
 
 def pins_height(now: Snapshot, rows: int) -> float:
-    """Points for so many objects."""
     found = {reason for record in now.objects for reason, _ in reasons.counts(record)}
     lines = 3 + (len(now.objects) > rows)
     return (max(len(found), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
@@ -122,7 +121,6 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
 
 
 def costs_height(now: Snapshot, rows: int) -> float:
-    """Points for so many objects."""
     known = sum(record.about is not None for record in now.objects)
     return min(known, rows) * ROW + (1 + (known > rows or not known)) * LINE + 8
 
@@ -179,7 +177,6 @@ def jobs(ax: Axes, now: Snapshot) -> None:
 
 
 def jobs_height(now: Snapshot, rows: int) -> float:
-    """Points for so many jobs and so many workers."""
     shown = sum(min(max(len(some), 1), rows) for some in (now.jobs, now.workers))
     return (shown + 2) * LINE + 12
 

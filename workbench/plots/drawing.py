@@ -51,12 +51,7 @@ class Rect(NamedTuple):
 class Sheet:
     """An Axes as a sheet of paper that is filled from above: the y axis counts points.
 
-    Parameters
-    ----------
-    ax : Axes
-        Its ticks and frame are taken away.
-    most : float
-        Where the x axis ends.
+    Its ticks and frame are taken away; the x axis ends at ``most``.
     """
 
     def __init__(self, ax: Axes, most: float) -> None:
@@ -76,11 +71,9 @@ class Sheet:
         return self.height - self.y
 
     def letters(self, size: float = SIZE) -> int:
-        """How many fit into a line."""
         return max(int(self.width / (size * _EM)), 4)
 
     def skip(self, points: float) -> None:
-        """Leave some room."""
         self.y += points
 
     def line(
@@ -179,7 +172,6 @@ class Sheet:
 
 
 def quiet(ax: Axes) -> None:
-    """Nothing but what is drawn."""
     ax.set_facecolor("none")
     for spine in ax.spines.values():
         spine.set_visible(False)

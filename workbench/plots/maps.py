@@ -34,7 +34,6 @@ TIMELINE = 110.0
 
 
 def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = None) -> None:
-    """The store's capacity, and its segments to scale."""
     coloring = Coloring(now, by)
     height = ax.get_window_extent().height * POINTS / ax.figure.dpi
     shows_machine = height + 1 >= occupancy_height(now, MOST_LANES)
@@ -57,7 +56,6 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
 
 
 def occupancy_height(now: Snapshot, rows: int) -> float:
-    """Points for so many segments."""
     used = sum(bool(segment.live or segment.granted) for segment in now.segments or ())
     return _around(now, True) + min(used, rows) * LANE
 
@@ -112,7 +110,6 @@ def _label(record: ObjectRecord, held: Held) -> str:
 
 
 def timeline(ax: Axes, now: Snapshot) -> None:
-    """Live and spilled bytes of the last two minutes, and when objects came and went."""
     quiet(ax)
     ax.set_xlim(-HISTORY_SECONDS, 0)
     history = views.recent(now)

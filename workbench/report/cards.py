@@ -26,8 +26,6 @@ _RESTARTS = {-1: "as often as it dies", 0: ""}
 
 
 class Card:
-    """One thing as text and as HTML."""
-
     def __init__(
         self,
         name: tuple[str, str],
@@ -45,11 +43,9 @@ class Card:
         self._full = full  # of a session: how much of its store is taken, as a share
 
     def bundle(self) -> dict[str, str]:
-        """What Jupyter is given."""
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def text(self) -> str:
-        """For a terminal."""
         width = max((len(label) for label, _ in self.lines), default=0)
         lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
@@ -57,7 +53,6 @@ class Card:
         return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below])
 
     def html(self) -> str:
-        """For a notebook."""
         title = markup.title(*self.name, self.state, self.mood)
         lines = self.lines
         if self._full is not None:
@@ -75,7 +70,6 @@ class Card:
 
 
 def of_ref(engine: Engine, ref: ObjectRef) -> Card:
-    """An object, as its ref shows it."""
     name = ("ObjectRef", ref.hex())
     found = engine.describe(ref)
     if engine.ended is not None:
@@ -149,7 +143,6 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
 
 
 def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -> Card:
-    """An actor of this class, as its handle shows it."""
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
     found = engine.describe(ref)
@@ -180,7 +173,6 @@ def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -
 
 
 def of_session(engine: Engine) -> Card:
-    """A session, as `init` returns it."""
     snapshot = engine.overview()
     name = ("Session", facts.short_name(engine.session))
     if engine.ended is not None:
@@ -191,7 +183,7 @@ def of_session(engine: Engine) -> Card:
 
 
 def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
-    """The same at one moment, with what else there is to say of it."""
+    """A session at one moment, with what else there is to say of it."""
     actors = {actor.id for actor in snapshot.actors}
     named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
     return Card(

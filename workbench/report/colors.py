@@ -69,7 +69,7 @@ STRENGTHS: dict[str | None, tuple[str, str]] = {
 
 
 class Group(NamedTuple):
-    """So many objects of one colour. ``size`` in bytes."""
+    """Objects of one colour. ``size`` in bytes."""
 
     label: str
     color: str
@@ -78,24 +78,10 @@ class Group(NamedTuple):
 
 
 class Coloring:
-    """Whose colour is which, for the objects of one snapshot.
+    """Whose colour is which, for the objects of one snapshot, ``by`` one of `BY`.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-    by : str
-        One of `BY`.
-
-    Attributes
-    ----------
-    groups : tuple of Group
-        The legend: those that there are, the largest first; ages and what can move in their
-        order.
-
-    Raises
-    ------
-    ValueError
-        If objects can't be coloured so.
+    ``groups`` is the legend: those that there are, the largest first; ages and what can move in
+    their order.
     """
 
     def __init__(self, snapshot: Snapshot, by: str = "type") -> None:
@@ -118,7 +104,6 @@ class Coloring:
         self.groups = tuple(shown)
 
     def of(self, record: ObjectRecord) -> str:
-        """The colour of one object."""
         return self._color.get(self._label(record), OTHER)
 
     def _label(self, record: ObjectRecord) -> str:

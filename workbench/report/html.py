@@ -83,7 +83,6 @@ class Still(Rich):
             raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
 
     def text(self) -> str:
-        """For a terminal of 100 columns."""
         sections = []
         for part in self.parts:
             blocks = [_as_text(block) for block in self._blocks(part)]
@@ -103,7 +102,6 @@ class Still(Rich):
         return self.html()
 
     def caption(self) -> str:
-        """Of which session, and of when."""
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
@@ -128,7 +126,6 @@ def _as_html(block: Block) -> Html:
 
 
 def _first(rows: Sequence[Any]) -> str:
-    """What a table of no more than `MOST_ROWS` says of the others."""
     return f"and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
 
 

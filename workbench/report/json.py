@@ -13,7 +13,6 @@ Document = dict[str, Any]
 
 
 def of_object(record: ObjectRecord) -> Document:
-    """One object, with how many pins of each reason it has."""
     return {
         "id": facts.id_of(record.id),
         "names": [facts.plain_name(name) for name in record.names],
@@ -29,13 +28,11 @@ def of_object(record: ObjectRecord) -> Document:
 
 
 def of_why(why: Why) -> Document:
-    """Why one object is here."""
     lines = [{"text": reason.text, "action": reason.action} for reason in why.reasons]
     return {"what": why.what, "reasons": lines}
 
 
 def of_session(snapshot: Snapshot) -> Document:
-    """A session but for its objects."""
     return {
         "drivers": [
             {"pid": c.pid, "label": client_name(c)} for c in snapshot.clients if c.role == "driver"

@@ -40,17 +40,7 @@ class Lane(NamedTuple):
 def lanes(
     snapshot: Snapshot, coloring: Coloring, boxes: int, most: int
 ) -> tuple[list[Lane], list[SegmentRecord]]:
-    """The segments in their order, files last; and those left out: the emptiest.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-    coloring : Coloring
-    boxes : int
-        So many in all lanes together, at most.
-    most : int
-        So many lanes.
-    """
+    """The ``most`` fullest segments, files last, with so many ``boxes`` in all; and the others."""
     inside = defaultdict(list)
     for record in snapshot.objects:
         if record.segment:

@@ -103,8 +103,6 @@ class Rest(Record):
 
 
 class Worker(Record):
-    """A worker, and what it is at."""
-
     number: int
     pid: int
     state: str
@@ -239,19 +237,8 @@ def row_of(
     born: float | None,
     places: Sequence[Place] = (),
 ) -> Row:
-    """One object.
-
-    Parameters
-    ----------
-    record : ObjectRecord
-    processes : Processes
-        Those of its session.
-    owners : mapping of int to str
-        By segment, who writes it: `processes.owners_of`. Empty if the engine doesn't tell.
-    born : float or None
-        When it came, in seconds since 1970.
-    places : sequence of Place
-        The variables of this process that have it.
+    """One object. ``owners``: `processes.owners_of`, empty if the engine doesn't tell; ``born`` in
+    seconds since 1970; ``places``: the variables of this process that have it.
     """
     about, strength = record.about, record.strength
     kind, detail = facts.kind_of(record), facts.type_of(record)
@@ -293,7 +280,6 @@ def row_of(
 
 
 def plain(text: str) -> str:
-    """Without the backticks around code."""
     return text.replace("`", "")
 
 
@@ -309,15 +295,8 @@ def session_of(
     bins: dict[str, list[int]],
     rest: list[Rest],
 ) -> Session:
-    """Everything about a session but its objects and its past.
-
-    Parameters
-    ----------
-    session : Snapshot
-    processes, owners
-        As of `row_of`.
-    ended, speed, bins, rest
-        What the snapshot doesn't tell: see `Session`.
+    """Everything about a session but its objects and its past; from ``ended`` on it is what the
+    snapshot doesn't tell: see `Session`.
     """
     is_local = session.engine == "local"  # only there nothing means that there is nothing
     workers = [
@@ -373,7 +352,7 @@ def words_of(session: Snapshot) -> Words:
 
 
 def job_of(job: JobRecord, now: float) -> Job:
-    """One background cell. ``now`` is the time of the snapshot, in seconds since 1970."""
+    """A background cell. ``now``: the time of the snapshot, in seconds since 1970."""
     kept = "not fetched" if job.kept and job.is_over else ""
     return Job(
         id=key_of(job.id),
@@ -388,7 +367,6 @@ def job_of(job: JobRecord, now: float) -> Job:
 
 
 def _here(session: Snapshot) -> str:
-    """What this process is called."""
     here = [client for client in session.clients if client.pid == os.getpid()]
     return client_name(here[0]) if here else ""
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from workbench.core.events import About
-from workbench.core.snapshot import Account, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import Account, JobRecord, ObjectRecord, PinRecord, Snapshot
 from workbench.engines.base import Engine
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
-from workbench.report.account import explained
 from workbench.report.facts import Held
 from workbench.report.format import (
     count,
@@ -26,6 +25,7 @@ from workbench.report.format import (
     human_seconds,
     listed,
 )
+from workbench.report.processes import Processes
 from workbench.report.views import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -121,30 +121,10 @@ def objects(
     others: int = 0,
     others_size: int = 0,
 ) -> Objects:
-    """The objects of a session as a table, but for those that are Workbench's own.
+    """The objects but Workbench's own. Raises `ValueError` if there is no such order.
 
-    Parameters
-    ----------
-    found : iterable of ObjectRecord
-    pattern : str
-        Only those of which a name or the type matches: ``train*``, ``ndarray*``.
-    order : str
-        By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
-    held : mapping of int to sequence of (str, str), optional
-        By object, the variables of this process that have it, as `Engine.held` tells.
-    limit : int, optional
-        How many to list.
-    others, others_size : int
-        How many there are besides ``found``, and their bytes.
-
-    Returns
-    -------
-    Objects
-
-    Raises
-    ------
-    ValueError
-        If there is no such order.
+    ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
+    ``age`` puts the greatest first; ``others`` and their bytes are besides ``found``.
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
@@ -175,8 +155,6 @@ def _matches(record: ObjectRecord, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason, and what to do if it shall not count any more."""
-
     text: str
     action: str
 
@@ -211,17 +189,60 @@ class Why(Rich):
 
 
 def why(account: Account, name: str) -> Why:
-    """Put an account into words.
+    """Put an account into words. ``name``: by which the person asked, nothing if it was a ref."""
+    record, processes = account.object, Processes(account)
+    names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
+    what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
+    if record.state == "freed":
+        what += ", freed already: its bytes stay as long as arrays show them"
+    found = [reason for pin in account.pins for reason in _reasons(pin, processes, name)]
+    return Why(what, tuple(found))
 
-    Parameters
-    ----------
-    account : Account
-        What the session found out.
-    name : str
-        Its name in the store, by which the person asked; nothing if it was a ref.
-    """
-    what, lines = explained(account, name)
-    return Why(what, tuple(Reason(*line) for line in lines))
+
+def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+    if pin.reason in ("ref", "view"):
+        yield from _places(pin, processes, name)
+        return
+    what = pin.detail
+    if pin.reason == "task":
+        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
+        what = f"`{pin.detail}`{where}"
+    elif pin.reason in ("name", "contained"):
+        what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
+    yield Reason(reasons.phrase(pin.reason, what), reasons.let_go(pin, name))
+
+
+def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+    """Of a process that holds it: one for each place it found."""
+    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    free = reasons.let_go(pin, name)
+    for path, _ in pin.places:
+        variable, comma, rest = path.partition(",")
+        place = path if " " in variable else f"`{variable}`{comma}{rest}"
+        text = reasons.phrase(pin.reason, f"{where}: {place}")
+        yield Reason(text, _forgotten(path) if here else f"there, or {free}")
+    if pin.places:
+        return
+    if not pin.complete:
+        text = reasons.phrase(pin.reason, f"{where}, which was too busy to say where")
+        yield Reason(text, free)
+        return
+    text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
+    more = "" if pin.reason == "view" else f", or {free}"
+    yield Reason(text, f"`import gc; gc.collect()` there{more}")
+
+
+def _forgotten(path: str) -> str:
+    """What makes this process let go of what is at a path."""
+    root = path.partition("[")[0].partition(".")[0]
+    if "sys.last_value" in path:
+        return "`sys.last_value = sys.last_traceback = None`, or the next error"
+    if "which runs" in path:
+        return "it ends with that function"
+    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
+        return "`%reset -f out`"
+    variable = path.partition(",")[0]
+    return f"`del {variable}`" if " " not in variable else "let go of that"
 
 
 # -- background cells ------------------------------------------------------------------------------
@@ -242,7 +263,6 @@ class JobTable(Listing[JobRecord]):
     records: tuple[JobRecord, ...]
 
     def table(self) -> Table:
-        """What it shows."""
         return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
 
 
@@ -261,7 +281,7 @@ def _job_row(job: JobRecord) -> tuple[str, ...]:
 
 
 def put_line(label: str, about: About) -> str:
-    """What a put cost: ``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
+    """``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
     nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
     direct = (

@@ -92,18 +92,9 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 
 
 class Bar(NamedTuple):
-    """Something that is full so far.
+    """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``.
 
-    Attributes
-    ----------
-    label, figure : str
-        ``Store``, ``265 MB of 10 GB · 3 %``.
-    parts : tuple of (str, int or None)
-        Keys of `PARTS`, and bytes.
-    whole : bool
-        Whether it is known what the parts add up to.
-    note : str
-        What else there is to say.
+    ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to.
     """
 
     label: str
@@ -132,7 +123,6 @@ PARTS = {
 
 
 def store_bar(snapshot: Snapshot) -> Bar:
-    """The store's capacity. What is on disk is beside it."""
     live, capacity, reusable = snapshot.live, snapshot.capacity, snapshot.warm_free
     figure = UNKNOWN if live is None and not capacity else facts.room_text(snapshot)
     if capacity and live is not None:
@@ -183,7 +173,6 @@ def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
 
 
 def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
-    """What its process has, in bytes."""
     if worker.memory is not None or snapshot.memory is None:
         return worker.memory
     return dict(snapshot.memory.processes).get(worker.pid)
@@ -204,7 +193,6 @@ def filled_text(segment: SegmentRecord) -> str:
 
 
 def recent(snapshot: Snapshot) -> list[Sample]:
-    """The samples that are shown."""
     return [sample for sample in snapshot.history or () if sample.age <= HISTORY_SECONDS]
 
 
@@ -223,7 +211,6 @@ def happened(history: Sequence[Sample]) -> dict[str, int | None]:
 
 
 def seconds_of(record: ObjectRecord) -> float:
-    """All that its serialization has taken so far."""
     about = record.about
     return about.pickle_seconds + about.copy_seconds + record.load_seconds if about else 0.0
 
@@ -237,7 +224,6 @@ def speed_of(record: ObjectRecord) -> float | None:
 
 
 def speed_text(record: ObjectRecord) -> str:
-    """The same in a column of figures."""
     speed = speed_of(record)
     return NO_FIGURE if speed is None else human_rate(speed)
 
@@ -266,7 +252,6 @@ def jobs_in_order(jobs: Iterable[JobRecord]) -> list[JobRecord]:
 
 
 def job_where(job: JobRecord) -> str:
-    """Where it runs or ran."""
     return f"worker {job.worker}" if job.worker else ""
 
 

@@ -31,19 +31,7 @@ STOPPED = 10.0
 
 
 def perform(observed: Observed, request: Request) -> dict[str, Any]:
-    """Do what a page asks for; the answer, without its number. Never raises.
-
-    Parameters
-    ----------
-    observed : Observed
-    request : dict
-        ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
-
-    Returns
-    -------
-    dict
-        An `Answer` as a page is sent it.
-    """
+    """Do what a page asks for: an `Answer` as it is sent one, without its number. Never raises."""
     try:
         action, id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:

@@ -58,26 +58,13 @@ Message = dict[str, Any]
 
 
 class Audience(Protocol):
-    """A view, as far as a feed knows it."""
-
     def tell(self, message: Message) -> None:
         """Send this to all pages that show it."""
         ...
 
 
 class Feed:
-    """See the module.
-
-    Parameters
-    ----------
-    engine : Observed
-        The session.
-
-    Attributes
-    ----------
-    held : dict of int → tuple of Place
-        By object, the variables of this process that have it.
-    """
+    """See the module. ``held``: by object, the variables of this process that have it."""
 
     def __init__(self, engine: Observed) -> None:
         self.engine = engine
@@ -106,7 +93,6 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        """Whether its session is."""
         return self.engine.ended is not None
 
     # -- in any thread -----------------------------------------------------------------------------
@@ -126,12 +112,9 @@ class Feed:
             }
 
     def snapshot(self) -> Snapshot:
-        """The same for those who draw it once: what is listed, and how much there is besides.
+        """As `world`, for those who draw it once: what is listed, and how much there is besides.
 
-        Raises
-        ------
-        SessionError
-            If nothing was ever heard of the session.
+        Raises `SessionError` if nothing was ever heard of the session.
         """
         with self._lock:
             if self._mirror.session is None:
@@ -142,7 +125,6 @@ class Feed:
 
     @property
     def seq(self) -> int:
-        """Of the last difference."""
         return self._seq
 
     def catch_up(self) -> None:
@@ -191,7 +173,6 @@ class Feed:
             self._changes.interrupt()
 
     def close(self) -> None:
-        """Nobody is fed any more."""
         with self._lock:
             self._audience.clear()
             thread = self._thread
@@ -353,7 +334,6 @@ class Feed:
     def _others(
         self, session: Snapshot, processes: Processes, owners: dict[int, str]
     ) -> page.Session:
-        """All but the rows and the past."""
         bins = {
             key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
             for segment in session.segments or ()

@@ -62,7 +62,6 @@ class Mirror:
         self._kinds: dict[str, list[int]] = {}  # kind → count and bytes
 
     def apply(self, change: Change) -> None:
-        """Take in what has changed."""
         self.session = change.session
         for id in change.gone:
             self._remove(id)
@@ -122,7 +121,6 @@ class Mirror:
         return None
 
     def _least(self) -> tuple[Importance, int]:
-        """The least important of the listed."""
         while True:
             importance, id = self._heap[0]
             record = self.listed.get(id)
