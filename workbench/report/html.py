@@ -34,6 +34,7 @@ from workbench.report.format import (
     count,
     human_bytes,
     human_count,
+    human_rate,
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
@@ -57,20 +58,9 @@ Block = str | Strip | Key | Table
 
 @dataclass(frozen=True)
 class Still(Rich):
-    """One view, or several below each other, of one moment.
+    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
-    Attributes
-    ----------
-    parts : tuple of str
-        Some of `PARTS`.
-    snapshot : Snapshot
-    held : mapping of int to sequence of (str, str), optional
-        By object, the variables that hold it, as `Engine.held` tells: names for those without one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such part, or none is asked for.
+    ``held`` names the objects that have no name. Raises `ValueError` if there is no such part.
     """
 
     parts: tuple[str, ...]
@@ -272,7 +262,7 @@ def _costs(now: Snapshot, held: Held) -> list[Block]:
             clip(facts.title_of(record, held), 30),
             clip(facts.type_of(record), 60),
             *_figures([record]),
-            views.speed_text(record),
+            NO_FIGURE if (speed := views.speed_of(record)) is None else human_rate(speed),
         )
         for record in known[:MOST_ROWS]
     )

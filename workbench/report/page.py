@@ -73,16 +73,6 @@ class Row(Record):
     site: str
 
 
-class Bar(Record):
-    """See `views.Bar`."""
-
-    label: str
-    figure: str
-    note: str
-    whole: bool
-    parts: tuple[tuple[str, int | None], ...]
-
-
 class Segment(Record):
     """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
 
@@ -158,7 +148,7 @@ class Session(Record):
     ended: str | None
     span: float
     count: int
-    bars: list[Bar]
+    bars: list[views.Bar]
     segments: list[Segment] | None
     bins: dict[str, list[int]]
     rest: list[Rest]
@@ -298,6 +288,7 @@ def session_of(
     """Everything about a session but its objects and its past; from ``ended`` on it is what the
     snapshot doesn't tell: see `Session`.
     """
+    here = [client for client in session.clients if client.pid == os.getpid()]
     is_local = session.engine == "local"  # only there nothing means that there is nothing
     workers = [
         Worker(
@@ -317,14 +308,11 @@ def session_of(
         session=facts.session_name(session),
         engine=session.engine,
         scope=session.scope,
-        here=_here(session),
+        here=client_name(here[0]) if here else "",
         ended=ended,
         span=HISTORY_SECONDS,
         count=session.count,
-        bars=[
-            Bar(bar.label, bar.figure, bar.note, bar.whole, bar.parts)
-            for bar in (views.store_bar(session), views.machine_bar(session))
-        ],
+        bars=[views.store_bar(session), views.machine_bar(session)],
         segments=None if session.segments is None else segments,
         bins=bins,
         rest=rest,
@@ -364,11 +352,6 @@ def job_of(job: JobRecord, now: float) -> Job:
         seconds=job.seconds if job.is_over else None,
         share=job.ended / job.size if job.size > 1 else None,
     )
-
-
-def _here(session: Snapshot) -> str:
-    here = [client for client in session.clients if client.pid == os.getpid()]
-    return client_name(here[0]) if here else ""
 
 
 def changed(before: Session | None, now: Session) -> dict[str, Any]:

@@ -41,7 +41,8 @@ class Processes:
         if found is None:
             return LEFT
         if found.pid == os.getpid():
-            return "this notebook" if _is_notebook(found) else "this process"
+            is_notebook = found.label.endswith(("notebook", ".ipynb"))
+            return "this notebook" if is_notebook else "this process"
         worker = self._workers.get(found.pid)
         return client_name(found) if worker is None else self.worker(worker)
 
@@ -94,10 +95,6 @@ def client_name(client: ClientRecord) -> str:
 
 def open_in(snapshot: Snapshot) -> list[str]:
     return [client_name(client) for client in snapshot.clients if client.role == "driver"]
-
-
-def _is_notebook(client: ClientRecord) -> bool:
-    return client.label.endswith(("notebook", ".ipynb"))
 
 
 def actor_name(actor: ActorRecord) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from workbench.core.snapshot import (
@@ -23,12 +23,10 @@ from workbench.core.snapshot import (
 )
 from workbench.report import facts
 from workbench.report.format import (
-    NO_FIGURE,
     UNKNOWN,
     count,
     human_bytes,
     human_count,
-    human_rate,
     human_share,
 )
 from workbench.report.processes import Processes
@@ -91,8 +89,8 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 # -- memory --------------------------------------------------------------------------------------
 
 
-class Bar(NamedTuple):
-    """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``.
+class Bar(Struct, forbid_unknown_fields=True):
+    """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``. A page is sent it too.
 
     ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to.
     """
@@ -178,11 +176,6 @@ def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
     return dict(snapshot.memory.processes).get(worker.pid)
 
 
-def reach(segment: SegmentRecord) -> int:
-    """The bytes drawn of a segment: up to its last object, and what can be reused beyond it."""
-    return segment.end if segment.disk else max(segment.end, segment.granted)
-
-
 def filled_text(segment: SegmentRecord) -> str:
     """How full a segment is; a file is as large as what is in it."""
     live = human_bytes(segment.live)
@@ -221,11 +214,6 @@ def speed_of(record: ObjectRecord) -> float | None:
     if about is None or not about.copy_seconds or about.inband + about.outband < LEAST_COPY:
         return None
     return (about.inband + about.outband) / about.copy_seconds
-
-
-def speed_text(record: ObjectRecord) -> str:
-    speed = speed_of(record)
-    return NO_FIGURE if speed is None else human_rate(speed)
 
 
 def repeats_of(record: ObjectRecord) -> int | None:
