@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -71,12 +70,7 @@ class AdminConnection:
     def __enter__(self) -> AdminConnection:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sock.close()
 
     def summary(self) -> Snapshot:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
 from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
-from workbench.report import colors, facts, views
+from workbench.report import facts, views
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
 from workbench.report.format import NOW, count, human_bytes
@@ -77,12 +77,11 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
         for part, size in sizes.items():
             if size:
                 start = at + gap if part == "spilled" else at
-                bars.append(Rect(start, size * scale, colors.PARTS[part]))
+                bars.append(Rect(start, size * scale, views.PARTS[part].color))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)
-    marks = [colors.PARTS[part] for part, _ in bar.parts]
-    sheet.legend(zip(marks, bar.texts(), strict=True))
+    sheet.legend(bar.key())
     sheet.skip(8)
 
 

@@ -34,19 +34,6 @@ STATES = {
 }
 """Of jobs and workers; the others are grey."""
 
-PARTS = {
-    "live": LIVE,
-    "reusable": REUSABLE,
-    "available": TRACK,
-    "spilled": SPILLED,
-    "store": LIVE,
-    "workers": HUES[2],
-    "kernels": HUES[3],
-    "others": OTHER,
-    "free": TRACK,
-}
-"""Of the parts of bars: see `views.PARTS`."""
-
 BY = ("type", "owner", "age", "movable")
 """What objects can be coloured by."""
 

@@ -332,7 +332,7 @@ def words_of(session: Snapshot) -> Words:
         where=dict(facts.WHERE),
         movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
         ages=[(limit, label) for limit, _, label in AGES],
-        parts=dict(views.PARTS),
+        parts={part: (each.label, each.meaning) for part, each in views.PARTS.items()},
         none=views.nothing(session),
         repeats=views.REPEATED,
         least=views.LEAST_COPY,

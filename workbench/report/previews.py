@@ -81,10 +81,7 @@ def _pandas(frame: Any) -> Preview:
 
 
 def _series(series: Any) -> Preview:
-    part = series.iloc[:ROWS].copy()
-    cells = [[part.index[row], part.iat[row]] for row in range(len(part))]
-    name = "" if series.name is None else str(series.name)
-    return _table(("", name), cells, (len(series), 1))
+    return _pandas(series.to_frame("" if series.name is None else series.name))
 
 
 def _polars(frame: Any) -> Preview:

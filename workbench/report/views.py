@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.report import facts
+from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.format import (
     UNKNOWN,
     count,
@@ -101,23 +103,32 @@ class Bar(Struct, forbid_unknown_fields=True):
     whole: bool
     note: str = ""
 
-    def texts(self) -> list[str]:
-        """The parts in words: ``live 265 MB``."""
-        return [f"{PARTS[part][0]} {human_bytes(size)}" for part, size in self.parts]
+    def key(self) -> list[tuple[str, str]]:
+        """Each part's colour, and the part in words: ``live 265 MB``."""
+        return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in self.parts]
+
+
+class Part(NamedTuple):
+    """What a part of a bar is called, what it means, and its colour in pictures."""
+
+    label: str
+    meaning: str
+    color: str
 
 
 PARTS = {
-    "live": ("live", "Bytes of objects in shared memory"),
-    "reusable": ("reusable", "Freed and kept: written again faster than untouched memory"),
-    "available": ("available", "Not touched yet"),
-    "spilled": ("on disk", "Spilled: read from a file, beside the capacity"),
-    "store": ("store", "Live and reusable memory of the store"),
-    "workers": ("workers", "Workers' own memory"),
-    "kernels": ("notebooks", "Own memory of notebooks and scripts"),
-    "others": ("others", "All else that runs here"),
-    "free": ("available", "For anyone"),
+    "live": Part("live", "Bytes of objects in shared memory", LIVE),
+    "reusable": Part(
+        "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
+    ),
+    "available": Part("available", "Not touched yet", TRACK),
+    "spilled": Part("on disk", "Spilled: read from a file, beside the capacity", SPILLED),
+    "store": Part("store", "Live and reusable memory of the store", LIVE),
+    "workers": Part("workers", "Workers' own memory", HUES[2]),
+    "kernels": Part("notebooks", "Own memory of notebooks and scripts", HUES[3]),
+    "others": Part("others", "All else that runs here", OTHER),
+    "free": Part("available", "For anyone", TRACK),
 }
-"""What a part of a bar is called, and what it means."""
 
 
 def store_bar(snapshot: Snapshot) -> Bar:

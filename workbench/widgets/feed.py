@@ -77,7 +77,7 @@ class Feed:
         self._session: page.Session | None = None  # as it was told last
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
-        self._seq = 0
+        self.seq = 0  # of the last difference
         self._anew = 0.0  # from when on everything may be heard again
         self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
@@ -103,7 +103,7 @@ class Feed:
             known = self._session or {"session": self.engine.session}
             return {
                 "kind": "world",
-                "seq": self._seq,
+                "seq": self.seq,
                 "now": time.time(),
                 **to_builtins(known),
                 "ended": self.engine.ended,
@@ -123,10 +123,6 @@ class Feed:
             history = tuple(Past(now - s[0], *s[1:]) for s in self._timeline)
             return self._mirror.session.having(self._mirror.records(), history)
 
-    @property
-    def seq(self) -> int:
-        return self._seq
-
     def catch_up(self) -> None:
         """Take in what has happened while nobody looked."""
         with self._lock:
@@ -135,7 +131,7 @@ class Feed:
                 self._take_in(0.0)  # what has been on its way since it was asked for last
                 self._take_in(GLANCE)
                 if self._difference():
-                    self._seq += 1
+                    self.seq += 1
 
     def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
         """A page shows this view, of which it knows all up to that difference; or not any more.
@@ -146,7 +142,7 @@ class Feed:
             before = (view, page) in self._audience
             heard = max(self._audience.values(), default=0.0)
             if on:
-                if not before and seq not in (-1, self._seq):
+                if not before and seq not in (-1, self.seq):
                     view.tell(self.world())
                 self._audience[view, page] = time.monotonic()
             else:
@@ -350,8 +346,8 @@ class Feed:
 
     def _tell(self, diff: Message) -> None:
         if diff:
-            self._seq += 1
-            message = {"kind": "diff", "seq": self._seq, "now": time.time(), **diff}
+            self.seq += 1
+            message = {"kind": "diff", "seq": self.seq, "now": time.time(), **diff}
             for view in dict.fromkeys(view for view, _ in self._audience):
                 view.tell(message)
 
