@@ -43,43 +43,38 @@ def run(name: str) -> dict[str, Any]:
     """
     seconds: dict[str, float] = {}
     array = np.arange(NBYTES // 8)
-    watch = _Watch(seconds)
+    last = time.perf_counter()
+
+    def lap(name: str) -> None:
+        """What came since the last one was called so; nothing: it doesn't count."""
+        nonlocal last
+        if name:
+            seconds[name] = time.perf_counter() - last
+        last = time.perf_counter()
+
     api.init(session=name, workers=2, memory="64MB", linger=0)
     _expect(api.get(remote(double).remote(1), timeout=PATIENCE), 2)
-    watch.lap("start, first task")
+    lap("start, first task")
     ref = api.put(array)
-    watch.lap("put 10 MB")
+    lap("put 10 MB")
     read = api.get(ref, timeout=PATIENCE)
-    watch.lap("get 10 MB")
+    lap("get 10 MB")
     _expect(np.array_equal(read, array), True)
-    watch.lap("")
+    lap("")
     _expect(api.get(remote(double).remote(21), timeout=PATIENCE), 42)
-    watch.lap("task")
+    lap("task")
     counter = remote(Counter).remote()
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 1)
-    watch.lap("start of an actor")
+    lap("start of an actor")
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)
-    watch.lap("actor call")
+    lap("actor call")
     pids = admin.processes(name)
     ports = {pid: found for pid in pids if (found := machine.tcp_listeners(pid))}
     del read, ref, counter
-    watch.lap("")
+    lap("")
     api.shutdown()
-    watch.lap("end")
+    lap("end")
     return {"seconds": seconds, "processes": pids, "ports": ports}
-
-
-class _Watch:
-    def __init__(self, laps: dict[str, float]) -> None:
-        self._laps = laps
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """What came since the last one was called so; nothing: it doesn't count."""
-        now = time.perf_counter()
-        if name:
-            self._laps[name] = now - self._last
-        self._last = time.perf_counter()
 
 
 def _expect(found: object, right: object) -> None:

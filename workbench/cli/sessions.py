@@ -121,7 +121,8 @@ def why(session: str, name: str, as_json: bool) -> int:
         )
     answer = text.why(account, name if by_name else "")
     if as_json:
-        show.document({"session": session, **json.of_why(answer)})
+        lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
+        show.document({"session": session, "what": answer.what, "reasons": lines})
     else:
         print(answer)
     return 0

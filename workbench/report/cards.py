@@ -6,6 +6,7 @@ Whatever is the matter, nothing here raises: what can't be found out is said, or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
@@ -24,23 +25,22 @@ _MOODS = {"ready": "good", "running": "busy", "alive": "good", "failed": "bad", 
 
 _RESTARTS = {-1: "as often as it dies", 0: ""}
 
+_NO_PREVIEW = Preview()
 
+
+@dataclass
 class Card:
-    def __init__(
-        self,
-        name: tuple[str, str],
-        state: str,
-        lines: Facts,
-        shown: Preview | None = None,
-        mood: str = "",
-        full: float | None = None,
-    ) -> None:
-        self.name = name
-        self.state = state
-        self.lines = [(label, text) for label, text in lines if text]
-        self.shown = shown or Preview()
-        self.mood = mood or _MOODS.get(state, "idle")
-        self._full = full  # of a session: how much of its store is taken, as a share
+    """``full``, of a session: how much of its store is taken, as a share."""
+
+    name: tuple[str, str]
+    state: str
+    lines: Facts
+    shown: Preview = _NO_PREVIEW
+    mood: str = ""
+    full: float | None = None
+
+    def __post_init__(self) -> None:
+        self.lines = [(label, text) for label, text in self.lines if text]
 
     def bundle(self) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}
@@ -53,10 +53,11 @@ class Card:
         return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below])
 
     def html(self) -> str:
-        title = markup.title(*self.name, self.state, self.mood)
+        mood = self.mood or _MOODS.get(self.state, "idle")
+        title = markup.title(*self.name, self.state, mood)
         lines = self.lines
-        if self._full is not None:
-            strip = markup.bar(self._full)
+        if self.full is not None:
+            strip = markup.bar(self.full)
             full = {"store": lambda text: markup.Html(f"{strip} {markup.as_html(text)}")}
             lines = [(label, full.get(label, str)(text)) for label, text in lines]
         shown = self.shown
@@ -190,7 +191,7 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
         ("Session", facts.short_name(snapshot.session)),
         "running",
         [*facts.session_facts(snapshot), *(more or [])],
-        Preview(table=text.Objects(named).table()) if named else None,
+        Preview(table=text.Objects(named).table() if named else None),
         "good",
         (snapshot.live or 0) / (snapshot.capacity or 1),
     )

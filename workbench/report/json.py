@@ -7,7 +7,6 @@ from typing import Any
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.report import facts, reasons
 from workbench.report.processes import actor_name, client_name
-from workbench.report.text import Why
 
 Document = dict[str, Any]
 
@@ -25,11 +24,6 @@ def of_object(record: ObjectRecord) -> Document:
         "moves": facts.moves_text(record),
         "pins": dict.fromkeys(reasons.REASONS, 0) | dict(reasons.counts(record)),
     }
-
-
-def of_why(why: Why) -> Document:
-    lines = [{"text": reason.text, "action": reason.action} for reason in why.reasons]
-    return {"what": why.what, "reasons": lines}
 
 
 def of_session(snapshot: Snapshot) -> Document:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from workbench.core.events import About
 from workbench.core.snapshot import Account, JobRecord, ObjectRecord, PinRecord, Snapshot
@@ -36,9 +36,17 @@ MOST_ROWS = 60
 MOST_WORDS = 8
 """Of each kind of thing that is named in one line; the rest are counted."""
 
-ORDERS = ("size", "age", "name", "type")
 OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
 JOBS = ("job", "name", "state", "time", "output", "assigns")
+
+_KEYS: dict[str, Callable[[ObjectRecord], Any]] = {
+    "size": lambda record: -record.size,
+    "age": lambda record: -(record.age or 0.0),
+    "name": lambda record: (not record.names, record.names),
+    "type": facts.type_of,
+}
+
+ORDERS = tuple(_KEYS)
 
 
 class Listing(Rich, Generic[Item]):
@@ -73,13 +81,7 @@ class Listing(Rich, Generic[Item]):
 class Objects(Listing[ObjectRecord]):
     """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
 
-    Attributes
-    ----------
-    records : tuple of ObjectRecord
-    held : mapping of int to sequence of (str, str)
-        By object, the variables of this process that have it: names for those without one.
-    others, others_size : int
-        How many more there are, and their bytes.
+    There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
     """
 
     nothing = facts.NO_OBJECTS
@@ -128,18 +130,8 @@ def objects(
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
-    records = [r for r in found if not facts.is_own(r)]
-    if pattern:
-        records = [r for r in records if _matches(r, pattern)]
-    match order:
-        case "size":
-            records.sort(key=lambda r: -r.size)
-        case "age":
-            records.sort(key=lambda r: -(r.age or 0.0))
-        case "name":
-            records.sort(key=lambda r: (not r.names, r.names))
-        case "type":
-            records.sort(key=facts.type_of)
+    records = [r for r in found if not facts.is_own(r) and (not pattern or _matches(r, pattern))]
+    records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
     return Objects(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
@@ -161,16 +153,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Why(Rich):
-    """All reasons why one object is here. Prints as a text, shows as a table.
+    """All reasons why one object is here. Prints as a text, shows as a table."""
 
-    Attributes
-    ----------
-    what : str
-        The object in a few words.
-    reasons : tuple of Reason
-    """
-
-    what: str
+    what: str  # the object in a few words
     reasons: tuple[Reason, ...]
 
     def __str__(self) -> str:
@@ -250,17 +235,11 @@ def _forgotten(path: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class JobTable(Listing[JobRecord]):
-    """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
-
-    Attributes
-    ----------
-    records : tuple of JobRecord
-        In the order in which they were started.
-    """
+    """Background cells, a row each. Prints as text, shows as a table; iterate it for records."""
 
     nothing = facts.NO_JOBS
 
-    records: tuple[JobRecord, ...]
+    records: tuple[JobRecord, ...]  # in the order in which they were started
 
     def table(self) -> Table:
         return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
