@@ -182,6 +182,15 @@ def stop(name: str) -> Stopped:
     began = time.monotonic()
     with suppress(NotAnsweringError), AdminConnection(name) as connection:
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
+    killed = clear(name)
+    return Stopped(time.monotonic() - began, killed)
+
+
+def clear(name: str) -> int:
+    """Wait until a session's processes are gone, killing what hasn't ended after `ENDING` seconds.
+
+    Returns how many it killed. Raises `SessionError` if something is left that can't be killed.
+    """
     killed = 0
     if not _end(name, ENDING):
         killed = _kill(name)
@@ -194,7 +203,7 @@ def stop(name: str) -> Stopped:
     directory = runtime_directory()
     with locked(directory):
         sweep(directory)  # of a killed server the files are still there
-    return Stopped(time.monotonic() - began, killed)
+    return killed
 
 
 def _end(name: str, patience: float) -> bool:

@@ -285,9 +285,5 @@ def _self_test(name: str) -> dict[str, Any]:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     except subprocess.TimeoutExpired:
         last = f"it hadn't ended after {human_seconds(LONGEST)}"
-    if admin.processes(name):
-        try:
-            admin.stop(name)
-        except SessionError:  # it was just ending
-            pass
+    admin.clear(name)  # without its driver it ends, even if it was still starting
     raise SessionError(f"A session could not be used: {last}")
