@@ -123,7 +123,6 @@ def pre(text: str) -> Html:
 
 
 def bar(share: float) -> Html:
-    """A strip that is filled so far."""
     width = f"{min(max(share, 0.0), 1.0):.1%}"
     return Html(
         f'<span style="display:inline-block;width:8em;height:.6em;border-radius:.3em;'
@@ -173,7 +172,7 @@ class Strip(NamedTuple):
         return "".join(row[:width])
 
     def html(self) -> Html:
-        """Boxes. Where styles are taken away, the letters."""
+        """Where styles are taken away, the letters."""
         boxes, end = [], 0.0
         following = [*(piece.start for piece in self.pieces[1:]), 2.0]
         for piece, after in zip(self.pieces, following, strict=False):
@@ -198,7 +197,7 @@ class Strip(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What colours mean: (colour, label) each, in a line."""
+    """What colours mean: (colour, label) each."""
 
     entries: tuple[tuple[str, str], ...]
 

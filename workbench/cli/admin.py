@@ -92,7 +92,6 @@ class AdminConnection:
         return self._ask("names").names
 
     def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name; None if there is none."""
         id, name = (0, what) if isinstance(what, str) else (what, "")
         return self._ask("why", id, name, INQUIRY).account
 
@@ -218,7 +217,6 @@ def _end(name: str, patience: float) -> bool:
 
 
 def _kill(name: str) -> int:
-    """SIGKILL all of them; returns how many there were."""
     killed = 0
     for pid, fd in _opened(processes(name)):
         if pid in processes(name):  # the number is still theirs, so what was opened is it

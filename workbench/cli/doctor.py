@@ -135,7 +135,6 @@ def processors(config: Config) -> Finding:
 
 
 def shared_memory(config: Config) -> Finding:
-    """Whether there is memfd, and readers are refused to write."""
     kind = "memfd" if hasattr(os, "memfd_create") else "unlinked files"
     made = segment.create(PAGE)
     try:
@@ -159,7 +158,6 @@ def shared_memory(config: Config) -> Finding:
 
 
 def dev_shm(config: Config) -> Finding:
-    """Its size, which other systems' users have to care about."""
     path = "/dev/shm"
     if not os.path.isdir(path):
         return Finding(path, OK, "there is none; nothing of Workbench would lie there")
@@ -203,7 +201,7 @@ def spill(config: Config) -> Finding:
 
 
 def _space(path: str) -> tuple[int, int]:
-    """(bytes free for us, bytes in all)."""
+    """(free for us, in all), in bytes."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 

@@ -106,7 +106,6 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
 
 
 def why(session: str, name: str, as_json: bool) -> int:
-    """What keeps an object, in the words of `%why`."""
     with admin.AdminConnection(session) as connection:
         account = connection.why(name)
         by_name = account is not None
@@ -132,7 +131,7 @@ def why(session: str, name: str, as_json: bool) -> int:
 
 
 def stop(session: str | None, as_json: bool) -> int:
-    """End one, or with None all."""
+    """End one; with None, all."""
     ended = {}
     if session is not None:
         ended[session] = admin.stop(session)

@@ -32,7 +32,6 @@ COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 
 
 def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    """How much is kept for which reason, and the largest objects with what keeps each."""
     records = sorted(now.objects, key=lambda r: -r.size)
     found, processes = _by_reason(records), Processes(now)
     sheet = Sheet(ax, max([*(size for _, _, size in found), *(r.size for r in records)] or [1]))
@@ -106,7 +105,6 @@ def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
 
 
 def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    """What took longest to serialize, and how fast it was."""
     known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
     sheet = Sheet(ax, max([views.seconds_of(record) for record in known[:1]], default=1.0))
     if not known:
@@ -151,7 +149,6 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
 
 
 def jobs(ax: Axes, now: Snapshot) -> None:
-    """Background cells, and what the workers are at."""
     sheet = Sheet(ax, 1.0)
     sheet.line("Background cells", strong=True)
     found = views.jobs_in_order(now.jobs)

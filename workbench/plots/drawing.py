@@ -188,7 +188,6 @@ def write(figure: Figure, left: float, bottom: float, text: str, **more: Any) ->
 
 
 def say(ax: Axes, text: str) -> None:
-    """Instead of a picture: why there is none."""
     ax.text(
         0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
         **_style(style="italic"),

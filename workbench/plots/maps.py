@@ -132,7 +132,6 @@ def timeline(ax: Axes, now: Snapshot) -> None:
 
 
 def _course(history: Sequence[Sample], key: str) -> tuple[list[float], list[int]]:
-    """Stairs until now; from where there was something."""
     points = [(-sample.age, int(getattr(sample, key) or 0)) for sample in history]
     while len(points) > 1 and not points[1][1] and not points[0][1]:
         points.pop(0)

@@ -128,7 +128,6 @@ def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Card:
 
 
 def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
-    """What kind of thing it is, and its beginning."""
     kind = ""
     try:
         value = engine.peek(ref)
@@ -184,7 +183,6 @@ def of_session(engine: Engine) -> Card:
 
 
 def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
-    """A session at one moment, with what else there is to say of it."""
     actors = {actor.id for actor in snapshot.actors}
     named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
     return Card(

@@ -87,7 +87,6 @@ def title_of(record: ObjectRecord, held: Held | None = None) -> str:
 
 
 def id_of(id: int) -> str:
-    """The id as `workbench why` takes it."""
     return f"{id:016x}"
 
 
@@ -116,7 +115,6 @@ def size_of(record: ObjectRecord) -> int | None:
 
 
 def figure(nbytes: int | None) -> str:
-    """Bytes in a column of figures."""
     return NO_FIGURE if nbytes is None else human_bytes(nbytes)
 
 
@@ -125,7 +123,6 @@ def where_text(record: ObjectRecord) -> str:
 
 
 def age_text(record: ObjectRecord) -> str:
-    """The age in a column of figures."""
     return NO_FIGURE if record.age is None else human_age(record.age)
 
 
@@ -305,13 +302,11 @@ def workers_text(snapshot: Snapshot) -> str:
 
 
 def worker_states(snapshot: Snapshot) -> dict[str, int]:
-    """How many of the pool are in each state."""
     states = [worker.state for worker in snapshot.workers if not worker.actor]
     return {state: states.count(state) for state in dict.fromkeys(states)}
 
 
 def tasks_text(snapshot: Snapshot) -> str:
-    """``1 task running, 3 queued``."""
     queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
 
@@ -339,7 +334,6 @@ def store_text(snapshot: Snapshot) -> str:
 
 
 def room_text(snapshot: Snapshot) -> str:
-    """How much of the store is taken: ``265 MB of 10 GB``."""
     if not snapshot.capacity:
         return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
     return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"

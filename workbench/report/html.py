@@ -276,7 +276,6 @@ def _costs(now: Snapshot, held: Held) -> list[Block]:
 
 
 def _figures(records: Sequence[ObjectRecord]) -> tuple[str, ...]:
-    """What these cost together, in the order of `_FIGURES`."""
     abouts = [record.about for record in records if record.about]
     load = sum(record.load_seconds for record in records)
     return (

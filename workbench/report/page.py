@@ -159,8 +159,6 @@ class Session(Record):
 
 
 class World(Session):
-    """All that a page knows."""
-
     kind: str
     seq: int
     now: float
@@ -186,8 +184,6 @@ Diff: Any = defstruct(
 
 
 class Tree(Record):
-    """What a part of an object cost."""
-
     name: str
     path: str
     type: str

@@ -50,7 +50,6 @@ class Processes:
         return self.actor(worker) or f"worker {worker.number}"
 
     def numbered(self, number: int) -> str:
-        """The same of a worker by its number."""
         found = [worker for worker in self._workers.values() if worker.number == number]
         return self.worker(found[0]) if found else f"worker {number}"
 

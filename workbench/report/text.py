@@ -218,7 +218,6 @@ def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]
 
 
 def _forgotten(path: str) -> str:
-    """What makes this process let go of what is at a path."""
     root = path.partition("[")[0].partition(".")[0]
     if "sys.last_value" in path:
         return "`sys.last_value = sys.last_traceback = None`, or the next error"
@@ -273,7 +272,6 @@ def put_line(label: str, about: About) -> str:
 
 
 def started_line(engine: Engine) -> str:
-    """What was started; or what was joined, and what is there."""
     line = (
         f"Workbench {'joined' if engine.joined else 'started'} session "
         f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "

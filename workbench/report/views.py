@@ -109,8 +109,6 @@ class Bar(Struct, forbid_unknown_fields=True):
 
 
 class Part(NamedTuple):
-    """What a part of a bar is called, what it means, and its colour in pictures."""
-
     label: str
     meaning: str
     color: str
@@ -201,7 +199,6 @@ def recent(snapshot: Snapshot) -> list[Sample]:
 
 
 def happened(history: Sequence[Sample]) -> dict[str, int | None]:
-    """How many objects were put, freed and spilled meanwhile."""
     first, last = history[0], history[-1]
     known = first.spills is not None and last.spills is not None
     return {
@@ -235,7 +232,6 @@ def repeats_of(record: ObjectRecord) -> int | None:
 
 
 def repeats_text(record: ObjectRecord) -> str:
-    """What to do about that; nothing if there is nothing."""
     repeats = repeats_of(record)
     return REPEATED.format(human_count(repeats)) if repeats else ""
 

@@ -124,7 +124,6 @@ class Feed:
             return self._mirror.session.having(self._mirror.records(), history)
 
     def catch_up(self) -> None:
-        """Take in what has happened while nobody looked."""
         with self._lock:
             late = time.monotonic() - self._looked > GLANCE
             if late and self._thread is None and not self.is_over:
@@ -216,7 +215,6 @@ class Feed:
                 self._ending.start()
 
     def _stay(self) -> None:
-        """The subscription doesn't end for now."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -306,7 +304,6 @@ class Feed:
     def _objects(
         self, processes: Processes, owners: dict[int, str]
     ) -> tuple[dict[str, Row], list[str]]:
-        """The rows that aren't as they were, and those that are gone."""
         mirror, before = self._mirror, self.held
         self.held = held = self.engine.held()
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))

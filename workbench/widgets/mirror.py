@@ -67,7 +67,6 @@ class Mirror:
         return bool(self.others) and len(self.listed) < self._most // 2
 
     def records(self) -> tuple[ObjectRecord, ...]:
-        """The listed ones, at the time of the last change."""
         now = 0.0 if self.session is None else self.session.taken
         born = self.born
         return tuple(

@@ -173,7 +173,6 @@ class View(anywidget.AnyWidget):
 
 
 def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
-    """What takes a while, so that the kernel goes on."""
     threading.Thread(target=target, args=arguments, name="workbench-view", daemon=True).start()
 
 
