@@ -48,7 +48,8 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         sheet.line(facts.title_of(record, held), f"{facts.kind_of(record)} · {why}", size)
         bar = Rect(0, record.size, STRENGTHS[record.strength][0])
         _bar(sheet, [bar] if facts.size_of(record) is not None else [])
-    _more(sheet, records[fits:], now)
+    if fits < len(records):
+        sheet.note(views.rest_text(records[fits:], now))
     unknown = any(record.strength is None for record in records)
     sheet.legend(entry for key, entry in STRENGTHS.items() if key or unknown)
 
@@ -96,11 +97,6 @@ def pins_height(now: Snapshot, rows: int) -> float:
     return (max(len(found), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
 
 
-def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
-    if left:
-        sheet.note(views.rest_text(left, now))
-
-
 # -- costs ---------------------------------------------------------------------------------------
 
 
@@ -115,7 +111,8 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     fits = _fits(sheet.left, len(known))
     for record in known[:fits]:
         _cost(sheet, record, held)
-    _more(sheet, known[fits:], now)
+    if fits < len(known):
+        sheet.note(views.rest_text(known[fits:], now))
 
 
 def costs_height(now: Snapshot, rows: int) -> float:

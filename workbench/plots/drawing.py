@@ -70,8 +70,8 @@ class Sheet:
         """Points below what stands here."""
         return self.height - self.y
 
-    def letters(self, size: float = SIZE) -> int:
-        return max(int(self.width / (size * _EM)), 4)
+    def letters(self) -> int:
+        return max(int(self.width / (SIZE * _EM)), 4)
 
     def skip(self, points: float) -> None:
         self.y += points
@@ -105,7 +105,7 @@ class Sheet:
         self._text(0.0, clip(text, self.letters()), style="italic")
         self.y += LINE
 
-    def bars(self, bars: Iterable[Rect], height: float = 7.0, track: float = 0.0) -> None:
+    def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
         """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
         from matplotlib.collections import PolyCollection
 

@@ -100,7 +100,10 @@ class Coloring:
             case "owner":
                 return self._owner.get(record.segment, UNKNOWN)
             case "age":
-                return _age(record.age)
+                age = record.age
+                if age is None:
+                    return UNKNOWN
+                return next(label for limit, _, label in AGES if limit is None or age < limit)
             case _:
                 return STRENGTHS[record.strength][1]
 
@@ -114,9 +117,3 @@ class Coloring:
         # One that is alone needs no "others".
         hues = (*HUES, OTHER) if len(largest) == len(HUES) + 1 else HUES
         return dict(zip(largest, hues, strict=False))
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return UNKNOWN
-    return next(label for limit, _, label in AGES if limit is None or seconds < limit)

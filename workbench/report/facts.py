@@ -268,13 +268,11 @@ def runs_text(worker: WorkerRecord) -> str:
 
 # -- a session -------------------------------------------------------------------------------------
 
-SYSTEMS = {"ray": "Ray", "dask": "Dask"}
-
 
 def session_name(snapshot: Snapshot) -> str:
     """The name without what makes it unique; elsewhere, the address."""
     if snapshot.engine != "local":
-        return f"{SYSTEMS.get(snapshot.engine, snapshot.engine)} at {snapshot.session}"
+        return f"{snapshot.engine.capitalize()} at {snapshot.session}"
     return short_name(snapshot.session)
 
 
