@@ -275,27 +275,6 @@ class Budget:
             self._queue.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
 
-    def check(self) -> None:
-        """Raise AssertionError unless each arena holds what it says, within what it was granted."""
-        for segment, arena in self.arenas.items():
-            assert arena.segment == segment
-            assert arena.live == sum(arena.lengths().values())
-            for offset, length in arena.lengths().items():
-                assert 0 <= offset < offset + length <= arena.size
-            if arena.owner is None:
-                assert arena.granted == (0 if arena.disk else arena.live), "memory nobody will use"
-                assert arena.extents, "an empty arena without an owner"
-            else:
-                assert arena.live <= arena.granted
-                assert self._by_owner[arena.owner] is arena
-        arenas = self.arenas.values()
-        assert len(self._by_owner) == sum(a.owner is not None for a in arenas)
-        assert all(self.arenas[a.segment] is a for a in self._filling.values())
-        assert self._granted == sum(a.granted for a in arenas) <= self.capacity
-        assert self._live == sum(a.live for a in arenas if not a.disk)
-        assert self.spilled == sum(a.live for a in arenas if a.disk)
-        assert self._trimming.keys() <= self._by_owner.keys()
-
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:
     """What no live extent covers, as (offset, length)."""

@@ -9,7 +9,6 @@ freed at once.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import force_setattr
@@ -370,35 +369,3 @@ class Catalog:
             child.parents -= 1
             self.touch(child)
         return children
-
-    def check(self) -> None:
-        """Raise AssertionError unless every entry has a reason, and the counts are true."""
-        parents: Counter[int] = Counter()
-        inline = 0
-        for id, entry in self._entries.items():
-            assert entry.id == id
-            assert entry.alive or entry.viewers, "nothing keeps it"
-            assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
-            assert entry.tasks >= 0
-            if entry.state is FREED:
-                assert not entry.names, "a name of nothing"
-                assert not entry.escapes
-                assert not entry.pinned
-                assert not entry.job
-                assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
-            else:
-                assert entry.alive
-                assert (entry.value is None) == (entry.state is PENDING)
-            for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
-                assert client not in self._of or id in self._of[client]
-            if entry.state is not PENDING:
-                assert not entry.waiting_clients, "was to be told when it was ready"
-                assert not entry.waiting_tasks
-            if entry.state is READY and entry.value is not None:
-                parents.update(entry.value.contains)
-                inline += 0 if entry.value.segment else len(entry.value.header)
-        assert inline == self.inline_bytes
-        assert {id: e.parents for id, e in self._entries.items() if e.parents} == parents
-        named = [(name, id) for id, e in self._entries.items() for name in e.names]
-        assert dict(named) == self._names
-        assert len(named) == len(self._names)

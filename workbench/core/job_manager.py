@@ -9,8 +9,6 @@ what they show, until somebody collects it or the session ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from workbench.core import events as ev
@@ -152,21 +150,3 @@ class JobManager:
         self._past[job.id] = job.record(self._state.now)
         if len(self._past) > MOST_RECORDS:
             del self._past[next(iter(self._past))]
-
-    def check(self) -> None:
-        """Raise AssertionError unless each is with somebody, or kept; and not done, or kept."""
-        for id, job in self._jobs.items():
-            assert job.id == id == job.tasks[0].submit.task
-            assert job.audience.keys() <= self._state.clients.keys()
-            unfinished = sum(not task.is_over for task in job.tasks)
-            assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
-            assert not (job.is_over and job.audience), "over, and somebody has it all"
-        assert len(self._past) <= MOST_RECORDS
-        assert not self._past.keys() & self._jobs.keys()
-
-
-def kept_results(state: State) -> Iterator[tuple[int, str]]:
-    """(id, name of the job) for the results that are kept, or were until somebody freed one."""
-    for job in state.jobs.values():
-        if not job.audience:
-            yield from ((id, job.name) for id in job.results)

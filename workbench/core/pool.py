@@ -135,15 +135,6 @@ class Pool:
             self.last_words = crash
         return worker, crash
 
-    def check(self) -> None:
-        """Raise AssertionError unless there are as many workers as there is use for."""
-        scheduler = self._scheduler
-        assert len(scheduler.workers) <= self.most
-        assert not self.steady or scheduler.working == self.target
-        if scheduler.working < self.target and self._may_grow:
-            assert scheduler.pooled >= self.target
-            assert not scheduler.queue, "tasks wait, and a slot is not filled"
-
 
 def _how_it_ended(status: int) -> str:
     if status >= 0:

@@ -212,15 +212,6 @@ class Actor:
                 return  # what counts as running shall run
             yield worker, self.ready.popleft()
 
-    def check(self) -> None:
-        """Raise AssertionError unless its calls are where they belong."""
-        assert all(not task.pending_dependencies for task in self.ready)
-        assert all(queue and queue[0].pending_dependencies for queue in self.waiting.values())
-        assert self.worker is None or self.worker.actor is self
-        if self.state is ActorState.DEAD:
-            assert self.why is not None
-            assert not self.calls, "calls of a dead actor fail at once"
-
     @property
     def calls(self) -> list[Task]:
         """All that wasn't sent."""

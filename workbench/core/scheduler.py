@@ -10,7 +10,6 @@ free, and nobody overtakes it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -21,8 +20,6 @@ from workbench.core.records import (
     ONE,
     QUEUED,
     SENT,
-    STOPPING,
-    WAITING,
     Actor,
     Task,
     Worker,
@@ -361,52 +358,6 @@ class Scheduler:
         if not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
-
-    def check(self) -> None:
-        """Raise AssertionError unless each task is where its state says, and the sums are true."""
-        queued = {*self.queue, *(t for actor in self.actors.values() for t in actor.ready)}
-        sent = {t: worker for worker in self.workers.values() for t in worker.sent.values()}
-        tasks = set(self.tasks.values())
-        assert queued <= tasks
-        assert sent.keys() <= tasks
-        for id, task in self.tasks.items():
-            assert task.submit.task == id
-            assert task.state not in (LOST, DONE)
-            assert task.worker is sent.get(task)
-            assert (task in sent) == (task.state in (SENT, STOPPING))
-            assert (task.final_value is not None) == (task.state is STOPPING)
-            calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
-            waits = task in calls or (task not in queued and task.pending_dependencies > 0)
-            assert waits == (task.state is WAITING)
-            assert (task in queued) == (task.state is QUEUED) or task.is_creation
-        for id, actor in self.actors.items():
-            assert actor.id == id
-            actor.check()
-        assert len(list(self.queue)) == len(self.queue)
-        self._check_workers()
-        assert self.owners == Counter(task.owner for task in self.tasks.values())
-        several = {id: t for t in self.tasks.values() for id in t.results[1:]}
-        assert self._several == several
-        children = [id for siblings in self._children.values() for id in siblings]
-        assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.limits.keys() <= {t for t in sent if t.spec.timeout}
-
-    def _check_workers(self) -> None:
-        for number, worker in self.workers.items():
-            assert worker.number == number
-            assert worker.blocked >= 0
-            assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
-            assert not worker.sent or worker.client is not None
-        pooled = [worker for worker in self.workers.values() if worker.actor is None]
-        assert self.pooled == len(pooled)
-        assert self.working == sum(1 for worker in pooled if not worker.blocked)
-        assert self.idle == {c: w for c, w in self.pool.items() if w.idle}
-        assert self._ahead == {c: w for c, w in self.pool.items() if len(w.sent) > 1}
-        assert self._accepting.keys() <= {c for c, w in self.pool.items() if not w.blocked}
-        assert self.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
-        for client, worker in self.by_client.items():
-            assert worker.client == client
-            assert self.workers[worker.number] is worker
 
     def _send(self, worker: Worker, now: float) -> Task:
         task = self.queue.popleft()

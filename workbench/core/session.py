@@ -11,7 +11,6 @@ from typing import Any
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import invariants
 from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
@@ -186,17 +185,6 @@ class Session:
             if time is not None and (when is None or time < when):
                 when = time
         return when
-
-    def check(self) -> None:
-        """Raise AssertionError unless all that is kept agrees. To be called between batches.
-
-        Raises
-        ------
-        AssertionError
-            With what doesn't agree.
-        """
-        invariants.check(self.state)
-        self.jobs.check()
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
