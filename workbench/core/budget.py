@@ -61,19 +61,9 @@ class GrowRequest:
 
 
 class Budget:
-    """Grants by client.
+    """Grants by client: ``capacity`` bytes for all arenas in memory and inline objects together.
 
-    Parameters
-    ----------
-    capacity : int
-        Bytes all arenas in memory and inline objects may hold together.
-    inline_bytes : callable() → int
-        What the inline objects hold now.
-
-    Attributes
-    ----------
-    make_room : callable(int) → bool
-        Has so many bytes of objects moved to disk; False if that can't be done.
+    ``make_room(bytes)`` has so much moved to disk; False if that can't be done.
     """
 
     def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
@@ -154,7 +144,6 @@ class Budget:
         )
 
     def seal(self, segment: int, offset: int, length: int) -> None:
-        """An extent holds an object now."""
         arena = self.arenas[segment]
         length = round_up(length)
         arena.extents[offset] = length // PAGE  # a small number is nobody's own object
@@ -204,11 +193,9 @@ class Budget:
     # -- grants -------------------------------------------------------------------------------
 
     def ask(self, request: GrowRequest) -> None:
-        """A client wants to grow. :meth:`settle` answers."""
         self._queue.append(request)
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
-        """A client gave back memory."""
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))

@@ -55,7 +55,6 @@ class Catalog:
         return id in self._entries
 
     def entries(self) -> Iterable[Entry]:
-        """All of them, in the order of their making."""
         return self._entries.values()
 
     def ids(self) -> list[int]:
@@ -68,7 +67,6 @@ class Catalog:
         return self._names
 
     def named(self, name: str) -> Entry | None:
-        """The object of that name."""
         id = self._names.get(name)
         return None if id is None else self._entries[id]
 
@@ -141,7 +139,6 @@ class Catalog:
     # -- pins ---------------------------------------------------------------------------------
 
     def hold(self, entry: Entry, client: int) -> None:
-        """One more hold by ``client``."""
         self._follow(entry, client)
         self.touch(entry)
         entry.holds = more(entry.holds, client) if entry.holds else self._sole(client)[0]
@@ -158,13 +155,11 @@ class Catalog:
                 self.settle(entry)
 
     def view(self, entry: Entry, client: int) -> None:
-        """One more view in ``client``."""
         self._follow(entry, client)
         self.touch(entry)
         entry.viewers = more(entry.viewers, client)
 
     def unview(self, entry: Entry, client: int) -> None:
-        """One view fewer there."""
         count = entry.viewers.get(client)
         if count is not None:
             self.touch(entry)
@@ -214,13 +209,11 @@ class Catalog:
         return failed
 
     def need(self, entry: Entry, task: Task) -> None:
-        """It lives as long as the task."""
         entry.tasks += 1
         task.pins.append(entry.id)
         self.touch(entry)
 
     def unneed_all(self, task: Task) -> None:
-        """The task needs nothing any more."""
         pins, task.pins = task.pins, []
         for id in pins:
             entry = self._entries[id]

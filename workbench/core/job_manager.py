@@ -21,8 +21,6 @@ MOST_RECORDS = 100
 
 
 class JobManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._jobs = state.jobs
@@ -116,7 +114,6 @@ class JobManager:
             self._settle(job)
 
     def collect(self, client: ClientState, event: ev.Collect) -> None:
-        """Show it all that was kept, from now on all that comes, and give it the results."""
         state, job = self._state, self._jobs.get(event.job)
         if job is None:
             record = self._past.get(event.job)

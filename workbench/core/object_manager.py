@@ -14,8 +14,6 @@ from workbench.units import round_up
 
 
 class ObjectManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State, spilling: Spilling) -> None:
         self._state = state
         self._catalog = state.catalog
@@ -24,7 +22,6 @@ class ObjectManager:
     # -- their making -------------------------------------------------------------------------
 
     def sealed(self, client: ClientState, event: ev.Sealed) -> None:
-        """A client has put an object."""
         state, catalog = self._state, self._catalog
         if not state.owns(client, event.object):
             return None
@@ -80,7 +77,6 @@ class ObjectManager:
     # -- their use ----------------------------------------------------------------------------
 
     def want(self, client: ClientState, event: ev.Want) -> None:
-        """Tell it of each, now or when it is ready."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None:
@@ -92,36 +88,30 @@ class ObjectManager:
                 self._catalog.add_waiting_client(entry, client.number)
 
     def hold(self, client: ClientState, event: ev.Hold) -> None:
-        """One more hold on each."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is not None:
                 self._catalog.hold(entry, client.number)
 
     def drop(self, client: ClientState, event: ev.Drop) -> None:
-        """One hold fewer on each."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is not None:
                 self._catalog.drop(entry, client.number)
 
     def view(self, client: ClientState, event: ev.View) -> None:
-        """It maps the object's bytes."""
         entry = self._state.stale_copies.viewed(event.object, event.segment, client.number)
         if entry is not None:
             self._spilling.used(entry)
 
     def unview(self, client: ClientState, event: ev.Unview) -> None:
-        """It doesn't any more."""
         for id, segment in event.views:
             self._state.stale_copies.unviewed(id, segment, client.number)
 
     def noted(self, client: ClientState, event: ev.Noted) -> None:
-        """It knows the new place of an object that has moved."""
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
-        """A person wants them gone, whoever holds them."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None or entry.state is FREED:
@@ -138,13 +128,11 @@ class ObjectManager:
                 self._state.fail(task, why)
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
-        """A ref was pickled outside the store."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.escape(entry, event.site)
 
     def pin(self, client: ClientState, event: ev.Pin) -> None:
-        """A person wants it kept in memory, or no longer."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.pin(entry, (event.site or "somewhere") if event.on else "")
@@ -152,7 +140,6 @@ class ObjectManager:
                 self._spilling.used(entry, force=True)
 
     def loaded(self, client: ClientState, event: ev.Loaded) -> None:
-        """How long it took to read them."""
         for id, seconds in zip(event.objects, event.seconds, strict=False):
             entry = self._catalog.get(id)
             if entry is not None:
@@ -161,7 +148,6 @@ class ObjectManager:
     # -- names --------------------------------------------------------------------------------
 
     def find(self, client: ClientState, event: ev.Find) -> None:
-        """Which object has this name?"""
         entry = self._catalog.named(event.name)
         if entry is None:
             self._state.send(client.number, do.Found(event.request, 0))
@@ -170,7 +156,6 @@ class ObjectManager:
             self._state.send(client.number, do.Found(event.request, entry.id))
 
     def bind(self, client: ClientState, event: ev.Bind) -> None:
-        """Give it a name, or take a name away."""
         entry = self._catalog.get(event.object)
         if not event.object:
             self._catalog.bind(event.name, None)
@@ -180,7 +165,6 @@ class ObjectManager:
     # -- memory -------------------------------------------------------------------------------
 
     def opened(self, client: ClientState, event: ev.Opened) -> None:
-        """It has made its arena."""
         if not self._state.owns(client, event.segment):
             return
         if self._state.budget.open(client.number, event.segment, event.size):

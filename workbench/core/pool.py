@@ -26,13 +26,9 @@ KILLS = 10
 
 
 class Pool:
-    """The workers' number over time.
+    """See the module. ``target`` workers shall be able to run a task at any time.
 
-    Parameters
-    ----------
-    target : int
-        Workers that shall be able to run a task at any time. One that waits for the result of
-        another task lends its slot, so there can be more processes than this.
+    One that waits for the result of another task lends its slot, so there can be more processes.
     """
 
     def __init__(self, target: int, scheduler: Scheduler) -> None:
@@ -107,18 +103,15 @@ class Pool:
         return longest.since + SPARE_SECONDS if longest is not None else None
 
     def block(self, worker: Worker) -> None:
-        """Its task waits for others: its slot is free."""
         self._scheduler.block(worker)
         self.steady = False
 
     def unblock(self, worker: Worker) -> None:
-        """One of its waits is over."""
         if worker.blocked:
             self._scheduler.unblock(worker)
             self.steady = False
 
     def forked(self, number: int, pid: int) -> None:
-        """The process exists."""
         worker = self._scheduler.workers.get(number)
         if worker is not None:
             worker.pid = pid

@@ -27,13 +27,11 @@ class Queue:
         return (task for task in self._tasks if task.state is QUEUED)
 
     def append(self, task: Task) -> None:
-        """It is the last."""
         task.to(QUEUED)
         self._tasks.append(task)
         self.size += 1
 
     def appendleft(self, task: Task) -> None:
-        """It is the first."""
         task.to(QUEUED)
         self._tasks.appendleft(task)
         self.size += 1

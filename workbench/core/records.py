@@ -91,12 +91,10 @@ class Task:
 
     @property
     def spec(self) -> TaskSpec:
-        """What it asks for."""
         return self.submit.spec or USUAL
 
     @property
     def results(self) -> range:
-        """The objects it makes."""
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
@@ -120,7 +118,6 @@ class Worker:
 
     @property
     def idle(self) -> bool:
-        """Ready for any task."""
         return self.client is not None and not self.sent and not self.blocked and self.actor is None
 
     @property
@@ -158,7 +155,6 @@ class Actor:
     ready: deque[Task] = field(default_factory=deque)  # those that are queued
 
     def add(self, task: Task) -> None:
-        """One more call."""
         self.waiting.setdefault(task.owner, deque()).append(task)
         self.advance(task.owner)
 
@@ -239,7 +235,6 @@ class TaskGroup:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.tasks[0].spec.job
 
     @property
@@ -249,11 +244,9 @@ class TaskGroup:
 
     @property
     def results(self) -> Iterator[int]:
-        """The objects it makes."""
         return (id for task in self.tasks for id in task.results)
 
     def record(self, now: float) -> JobRecord:
-        """What a snapshot says of it."""
         runs = any(task.worker is not None for task in self.tasks)
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         ran_until_now = self.began is not None and not self.is_over

@@ -37,15 +37,12 @@ class Inquiry:
 
 
 class Referrers:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._open: dict[int, Inquiry] = {}
         self._numbers = 0
 
     def ask(self, client: ClientState, event: ev.Ask) -> None:
-        """Pass the question on."""
         entry = self._state.catalog.get(event.object)
         if entry is None:
             return self._state.send(client.number, do.Answer(event.request))
@@ -60,14 +57,12 @@ class Referrers:
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
-        """One of them has looked."""
         inquiry = self._open.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
             inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
 
     def left(self, number: int) -> None:
-        """It won't answer any more, nor hear an answer."""
         for key, inquiry in list(self._open.items()):
             inquiry.waiting.discard(number)
             if inquiry.asker == number:
@@ -78,7 +73,6 @@ class Referrers:
         return min((inquiry.until for inquiry in self._open.values()), default=None)
 
     def settle(self) -> None:
-        """Answer what can be answered."""
         for key, inquiry in list(self._open.items()):
             if not inquiry.waiting or self._state.now >= inquiry.until:
                 del self._open[key]
@@ -89,7 +83,6 @@ class Referrers:
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody waits for an answer."""
         return bool(self._open)
 
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:

@@ -36,13 +36,7 @@ RECENT = 0.2
 
 
 class Scheduler:
-    """All tasks that aren't done, and all workers.
-
-    Parameters
-    ----------
-    processors : int
-        What the pool's tasks may use at a time.
-    """
+    """All tasks that aren't done, and all workers; the pool's may use so many ``processors``."""
 
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
@@ -68,11 +62,9 @@ class Scheduler:
     # -- tasks --------------------------------------------------------------------------------
 
     def maker(self, object: int) -> Task | None:
-        """The task that is to make this object."""
         return self.tasks.get(object) or self._several.get(object)
 
     def children(self, task: Task) -> list[Task]:
-        """Those it has submitted."""
         return list(self._children.get(task.submit.task, {}).values())
 
     def running_in(self, client: int) -> Task | None:
@@ -97,7 +89,6 @@ class Scheduler:
             self._enqueue(task)
 
     def dependency_ready(self, task: Task) -> None:
-        """One dependency of the task is ready."""
         if task.state is DONE:
             return
         task.pending_dependencies -= 1
@@ -169,7 +160,6 @@ class Scheduler:
                 self.notify(task.actor)
 
     def forget_function(self, id: int) -> None:
-        """The function's object is gone."""
         self._seconds.pop(id, None)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
@@ -183,7 +173,6 @@ class Scheduler:
     # -- workers ------------------------------------------------------------------------------
 
     def new_worker(self, number: int, actor: Actor | None = None) -> Worker:
-        """One more process was asked for: for the pool, or for an actor."""
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
@@ -235,7 +224,6 @@ class Scheduler:
         self._note(worker)
 
     def unblock(self, worker: Worker) -> None:
-        """One of its waits is over."""
         worker.blocked -= 1
         self.working += not worker.blocked and worker.actor is None
         self._note(worker)
@@ -265,7 +253,6 @@ class Scheduler:
 
     @property
     def has_work(self) -> bool:
-        """Whether there may be anything to send."""
         return bool(self.queue.size or self._notified)
 
     # -- decisions ----------------------------------------------------------------------------

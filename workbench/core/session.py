@@ -41,20 +41,9 @@ ALONE_AT_START = 30.0
 
 
 class Session:
-    """See the module.
-
-    Parameters
-    ----------
-    name : str
-        For people; shown in Welcome and snapshots.
-    workers : int
-        How many workers shall have a slot at any time.
-    capacity : int
-        Bytes the store may hold.
-    headroom : int
-        Bytes of the machine's memory that shall stay free: before they are taken, a task is ended.
-    spills : bool
-        Whether objects may move to disk.
+    """See the module. ``workers`` shall have a slot at any time; the store may hold ``capacity``
+    bytes. Before the machine's last ``headroom`` bytes of memory are taken, a task is ended.
+    ``spills``: objects may move to disk.
     """
 
     def __init__(
@@ -122,22 +111,11 @@ class Session:
             ev.Subscribe: self.subscriptions.subscribe,
         }
 
-    # -- the two ways in ----------------------------------------------------------------------
-
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
 
-        Parameters
-        ----------
-        batch : sequence of (int, Event)
-            Each with the connection it came from (0 for the loop's own events).
-        now : float
-            Any clock that only goes forward, in seconds.
-
-        Returns
-        -------
-        list of instructions
-            What the server is to do.
+        Each event comes with its connection's number, 0 for the loop's own. ``now``: of any clock
+        that only goes forward, in seconds.
         """
         state = self.state
         if now >= state.history.due:
@@ -165,13 +143,7 @@ class Session:
         return out
 
     def deadline(self) -> float | None:
-        """When `handle` must be called again even if nothing happens.
-
-        Returns
-        -------
-        float or None
-            In seconds of the clock that `handle` is given; None: never.
-        """
+        """When `handle` must be called again even if nothing happens; None: never."""
         state = self.state
         when = self._exit_at
         for time in (
@@ -349,7 +321,6 @@ class Session:
     # -- objects that go ----------------------------------------------------------------------
 
     def _released(self, entry: Entry, value: ev.Value) -> None:
-        """Nobody needs these bytes: see `Catalog`."""
         actor = self.state.scheduler.actors.get(entry.id)
         if actor is not None:
             self.actors.retire(actor)
@@ -358,7 +329,6 @@ class Session:
             self.state.vacate(value.segment, value.offset)
 
     def _unused(self, entry: Entry) -> None:
-        """No task reads this freed object: see `Catalog`."""
         if entry.id in self.state.scheduler.tasks:
             self.generators.unread.append(entry.id)
         self.tasks.unused(entry)

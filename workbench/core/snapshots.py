@@ -141,7 +141,6 @@ def describe(state: State, id: int) -> ObjectDescription | None:
 
 
 def worker_record(worker: Worker) -> WorkerRecord:
-    """What a snapshot says of a worker."""
     state = (
         "starting" if worker.client is None
         else "blocked" if worker.blocked
@@ -163,7 +162,6 @@ def _task(task: Task) -> TaskRecord:
 
 
 def actor_record(state: State, actor: Actor) -> ActorRecord:
-    """What a snapshot says of an actor."""
     entry = state.catalog.get(actor.id)
     worker = actor.worker
     return ActorRecord(
@@ -242,10 +240,8 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
 
 
 def clients_of(state: State) -> tuple[ClientRecord, ...]:
-    """Who is connected."""
     return tuple(map(client_record, state.clients.values()))
 
 
 def client_record(client: ClientState) -> ClientRecord:
-    """What is told of one."""
     return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)

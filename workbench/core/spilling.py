@@ -32,15 +32,7 @@ RESPITE = 5.0
 
 
 class Spilling:
-    """See the module.
-
-    Parameters
-    ----------
-    state : State
-        The session's.
-    enabled : bool
-        Whether there is a disk to move to.
-    """
+    """See the module. ``enabled``: there is a disk to move to."""
 
     def __init__(self, state: State, enabled: bool) -> None:
         self._state = state
@@ -80,12 +72,10 @@ class Spilling:
             self._resting.add(entry)
 
     def gone(self, entry: Entry) -> None:
-        """Its bytes are nobody's any more."""
         self._resting.discard(entry)
         self._wished.pop(entry.id, None)
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
-        """A person wants the object on disk."""
         entry = self._catalog.get(event.object)
         text = self._obstacle(entry)
         move = self._moves.get(event.object)
@@ -100,7 +90,6 @@ class Spilling:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: Copied) -> None:
-        """A copy is made, or isn't."""
         move = self._moves[event.object]
         if event.error:
             if move.disk:

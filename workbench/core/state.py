@@ -1,7 +1,7 @@
 """The state of one session: what its components read and change, and the messages they send.
 
 Components (`object_manager`, `task_manager`, `spilling`, ...) hold this, and at most some of those
-below them: never the session, which routes events to them.
+below them: never the session, which routes events to them. Methods named like an event handle it.
 """
 
 from __future__ import annotations
@@ -42,17 +42,7 @@ class ClientState:
 
 
 class State:
-    """See the module.
-
-    Parameters
-    ----------
-    name : str
-        The session's, for people.
-    workers : int
-        How many workers shall have a slot at any time.
-    capacity : int
-        Bytes the store may hold.
-    """
+    """See the module, and `Session` for the arguments."""
 
     def __init__(self, name: str, workers: int, capacity: int) -> None:
         self.name = name
@@ -84,7 +74,6 @@ class State:
             self.out.append(do.Send(number, message))
 
     def hang_up(self, number: int, reason: str) -> None:
-        """End this client's connection."""
         self.out.append(do.Hangup(number, reason))
 
     def owns(self, client: ClientState, id: int) -> bool:
@@ -149,6 +138,5 @@ class State:
         return self.sent_objects() | self.cached_functions()
 
     def levels(self) -> Levels:
-        """How full the store is, for the history."""
         budget, catalog = self.budget, self.catalog
         return budget.live, budget.spilled, catalog.sealed, catalog.ended, self.spills

@@ -43,15 +43,12 @@ class Subscriber:
 
 
 class Subscriptions:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._subscribers: dict[tuple[int, int], Subscriber] = {}
         self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
-        """It asks for what has changed; the first time everything has."""
         key, catalog = (client.number, event.request), self._state.catalog
         subscriber = self._subscribers.get(key)
         if not event.on:
@@ -69,7 +66,6 @@ class Subscriptions:
                 catalog.touched = {}
 
     def left(self, number: int) -> None:
-        """A client is gone."""
         for keyed in (self._subscribers, self._looks):
             for key in [key for key in keyed if key[0] == number]:
                 del keyed[key]
@@ -78,7 +74,6 @@ class Subscriptions:
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody subscribes."""
         return bool(self._subscribers)
 
     def settle(self, events: Iterable[ev.Event]) -> None:

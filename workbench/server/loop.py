@@ -43,19 +43,7 @@ class Peer:
 
 
 class Server:
-    """Runs one session until the core says it is over.
-
-    Parameters
-    ----------
-    listener : socket
-        Listening; closed by whoever made it.
-    session : Session
-        The core.
-    forkserver : Forkserver
-        Makes the workers.
-    spill_dir : str
-        Where objects go that move to disk.
-    """
+    """Runs one session until the core says it is over. Who made the ``listener`` closes it."""
 
     def __init__(
         self, listener: socket.socket, session: Session, forkserver: Forkserver, spill_dir: str = ""
@@ -78,7 +66,6 @@ class Server:
         self._over = False
 
     def run(self) -> None:
-        """Serve until the end."""
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._mover, select.EPOLLIN)

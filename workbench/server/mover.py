@@ -71,7 +71,6 @@ class Mover:
             self._thread.start()
 
     def read(self) -> list[Copied]:
-        """What has been done since."""
         os.eventfd_read(self._wake)
         events = []
         while not self._done.empty():
