@@ -77,7 +77,7 @@ class Budget:
         self._by_owner: dict[int, ArenaUsage] = {}
         self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
         self._own_segments = 0
-        self._queue: deque[GrowRequest] = deque()
+        self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
 
@@ -173,7 +173,7 @@ class Budget:
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
-        self._queue = deque(r for r in self._queue if r.client != client)
+        self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
         if arena is not None:
             arena.owner = None
@@ -193,26 +193,21 @@ class Budget:
     # -- grants -------------------------------------------------------------------------------
 
     def ask(self, request: GrowRequest) -> None:
-        self._queue.append(request)
+        self.requests.append(request)
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
-        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self._queue:
-            self._queue[0].spent.add(client)
+        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self.requests:
+            self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
         """Whether who waits for memory is the owner of these free bytes: then they are its."""
-        if not self._queue or self._queue[0].client != owner:
+        if not self.requests or self.requests[0].client != owner:
             return False
-        self._queue[0].returned += nbytes
+        self.requests[0].returned += nbytes
         return True
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether anybody waits for memory."""
-        return bool(self._queue)
 
     def deadline(self) -> float | None:
         """When who hasn't trimmed is given up."""
@@ -225,14 +220,14 @@ class Budget:
         Requests are served in order: a large one isn't starved by small ones behind it. Room is
         made from what others keep warm, and only then by moving objects to disk.
         """
-        while self._queue:
-            head = self._queue[0]
+        while self.requests:
+            head = self.requests[0]
             arena = self.of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
             short = self.granted + nbytes - self.capacity
             nobody = arena is None and head.client != SERVER
             if short <= 0 and not nobody:
-                self._queue.popleft()
+                self.requests.popleft()
                 if arena is not None:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
@@ -259,7 +254,7 @@ class Budget:
                 return
             if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
-            self._queue.popleft()
+            self.requests.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
 
 

@@ -37,7 +37,7 @@ class Catalog:
         self.on_unused: Callable[[Entry], None]
         self.on_rest: Callable[[Entry], None]
         self._entries: dict[int, Entry] = {}
-        self._names: dict[str, int] = {}
+        self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._kinds: dict[Kind, Kind] = {}
@@ -61,13 +61,8 @@ class Catalog:
         """Those of all objects, the newest first."""
         return list(reversed(self._entries))
 
-    @property
-    def names(self) -> dict[str, int]:
-        """Name → object id. Read it; :meth:`bind` changes it."""
-        return self._names
-
     def named(self, name: str) -> Entry | None:
-        id = self._names.get(name)
+        id = self.names.get(name)
         return None if id is None else self._entries[id]
 
     def expect(self, id: int) -> Entry:
@@ -252,9 +247,9 @@ class Catalog:
     def bind(self, name: str, entry: Entry | None) -> None:
         """``name`` means this object from now on (None: means nothing)."""
         old = self.named(name)
-        self._names.pop(name, None)
+        self.names.pop(name, None)
         if entry is not None:
-            self._names[name] = entry.id
+            self.names[name] = entry.id
             entry.names += (name,)
             self.touch(entry)
         if old is not None:
@@ -315,7 +310,7 @@ class Catalog:
         """
         self.touch(entry)
         for name in entry.names:
-            del self._names[name]
+            del self.names[name]
         entry.names = entry.escapes = ()
         entry.pinned = entry.job = ""
         if entry.state is READY:

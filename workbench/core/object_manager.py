@@ -88,16 +88,12 @@ class ObjectManager:
                 self._catalog.add_waiting_client(entry, client.number)
 
     def hold(self, client: ClientState, event: ev.Hold) -> None:
-        for id in event.objects:
-            entry = self._catalog.get(id)
-            if entry is not None:
-                self._catalog.hold(entry, client.number)
+        for entry in filter(None, map(self._catalog.get, event.objects)):
+            self._catalog.hold(entry, client.number)
 
     def drop(self, client: ClientState, event: ev.Drop) -> None:
-        for id in event.objects:
-            entry = self._catalog.get(id)
-            if entry is not None:
-                self._catalog.drop(entry, client.number)
+        for entry in filter(None, map(self._catalog.get, event.objects)):
+            self._catalog.drop(entry, client.number)
 
     def view(self, client: ClientState, event: ev.View) -> None:
         entry = self._state.stale_copies.viewed(event.object, event.segment, client.number)
@@ -179,5 +175,5 @@ class ObjectManager:
         """
         budget = self._state.budget
         owner, length = budget.arenas[value.segment].owner, round_up(value.length)
-        others_wait = budget.is_asked and not budget.returns(owner, length)
+        others_wait = bool(budget.requests) and not budget.returns(owner, length)
         self._state.vacate(value.segment, value.offset, cold=others_wait)

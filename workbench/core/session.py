@@ -21,13 +21,7 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
-from workbench.core.snapshots import (
-    describe,
-    largest,
-    names_with,
-    some_named,
-    take_snapshot,
-)
+from workbench.core.snapshots import describe, largest, names_with, some_named, take_snapshot
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
@@ -137,7 +131,7 @@ class Session:
             if state.failing:
                 self.tasks.fail_all()
         self._settle()
-        if self.subscriptions.is_open:
+        if self.subscriptions.subscribers:
             self.subscriptions.settle(event for _, event in batch)
         out, state.out = state.out, []
         return out
@@ -150,9 +144,9 @@ class Session:
             None if state.pool.steady else state.pool.deadline(),
             self.memory_monitor.due,
             self.tasks.deadline() if state.scheduler.limits else None,
-            self.referrers.deadline() if self.referrers.is_open else None,
-            state.budget.deadline() if state.budget.is_asked else None,
-            self.spilling.deadline() if state.budget.is_asked else None,
+            self.referrers.deadline() if self.referrers.inquiries else None,
+            state.budget.deadline() if state.budget.requests else None,
+            self.spilling.deadline() if state.budget.requests else None,
         ):
             if time is not None and (when is None or time < when):
                 when = time
@@ -187,11 +181,11 @@ class Session:
             for (client, cold), extents in state.releases.items():
                 state.send(client, do.Release(tuple(extents), cold))
             state.releases.clear()
-        if state.budget.is_asked:
+        if state.budget.requests:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
-        if self.referrers.is_open:
+        if self.referrers.inquiries:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
             for number in state.pool.wanted():

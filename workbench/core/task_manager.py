@@ -252,11 +252,7 @@ class TaskManager:
                     self._state.out.append(do.Kill(worker.number))
 
     def stop(
-        self,
-        task: Task,
-        force: bool = False,
-        recursive: bool = True,
-        why: ev.Value | None = None,
+        self, task: Task, force: bool = False, recursive: bool = True, why: ev.Value | None = None
     ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
         if task.is_over:

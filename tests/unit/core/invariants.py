@@ -55,7 +55,7 @@ def _check_memory(state: State) -> None:
         len(v.header) for v in inline if v is not None and not v.segment
     )
     assert all((v.segment in disk) == bool(v.digest) for v in values)
-    if state.budget.is_asked:
+    if state.budget.requests:
         busy = state.budget._trimming or state.moves or state.stale_copies
         assert busy, "somebody waits for memory, and nobody was asked for it"
 
@@ -102,7 +102,7 @@ def _check_clients(state: State) -> None:
         assert {*entry.holds, *entry.waiting_clients} <= connected
         assert entry.viewers.keys() <= showing
     assert {a.owner for a in state.budget.arenas.values()} - {None} <= connected
-    assert {request.client for request in state.budget._queue} <= {*connected, SERVER}
+    assert {request.client for request in state.budget.requests} <= {*connected, SERVER}
     for stale in state.stale_copies.values():
         assert stale.owed <= connected
         assert stale.viewers.keys() <= showing
@@ -142,8 +142,8 @@ def _check_catalog(catalog: Catalog) -> None:
     assert inline == catalog.inline_bytes
     assert {id: e.parents for id, e in catalog._entries.items() if e.parents} == parents
     named = [(name, id) for id, e in catalog._entries.items() for name in e.names]
-    assert dict(named) == catalog._names
-    assert len(named) == len(catalog._names)
+    assert dict(named) == catalog.names
+    assert len(named) == len(catalog.names)
 
 
 def _check_budget(budget: Budget) -> None:
