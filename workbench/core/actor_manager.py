@@ -45,7 +45,6 @@ class ActorManager:
         return None
 
     def start_workers(self) -> None:
-        """Have a worker of its own made for each actor that has none and is to live."""
         pool, actors = self._state.pool, self.without_worker
         self.without_worker = []
         for actor in actors:

@@ -92,10 +92,7 @@ class Budget:
         return self._live + self._inline_bytes()
 
     def of(self, client: int) -> ArenaUsage | None:
-        """The arena this client writes."""
         return self._by_owner.get(client)
-
-    # -- arenas -------------------------------------------------------------------------------
 
     def open(self, client: int, segment: int, size: int) -> bool:
         """The client made an arena; False if it has one."""
@@ -189,8 +186,6 @@ class Budget:
     def _grant(self, arena: ArenaUsage, nbytes: int) -> None:
         arena.granted += nbytes
         self._granted += nbytes
-
-    # -- grants -------------------------------------------------------------------------------
 
     def ask(self, request: GrowRequest) -> None:
         self.requests.append(request)

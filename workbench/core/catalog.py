@@ -81,7 +81,6 @@ class Catalog:
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
-        """A new object that a task will make for ``client``, who holds it and waits for it."""
         entry = self._make(id)
         if client in self._of:
             self._of[client].add(id)
@@ -171,7 +170,6 @@ class Catalog:
             self.on_rest(entry)
 
     def add_waiting_client(self, entry: Entry, client: int) -> None:
-        """``client`` is to be told when it is ready."""
         if client not in entry.waiting_clients:
             self._follow(entry, client)
             entry.waiting_clients += (client,)

@@ -54,7 +54,6 @@ class JobManager:
         return True
 
     def began(self, task: Task) -> None:
-        """It was sent to a worker, perhaps once more."""
         job = task.job
         if job is None or task not in self or task.worker is None:
             return
@@ -65,7 +64,6 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        """It shows something, or a task of its own does."""
         if job.id in self._jobs:
             job.log.add(event)
         for number, origin in job.audience.items():

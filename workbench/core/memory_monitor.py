@@ -78,7 +78,6 @@ class MemoryMonitor:
 
 
 def _doing(worker: Worker) -> str:
-    """Who that is, to a person: what it runs."""
     if worker.actor is not None:
         return worker.actor.name
     task = worker.running

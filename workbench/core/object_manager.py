@@ -19,8 +19,6 @@ class ObjectManager:
         self._catalog = state.catalog
         self._spilling = spilling
 
-    # -- their making -------------------------------------------------------------------------
-
     def sealed(self, client: ClientState, event: ev.Sealed) -> None:
         state, catalog = self._state, self._catalog
         if not state.owns(client, event.object):
@@ -39,7 +37,6 @@ class ObjectManager:
         return None
 
     def seal(self, entry: Entry, value: ev.Value, about: ev.About | None = None) -> None:
-        """The object is complete: tell who waits, start what waits."""
         if value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
@@ -65,7 +62,6 @@ class ObjectManager:
             self._state.vacate(value.segment, value.offset)
 
     def _tell(self, number: int, entry: Entry) -> None:
-        """Send the client what there is to know about a ready or freed object."""
         if entry.state is READY:
             assert entry.value is not None
             self._state.share(number, entry.value)
@@ -73,8 +69,6 @@ class ObjectManager:
         else:
             text = "The object was freed while this ref was still held. Put it again, or keep it."
             self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
-
-    # -- their use ----------------------------------------------------------------------------
 
     def want(self, client: ClientState, event: ev.Want) -> None:
         for id in event.objects:
@@ -141,8 +135,6 @@ class ObjectManager:
             if entry is not None:
                 self._catalog.loaded(entry, seconds)
 
-    # -- names --------------------------------------------------------------------------------
-
     def find(self, client: ClientState, event: ev.Find) -> None:
         entry = self._catalog.named(event.name)
         if entry is None:
@@ -157,8 +149,6 @@ class ObjectManager:
             self._catalog.bind(event.name, None)
         elif entry is not None and entry.state is not FREED:
             self._catalog.bind(event.name, entry)
-
-    # -- memory -------------------------------------------------------------------------------
 
     def opened(self, client: ClientState, event: ev.Opened) -> None:
         if not self._state.owns(client, event.segment):

@@ -51,7 +51,6 @@ class Pool:
 
     @property
     def hopeless(self) -> bool:
-        """No worker can run a task, and none can be made."""
         return self.broken and not self._scheduler.working
 
     def wanted(self) -> Iterator[int]:

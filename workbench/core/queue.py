@@ -52,7 +52,6 @@ class Queue:
         return task
 
     def left(self) -> None:
-        """One of its tasks is DONE before it was sent."""
         self.size -= 1
         self._gaps += 1
         if self._gaps > len(self._tasks) // 2:

@@ -86,7 +86,6 @@ class Task:
 
     @property
     def is_creation(self) -> bool:
-        """Whether it makes an actor's instance."""
         return self.actor is not None and self.actor.creation_task is self
 
     @property
@@ -230,7 +229,6 @@ class TaskGroup:
 
     @property
     def id(self) -> int:
-        """Its first task's."""
         return self.tasks[0].submit.task
 
     @property

@@ -209,10 +209,7 @@ class Session:
                 found = take_snapshot(state, largest(state))
                 state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
 
-    # -- clients ------------------------------------------------------------------------------
-
     def _outside(self, number: int, event: ev.Event) -> None:
-        """An event from the loop itself, or the first one of a client."""
         state = self.state
         match event:
             case ev.Hello():
@@ -312,8 +309,6 @@ class Session:
                 self.state.send(number, do.Ended(event.reason))
         self.state.out.append(do.Exit())
 
-    # -- objects that go ----------------------------------------------------------------------
-
     def _released(self, entry: Entry, value: ev.Value) -> None:
         actor = self.state.scheduler.actors.get(entry.id)
         if actor is not None:
@@ -326,8 +321,6 @@ class Session:
         if entry.id in self.state.scheduler.tasks:
             self.generators.unread.append(entry.id)
         self.tasks.unused(entry)
-
-    # -- memory and questions -----------------------------------------------------------------
 
     def _grow(self, client: ClientState, event: ev.Grow) -> None:
         request = GrowRequest(client.number, event.request, event.nbytes, event.spill)

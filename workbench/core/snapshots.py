@@ -38,7 +38,6 @@ MOST_NAMES = 10_000
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes the object holds in the store."""
     value = entry.value
     return 0 if value is None else value.length if value.segment else len(value.header)
 

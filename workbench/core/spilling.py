@@ -47,8 +47,6 @@ class Spilling:
         self._asked: set[int] = set()  # those of them for which memory was asked
         self._grown = False  # objects came since the last look at the capacity
 
-    # -- what it hears ------------------------------------------------------------------------
-
     def rested(self, entry: Entry) -> None:
         """Nobody shows it now: the most recently used of those that may go."""
         value = entry.value
@@ -102,10 +100,7 @@ class Spilling:
             move.digest = event.digest
             self._copied.add(event.object)
 
-    # -- memory -------------------------------------------------------------------------------
-
     def make_room(self, nbytes: int) -> bool:
-        """Have ``nbytes`` of memory freed; False if that can't be."""
         coming = self._coming()
         if coming >= nbytes:
             return True
@@ -127,7 +122,6 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `settle` has anything to do."""
         return bool(self._copied or self._wished or self._grown)
 
     def settle(self) -> None:
@@ -179,8 +173,6 @@ class Spilling:
             "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
             "task, or held by a process that doesn't answer."
         )
-
-    # -- moving -------------------------------------------------------------------------------
 
     def _coming(self) -> int:
         """Bytes of memory that moves under way will free."""

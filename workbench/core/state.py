@@ -66,8 +66,6 @@ class State:
         self.out: list[do.Anything] = []  # what this batch asks to be done, in order
         self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
 
-    # -- what goes out ------------------------------------------------------------------------
-
     def send(self, number: int, message: do.Message) -> None:
         """Have a message sent, if the client is still there."""
         if number in self.clients:
@@ -98,8 +96,6 @@ class State:
         """
         self.failing.append((task, value))
 
-    # -- memory -------------------------------------------------------------------------------
-
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
         """These bytes are nobody's any more: their arena may use them again.
 
@@ -116,7 +112,6 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
-        """Nothing lies in this segment, and nobody will write there."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():
@@ -130,7 +125,6 @@ class State:
         return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
 
     def cached_functions(self) -> set[int]:
-        """What workers keep, to call it again."""
         return {id for id, caching in self.functions.items() if caching}
 
     def in_use(self) -> set[int]:

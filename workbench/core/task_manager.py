@@ -80,7 +80,6 @@ class TaskManager:
             self._objects.result(id, value)
 
     def run(self, number: int, task: Task) -> None:
-        """Send the task with all it needs that the worker hasn't got."""
         submit = task.submit
         values = []
         for id in submit.deps:
@@ -186,7 +185,6 @@ class TaskManager:
                     self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
-        """Nobody will ever run what is queued."""
         text = f"No worker can be started: {self._state.pool.last_words} before it said a word."
         for task in list(self._scheduler.queue):
             self._state.fail(task, ev.error_value("crashed", text))
@@ -221,7 +219,6 @@ class TaskManager:
             self.stop(task, event.force)
 
     def answer_interrupts(self) -> None:
-        """Tell those who wait that what they have stopped is over."""
         left = []
         for number, request, tasks in self.interrupts:
             tasks &= self._scheduler.tasks.keys()
@@ -345,5 +342,4 @@ def _owed(task: Task) -> int:
 
 
 def cancelled(task: Task) -> ev.Value:
-    """What the results of a task are that somebody cancelled."""
     return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -86,7 +86,6 @@ class Server:
             self._close()
 
     def _turn(self) -> None:
-        """Hand the batch to the core, do what it says, send what is to be sent."""
         while self._batch:
             batch, self._batch = self._batch, []
             peers = self._peers
@@ -148,7 +147,6 @@ class Server:
                 self._over = True
 
     def _copy(self, copy: do.Copy) -> None:
-        """Hand it to the mover, with a new segment if there is none."""
         source, target = copy.source[0], copy.target[0]
         try:
             if target not in self._segments:
@@ -159,8 +157,6 @@ class Server:
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
             self._batch.append((0, Copied(copy.object, error=why)))
-
-    # -- sockets --------------------------------------------------------------------------------
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():

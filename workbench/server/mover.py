@@ -35,7 +35,6 @@ class _Digest(threading.Thread):
             self._error = error
 
     def result(self) -> int:
-        """Wait for it."""
         self.join()
         if self._error is not None:
             raise self._error
