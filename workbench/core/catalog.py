@@ -280,7 +280,7 @@ class Catalog:
         if not any(client in kept for kept in (entry.holds, entry.viewers, entry.waiting_clients)):
             self._of[client].discard(entry.id)
 
-    def forget_client(self, client: int, views: bool = True) -> None:
+    def forget_client(self, client: int, views: bool) -> None:
         """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
         pinned = self._of.pop(client, self._entries.keys())

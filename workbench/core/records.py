@@ -59,9 +59,8 @@ class Task:
         self.parent = parent  # the task that submitted it
         # The client that sees its output: a task's own tasks show theirs where it does.
         self.audience: int = owner if parent is None else parent.audience
-        self.job: TaskGroup | None = (
-            None if parent is None else parent.job
-        )  # that it is, or belongs to
+        # That it is, or belongs to.
+        self.job: TaskGroup | None = None if parent is None else parent.job
         self.actor: Actor | None = None  # whose call it is, or whose creation
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
@@ -247,13 +246,13 @@ class TaskGroup:
     def record(self, now: float) -> JobRecord:
         runs = any(task.worker is not None for task in self.tasks)
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
-        ran_until_now = self.began is not None and not self.is_over
+        began = None if self.is_over else self.began
         return JobRecord(
             id=self.id,
             number=self.number,
             name=self.name,
             state=ended if self.is_over else "running" if runs else "queued",
-            seconds=now - self.began if ran_until_now and self.began is not None else self.seconds,
+            seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,
             binds=self.tasks[0].spec.binds,

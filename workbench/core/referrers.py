@@ -37,17 +37,17 @@ class Referrers:
         self._numbers = 0
 
     def ask(self, client: ClientState, event: ev.Ask) -> None:
-        entry = self._state.catalog.get(event.object)
+        catalog = self._state.catalog
+        entry = catalog.named(event.name) if event.name else catalog.get(event.object)
         if entry is None:
             return self._state.send(client.number, do.Answer(event.request))
         self._numbers += 1
         holders = {*entry.holds, *entry.viewers} & self._state.clients.keys()
         until = self._state.now + PATIENCE
-        self.inquiries[self._numbers] = Inquiry(
-            client.number, event.request, event.object, until, holders
-        )
+        inquiry = Inquiry(client.number, event.request, entry.id, until, holders)
+        self.inquiries[self._numbers] = inquiry
         for number in holders:
-            self._state.send(number, do.Explain(self._numbers, event.object))
+            self._state.send(number, do.Explain(self._numbers, entry.id))
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:

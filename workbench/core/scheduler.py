@@ -163,7 +163,7 @@ class Scheduler:
 
     # -- workers ------------------------------------------------------------------------------
 
-    def new_worker(self, number: int, actor: Actor | None = None) -> Worker:
+    def new_worker(self, number: int, actor: Actor | None) -> Worker:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker

@@ -260,12 +260,9 @@ class Session:
         client.graceful = not event.lingers
         if event.shows and not client.worker:
             self.state.showing.add(client.number)
-            self._depart(client)
+            self._left(client, event)
 
-    def _left(self, client: ClientState, event: Left) -> None:
-        self._depart(client)
-
-    def _depart(self, client: ClientState) -> None:
+    def _left(self, client: ClientState, event: Left | ev.Bye) -> None:
         """It is nobody's counterpart any more; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]
@@ -331,8 +328,7 @@ class Session:
 
     def _ask(self, client: ClientState, event: ev.Ask) -> None:
         if event.what == "why":
-            object = self.state.catalog.names.get(event.name, 0) if event.name else event.object
-            return self.referrers.ask(client, ev.Ask(event.request, "why", object))
+            return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
         state = self.state

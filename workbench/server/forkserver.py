@@ -19,12 +19,9 @@ from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox
 
 _THREAD_LIMITS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
-)
+)  # fmt: skip
 
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
