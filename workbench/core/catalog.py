@@ -9,7 +9,7 @@ freed at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import force_setattr
 
@@ -23,9 +23,10 @@ MOST_SITES = 20
 MOST_KINDS = 10_000
 
 
-class Catalog:
-    """All objects by id and by name. What its attributes ``on_...`` are set to is called:
+class Catalog(dict[int, Entry]):
+    """All objects by id, in the order of their making. Read the dict; the methods change it.
 
+    What its attributes ``on_...`` are set to is called:
     ``on_release(entry, value)``, once for each value whose bytes nobody needs any more;
     ``on_unused(entry)``, once or more, before that: the object is freed and no task reads it, so
     whoever has cached it must be told, and counts as a viewer until it has let go;
@@ -33,44 +34,31 @@ class Catalog:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.on_release: Callable[[Entry, Value], None]
         self.on_unused: Callable[[Entry], None]
         self.on_rest: Callable[[Entry], None]
-        self._entries: dict[int, Entry] = {}
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._kinds: dict[Kind, Kind] = {}
         self._last = Value(b"")  # that was sealed in a segment
-        self.get = self._entries.get
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
         self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, id: int) -> bool:
-        return id in self._entries
-
-    def entries(self) -> Iterable[Entry]:
-        return self._entries.values()
-
     def ids(self) -> list[int]:
         """Those of all objects, the newest first."""
-        return list(reversed(self._entries))
+        return list(reversed(self))
 
     def named(self, name: str) -> Entry | None:
         id = self.names.get(name)
-        return None if id is None else self._entries[id]
+        return None if id is None else self[id]
 
-    def expect(self, id: int) -> Entry:
-        """The entry for an object that a task will make; new, or already known."""
-        return self._entries.get(id) or self._make(id)
-
-    def _make(self, id: int) -> Entry:
-        entry = self._entries[id] = Entry(id, self.now)
+    def make(self, id: int) -> Entry:
+        """A new object, PENDING. Nothing keeps it yet."""
+        entry = self[id] = Entry(id, self.now)
         if self.touched is not None:
             self.touched.setdefault(id, True)
         return entry
@@ -81,7 +69,7 @@ class Catalog:
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
-        entry = self._make(id)
+        entry = self.make(id)
         if client in self._of:
             self._of[client].add(id)
         entry.holds, entry.waiting_clients = self._alone.get(client) or self._sole(client)
@@ -123,9 +111,9 @@ class Catalog:
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
-        entry = self._entries.get(id)
+        entry = self.get(id)
         if entry is None:
-            entry = self._make(id)
+            entry = self.make(id)
             entry.state = FREED
         self.touch(entry)
         return entry
@@ -209,7 +197,7 @@ class Catalog:
     def unneed_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
         for id in pins:
-            entry = self._entries[id]
+            entry = self[id]
             entry.tasks -= 1
             self.touch(entry)
             self.settle(entry)
@@ -283,7 +271,7 @@ class Catalog:
     def forget_client(self, client: int, views: bool) -> None:
         """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
-        pinned = self._of.pop(client, self._entries.keys())
+        pinned = self._of.pop(client, self.keys())
         for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
             if client in entry.waiting_clients:
                 entry.waiting_clients = tuple(c for c in entry.waiting_clients if c != client)
@@ -338,7 +326,7 @@ class Catalog:
             if value is not None:
                 self.on_release(entry, value)
             if not entry.alive:
-                self._entries.pop(entry.id, None)
+                self.pop(entry.id, None)
 
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
@@ -350,7 +338,7 @@ class Catalog:
         self.ended += 1
         if not entry.value.segment:
             self.inline_bytes -= len(entry.value.header)
-        children = [self._entries[id] for id in entry.value.contains]
+        children = [self[id] for id in entry.value.contains]
         for child in children:
             child.parents -= 1
             self.touch(child)

@@ -33,7 +33,7 @@ class Generators:
             client.segments.add(event.value.segment)
         task.made += 1
         if task.owner in state.clients:
-            entry = catalog.expect(event.object)
+            entry = catalog.make(event.object)
             catalog.hold(entry, task.owner)
             self._objects.seal(entry, event.value, event.about)
             state.share(task.owner, event.value)

@@ -27,7 +27,7 @@ class ObjectManager:
             return state.hang_up(client.number, "an extent that is not its own")
         if catalog.get(event.object) is not None:
             return state.hang_up(client.number, "an object sealed twice")
-        entry = catalog.expect(event.object)
+        entry = catalog.make(event.object)
         catalog.hold(entry, client.number)
         if event.value.segment:
             client.segments.add(event.value.segment)

@@ -39,7 +39,7 @@ def check(state: State) -> None:
 
 def _check_memory(state: State) -> None:
     """Every extent belongs to exactly one object, and every object to where it says."""
-    values = [e.value for e in state.catalog.entries() if e.value is not None]
+    values = [e.value for e in state.catalog.values() if e.value is not None]
     values += [stale.value for stale in state.stale_copies.values()]
     extents = [(v.segment, v.offset, round_up(v.length)) for v in values if v.segment]
     extents += [(*move.target, move.nbytes) for move in state.moves.values()]
@@ -49,7 +49,7 @@ def _check_memory(state: State) -> None:
         for arena in state.budget.arenas.values()
         for offset, length in arena.lengths().items()
     }
-    inline = [e.value for e in state.catalog.entries() if e.state is READY]
+    inline = [e.value for e in state.catalog.values() if e.state is READY]
     disk = {arena.segment for arena in state.budget.arenas.values() if arena.disk}
     assert state.budget.live == sum(n for s, _, n in extents if s not in disk) + sum(
         len(v.header) for v in inline if v is not None and not v.segment
@@ -62,7 +62,7 @@ def _check_memory(state: State) -> None:
 
 def _check_tasks(state: State) -> None:
     """Pins and waits are what the tasks that aren't done say they are."""
-    entries = {e.id: e for e in state.catalog.entries()}
+    entries = {e.id: e for e in state.catalog.values()}
     tasks = state.scheduler.tasks
     creations = [actor.creation_task for actor in state.scheduler.actors.values()]
     keeping = {*tasks.values(), *creations}  # those are kept for a restart
@@ -98,7 +98,7 @@ def _check_clients(state: State) -> None:
     connected = state.clients.keys()
     showing = connected | state.showing
     assert not connected & state.showing
-    for entry in state.catalog.entries():
+    for entry in state.catalog.values():
         assert {*entry.holds, *entry.waiting_clients} <= connected
         assert entry.viewers.keys() <= showing
     assert {a.owner for a in state.budget.arenas.values()} - {None} <= connected
@@ -117,7 +117,7 @@ def _check_catalog(catalog: Catalog) -> None:
     """Every entry has a reason, and the counts are true."""
     parents: Counter[int] = Counter()
     inline = 0
-    for id, entry in catalog._entries.items():
+    for id, entry in catalog.items():
         assert entry.id == id
         assert entry.alive or entry.viewers, "nothing keeps it"
         assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
@@ -140,8 +140,8 @@ def _check_catalog(catalog: Catalog) -> None:
             parents.update(entry.value.contains)
             inline += 0 if entry.value.segment else len(entry.value.header)
     assert inline == catalog.inline_bytes
-    assert {id: e.parents for id, e in catalog._entries.items() if e.parents} == parents
-    named = [(name, id) for id, e in catalog._entries.items() for name in e.names]
+    assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
+    named = [(name, id) for id, e in catalog.items() for name in e.names]
     assert dict(named) == catalog.names
     assert len(named) == len(catalog.names)
 

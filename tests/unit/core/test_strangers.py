@@ -133,13 +133,13 @@ def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, e
             batch += [(0, WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
     for name in list(session.state.catalog.names):
         session.state.catalog.bind(name, None)
-    for entry in list(session.state.catalog.entries()):
+    for entry in list(session.state.catalog.values()):
         if entry.escapes or entry.pinned:  # it would stay: somebody may come with those bytes
             session.state.catalog.free(entry)
     session.handle([(client, Left()) for client in CLIENTS], 99.0)
     for worker in range(1, 99):
         session.handle([(0, WorkerExited(worker, 1))], 99.0)
-    for entry in list(session.state.catalog.entries()):
+    for entry in list(session.state.catalog.values()):
         if entry.job:  # what it made is kept for somebody
             session.state.catalog.free(entry)
     check(session.state)
