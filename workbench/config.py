@@ -88,19 +88,9 @@ def load(
     root: Path = Path("/"),
     file: Path | None = None,
 ) -> Config:
-    """The settings in force.
+    """The settings in force. ``given`` is what the caller says; None values don't count.
 
-    Parameters
-    ----------
-    given : mapping, optional
-        What the caller says, by the names of `Config`. None values don't count.
-    environ, root, file
-        Where to look; tests give their own.
-
-    Raises
-    ------
-    ConfigError
-        If a value can't be used; the message says which, from where, and what would do.
+    ConfigError if a value can't be used; the message says which, from where, and what would do.
     """
     cpus = cpu_count(root)
     limit = memory_limit(environ, root)

@@ -308,13 +308,11 @@ class _Bar:
         return None if self._due is None else max(self._due - time.monotonic(), 0.0)
 
     def advance(self) -> None:
-        """One more is done."""
         self._count += 1
         if self._bar is not None:
             self._bar.update()
 
     def refresh(self) -> None:
-        """Show what is due."""
         now = time.monotonic()
         if self._due is None or now < self._due:
             return

@@ -105,13 +105,7 @@ def huge_pages_mapped(root: Path = Path("/")) -> int:
 
 
 class MemoryGauge:
-    """Reads what memory is left, over and over.
-
-    Parameters
-    ----------
-    root : Path
-        Where the kernel's files are.
-    """
+    """Reads what memory is left, over and over."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

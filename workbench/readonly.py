@@ -141,7 +141,6 @@ class _Hook:
 
 
 def install() -> None:
-    """Explain uncaught errors too."""
     if not isinstance(sys.excepthook, _Hook):
         sys.excepthook = _Hook(sys.excepthook)
 

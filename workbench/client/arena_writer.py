@@ -46,25 +46,8 @@ Claims = list[tuple[int, int]]
 class ArenaWriter:
     """See the module. The server decides how much may be touched (`Grow`, `Trim`).
 
-    Parameters
-    ----------
-    send : callable(message or parcel)
-        Sends something to the server.
-    ask : callable(request → message) → answer
-        Sends a request and waits for its answer.
-    views : Views
-        Of this process: it reads its own segment as it reads others'.
-    next_id : callable() → int
-        A fresh id.
-    threads : int
-        Threads for large copies.
-    huge : bool
-        Whether to ask for huge pages.
-
-    Attributes
-    ----------
-    held : callable() → Held
-        The variables of this process that have objects: what an error calls those.
+    ``huge``: whether to ask for huge pages. ``held`` gives the variables of this process that have
+    objects: what an error calls those.
     """
 
     def __init__(
@@ -101,12 +84,8 @@ class ArenaWriter:
     ) -> tuple[ev.Value, float]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
 
-        Returns the value and how long the copying took, without what was waited for room.
-
-        Raises
-        ------
-        StoreFullError
-            If there is no room and none can be made.
+        Returns the value and how long the copying took, without what was waited for room. Raises
+        StoreFullError if there is no room and none can be made.
         """
         if self._arena is None:
             self._start(capacity)
@@ -121,7 +100,6 @@ class ArenaWriter:
         return ev.Value(serialized.header(), *place, contains), seconds
 
     def copying(self) -> tuple[int, int] | None:
-        """See `Engine.copying`."""
         filling = self._copier.filling
         return None if filling is None else (filling.done, filling.whole)
 
@@ -205,7 +183,6 @@ class ArenaWriter:
         return sum(e.length for e in cooled)
 
     def huge_pages(self) -> str:
-        """What became of the wish for huge pages, to a person; '' if nobody wished."""
         if not self._huge:
             return ""
         mapped = machine.huge_pages_mapped()
@@ -246,7 +223,6 @@ class ArenaWriter:
         self._send(ev.Trimmed(given, answer=True))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
-        """These extents are free again."""
         if self._arena is None:
             return
         with self._lock, ki_protection():
@@ -267,7 +243,6 @@ class ArenaWriter:
             self._descriptors = None
 
     def close(self) -> None:
-        """Unmap and close everything; end the threads."""
         self._copier.close()
         with self._lock:
             self.abandon()

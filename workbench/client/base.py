@@ -34,35 +34,23 @@ class ClientBase:
 
     Parameters
     ----------
-    sock : socket
-        Connected to the server.
     session : str
         The session's unique name; '' if only the server knows it.
     worker : int
         The pool's number for a worker process; 0 in a driver.
     linger : float
         Seconds the session shall outlive its last driver.
-    label : str
-        What people call this process.
     threads : int
         Threads for large copies.
-    debug : bool
-        See `Marshal`.
-    huge : bool
-        Whether to ask for huge pages.
 
     Attributes
     ----------
-    workers : int
-        Of the session's pool; 0 until the server's Welcome, as ``capacity``.
-    capacity : int
-        Bytes that the session's store may hold.
+    workers, capacity : int
+        Of the session, in processes and bytes; 0 until the server's Welcome.
     handlers : dict of type → callable(message)
-        Who handles which message. Other parts add theirs before `join`.
+        Other parts add theirs before `join`.
     at_end : list of callable(reason)
         Called, in order, when the server hangs up or this process leaves.
-    next_id : callable() → int
-        A fresh id.
     """
 
     def __init__(
@@ -121,13 +109,7 @@ class ClientBase:
         self.connection.send(self._hello)
 
     def wait_welcome(self) -> None:
-        """Read until the server has told us the session's name and size.
-
-        Raises
-        ------
-        SessionError
-            If it hangs up instead.
-        """
+        """Read until the server has told us the session's name and size, or SessionError."""
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
 
@@ -138,7 +120,6 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
-        """These objects are gone."""
         for id in message.objects:
             self.objects.forget(id)
 

@@ -30,13 +30,6 @@ class Client:
     """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
 
     Most of its methods are those of its parts, named in ``__init__``.
-
-    Parameters
-    ----------
-    base : ClientBase
-        Of this process. Its handles belong to this engine.
-    side : Side
-        A driver's, or a worker's.
     """
 
     can = Abilities()
@@ -83,11 +76,9 @@ class Client:
     # -- objects ------------------------------------------------------------------------------
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        """See `Engine.describe`."""
         return self._requests.describe(ref.id)
 
     def shown(self, array: Any) -> Shown | None:
-        """See `Engine.shown`."""
         id = self.objects.shown(array, self._side.task)
         if not id:
             return None if id is None else Shown(0, (), "")
@@ -100,7 +91,6 @@ class Client:
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
     def names(self, beginning: str = "") -> list[str]:
-        """See `Engine.names`."""
         names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
@@ -109,7 +99,6 @@ class Client:
     def register(
         self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
     ) -> None:
-        """See `Engine.register`."""
         self.connection.check_open()
         if cls is ObjectRef:
             raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
@@ -122,48 +111,39 @@ class Client:
             self.connection.send(ev.Register(number, payload))
 
     def deregister(self, cls: type) -> None:
-        """See `Engine.deregister`."""
         with ki_protection():
             number = self._base.marshal.registry.remove(cls)
             if number is not None:
                 self.connection.send(ev.Register(number, b""))
 
     def reducers(self) -> Mapping[type, Reducer]:
-        """See `Engine.reducers`."""
         return self._base.marshal.reducers([])
 
     # -- the session --------------------------------------------------------------------------
 
     @property
     def session(self) -> str:
-        """See `Engine.session`."""
         return self._base.session
 
     @property
     def workers(self) -> int:
-        """See `Engine.workers`."""
         return self._base.workers
 
     @property
     def capacity(self) -> int:
-        """See `Engine.capacity`."""
         return self._base.capacity
 
     @property
     def ended(self) -> str | None:
-        """See `Engine.ended`."""
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:
-        """See `Engine.snapshot`."""
         return self._gauge.measured(self._requests.snapshot())
 
     def search(self, pattern: str, order: str, most: int) -> Change:
-        """See `Engine.search`."""
         return self._requests.search(ev.Search(pattern, order, most))
 
     def changes(self) -> Subscription:
-        """See `Engine.changes`."""
         self.connection.check_open()
         number = self._requests.number()
         made = self._subscriptions[number] = Subscription(
@@ -174,15 +154,12 @@ class Client:
         return made
 
     def held(self) -> dict[int, Places]:
-        """See `Engine.held`."""
         return survey(self.objects.held_by, self._side.roots())
 
     def refresh(self) -> None:
-        """See `Engine.refresh`."""
         self.connection.post(ev.Refresh())
 
     def collect(self, job: int) -> CollectedJob | None:
-        """See `Engine.collect`."""
         origin = self._side.origin()
         found: CollectedJob | None = self._requests.ask(
             lambda request: ev.Collect(request, job, origin)
@@ -190,13 +167,11 @@ class Client:
         return found
 
     def keep(self, linger: float) -> None:
-        """See `Engine.keep`."""
         self.connection.check_open()
         self.connection.send(ev.Keep(linger))
         self.connection.flush()
 
     def close(self, goodbye: bool = True) -> None:
-        """See `Engine.close`."""
         self._base.close(goodbye)
 
     def _tell(self, message: ev.Event) -> None:

@@ -26,7 +26,7 @@ PROBES = 64
 
 
 class DuplicatePuts:
-    """See the module. Any thread may ask; of two at once one may not be counted."""
+    """Any thread may ask; of two at once one may not be counted."""
 
     def __init__(self) -> None:
         # (address, bytes) → owner, what a few of the values were, how often

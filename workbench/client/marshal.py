@@ -55,18 +55,9 @@ class Encoded(NamedTuple):
 class Marshal:
     """See the module.
 
-    Parameters
-    ----------
-    arena : ArenaWriter
-        Where large values go.
-    capacity : callable() → int
-        Bytes the whole store may hold; waits until that is known.
-    check : callable(ref)
-        Raises if the ref isn't of this session.
-    side : str
-        Where this is, for errors: ``on the worker`` or ``in this process``.
-    debug : bool
-        Pickle slowly, and show where it was when something breaks.
+    ``capacity`` waits until it is known how many bytes the whole store may hold. ``check`` raises
+    if a ref isn't of this session. ``side`` says where this is, for errors. With ``debug`` it
+    pickles slowly, and shows where it was when something breaks.
     """
 
     def __init__(
@@ -105,12 +96,8 @@ class Marshal:
         """Serialize a value and bring its bytes where they can be read: inline or in our arena.
 
         An extent taken for it is added to ``claims``. Until the server knows of it, that list is
-        all that does: whoever gives up gives it back.
-
-        Parameters
-        ----------
-        parts : callable() → mapping of name → value, optional
-            Asked if it fails: what to look through for the cause, and what each is called.
+        all that does: whoever gives up gives it back. ``parts`` is asked if it fails: what to look
+        through for the cause, and what each is called.
         """
         inside: list[int] = []
         done = self._serialize(value, inside, parts)

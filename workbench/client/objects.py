@@ -38,23 +38,11 @@ class Listener(Protocol):
     def arrived(self, id: int) -> None:
         """It is known now: its value, or what it failed with."""
 
-    def ended(self, reason: str) -> None:
-        """It won't come any more: the session is over."""
+    def ended(self, reason: str) -> None: ...
 
 
 class Objects:
-    """See the module.
-
-    Parameters
-    ----------
-    connection, references, views, marshal
-        This process's own.
-
-    Attributes
-    ----------
-    values : dict of id → Value
-        Objects with a handle here that are there, or never will be. Read it.
-    """
+    """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
         self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
@@ -73,7 +61,6 @@ class Objects:
     # -- asking ---------------------------------------------------------------------------------
 
     def expect(self, ids: Iterable[int]) -> None:
-        """Ready will come for these by itself."""
         self._expected.update(ids)
 
     def request(self, ids: Iterable[int]) -> None:
@@ -107,7 +94,6 @@ class Objects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
-        """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]
@@ -121,7 +107,6 @@ class Objects:
             listener.arrived(id)
 
     def state(self, id: int) -> str:
-        """In a word or two."""
         value = self.values.get(id)
         if value is None:
             if self._connection.ended is not None:
@@ -158,13 +143,7 @@ class Objects:
         return self._marshal.decode(id, value, extent, name=name)
 
     def peek(self, id: int) -> Any:
-        """The value of a known object, if building it takes neither time nor room.
-
-        Raises
-        ------
-        LookupError
-            If it isn't built; the text says why.
-        """
+        """The value of a known object if that takes neither time nor room, else LookupError."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -205,7 +184,6 @@ class Objects:
         return next((id for id, value in inline if value.header is last), None)
 
     def stored_as(self, value: Any) -> ObjectRef | None:
-        """See `Engine.stored_as`."""
         if type(value) is not np.ndarray or value.base is None:
             return None
         id = self._views.begun_by(value)
@@ -248,7 +226,6 @@ class Objects:
     # -- what happens to them ---------------------------------------------------------------------
 
     def ready(self, message: do.Ready) -> None:
-        """The server's word on an object."""
         id = message.object
         self._expected.discard(id)
         with self.lock:
@@ -258,7 +235,6 @@ class Objects:
             self._tell(id)
 
     def forget(self, id: int) -> None:
-        """Somebody freed it."""
         with self.lock:
             if self._references.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
@@ -274,12 +250,10 @@ class Objects:
             self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
-        """We did."""
         for id in ids:
             self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
 
     def finalized(self, watch: Watch) -> None:
-        """A handle or view has died."""
         with self.lock:
             if type(watch) is not HandleWatch:
                 self._views.finalized(watch)
@@ -289,7 +263,6 @@ class Objects:
                 self._expected.discard(watch.id)
 
     def close(self) -> None:
-        """Forget all."""
         self.values.clear()
 
 

@@ -24,16 +24,6 @@ _AWAITED = object()
 
 
 class Requests:
-    """See the module. A component of the client's.
-
-    Parameters
-    ----------
-    connection : Connection
-        Its own.
-    check_open : callable()
-        Raises if the session is over.
-    """
-
     def __init__(self, connection: Connection, check_open: Callable[[], None]) -> None:
         self._connection = connection
         self._check_open = check_open
@@ -41,7 +31,6 @@ class Requests:
         self._requests = itertools.count(1)
 
     def number(self) -> int:
-        """One that no other question has, nor will have."""
         return next(self._requests)
 
     def ask(
@@ -60,7 +49,6 @@ class Requests:
             answers.pop(request, None)
 
     def answer(self, request: int, answer: Any) -> None:
-        """It is there."""
         if request in self._answers:  # else whoever asked was interrupted
             self._answers[request] = answer
 
@@ -80,14 +68,12 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """See `Engine.snapshot`."""
         objects: list[ObjectRecord] = []
         for change in self.look():
             objects += change.objects
         return change.session.having(tuple(objects), change.session.history)
 
     def search(self, search: ev.Search) -> Change:
-        """See `Engine.search`."""
         objects: list[ObjectRecord] = []
         others = size = 0
         for change in self.look(search):
@@ -99,34 +85,28 @@ class Requests:
     # -- the kinds that `Ask` has -----------------------------------------------------------------
 
     def why(self, what: int | str) -> Account | None:
-        """See `Engine.why`."""
         id, name = (0, what) if isinstance(what, str) else (what, "")
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, "why", id, name))
         return answer.account
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """See `Engine.names`."""
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, "names", 0, beginning))
         return answer.names
 
     def summary(self) -> Snapshot:
-        """See `Engine.summary`."""
         answer: do.Answer = self.ask(lambda request: ev.Ask(request, "overview"))
         assert answer.snapshot is not None
         return answer.snapshot
 
     def spill(self, id: int) -> str:
-        """See `Engine.spill`."""
         text: str = self.ask(lambda request: ev.Ask(request, "spill", id)).text
         return text
 
     def describe(self, id: int) -> ObjectDescription | None:
-        """See `Engine.describe`."""
         answer = self._glance("describe", id)
         return None if answer is None else answer.description
 
     def overview(self) -> Snapshot | None:
-        """See `Engine.overview`."""
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 
@@ -140,7 +120,6 @@ class Requests:
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Engine.interrupt`."""
         chosen = tuple(jobs)
         answer = self.ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
         return answer is not None

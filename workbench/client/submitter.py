@@ -32,18 +32,6 @@ MOST_SPECS = 1000
 
 
 class Submitter:
-    """See the module.
-
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    store : ObjectStore
-        Where functions and large arguments are put.
-    side : Side
-        What the calls come from.
-    """
-
     def __init__(self, base: ClientBase, store: ObjectStore, side: Side) -> None:
         self._base = base
         self._store = store
@@ -56,17 +44,14 @@ class Submitter:
         self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        """See `Engine.submit`."""
         self._connection.check_open()
         return self._submit(self._exported(function).ref.id, call, function.name)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        """See `Engine.call`."""
         self._base.check_refs([actor])
         return self._submit(0, call, method, actor.id, method)
 
     def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
-        """See `Engine.create`."""
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
@@ -88,16 +73,13 @@ class Submitter:
         return ref
 
     def find_actor(self, name: str) -> ObjectRef | None:
-        """See `Engine.find_actor`."""
         return self._store.find(f"{ACTOR_PREFIX}{name}")
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        """See `Engine.kill_actor`."""
         self._base.check_refs([actor])
         self._connection.send(ev.KillActor(actor.id, restart))
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        """See `Engine.cancel`."""
         self._base.check_refs([ref])
         self._connection.send(ev.Cancel(ref.id, force, recursive))
         self._connection.flush()
@@ -138,7 +120,6 @@ class Submitter:
         return stream or (refs[0] if given == 1 else refs or None)
 
     def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
-        """What they ask for, as it is sent."""
         if options.num_cpus > 1:  # any session has one: no need to wait for its word
             self._check_cpus(options.num_cpus)
         types = options.retry_exceptions

@@ -36,17 +36,9 @@ def is_client(of: object) -> bool:
 
 
 class Dask(Observer):
-    """See the module.
+    """``client`` is a distributed.Client that is used from ordinary code, not from coroutines.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        One that is used from ordinary code, not from coroutines.
-
-    Raises
-    ------
-    SessionError
-        If it isn't connected, or belongs to an event loop.
+    SessionError if it isn't connected, or belongs to an event loop.
     """
 
     can = Abilities.none(
@@ -69,13 +61,11 @@ class Dask(Observer):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
         if self._client.status in ("closing", "closed"):
             return "The client of the Dask cluster is closed."
         return None
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
         from distributed import Future
 
         def held_by(thing: object) -> tuple[int | None, str]:
@@ -84,13 +74,6 @@ class Dask(Observer):
         return survey(held_by, main_variables())
 
     def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`.
-
-        Raises
-        ------
-        SessionError
-            If the scheduler doesn't answer, or answers nobody what it is asked here.
-        """
         if self.ended:
             raise SessionError(self.ended)
         try:

@@ -87,14 +87,8 @@ class Looks:
     """`engines.base.Changes` of a session that has to be asked again and again.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
-    the last time. A look that shows no change ends the wait too.
-
-    Parameters
-    ----------
-    look : callable() → Snapshot
-        Raises SessionError if there is no answer: there may be one the next time.
-    is_over : callable() → bool
-        Whether there won't be any more.
+    the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
+    there is no answer: there may be one the next time.
     """
 
     def __init__(self, look: Callable[[], Snapshot], is_over: Callable[[], bool]) -> None:
@@ -107,7 +101,6 @@ class Looks:
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """See `engines.base.Changes`."""
         wait = max(self._due - time.monotonic(), 0.0)
         in_time = timeout is None or wait <= timeout
         if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
@@ -127,16 +120,13 @@ class Looks:
         return change
 
     def interrupt(self) -> None:
-        """See `engines.base.Changes`."""
         self._interrupted.set()
 
     @property
     def is_over(self) -> bool:
-        """See `engines.base.Changes`."""
         return self._closed or self._is_over()
 
     def close(self) -> None:
-        """See `engines.base.Changes`."""
         self._closed = True
         self._interrupted.set()
 
@@ -155,19 +145,15 @@ class Observer(ABC):
 
     @property
     @abstractmethod
-    def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
+    def ended(self) -> str | None: ...
 
     @abstractmethod
-    def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`."""
+    def snapshot(self) -> Snapshot: ...
 
     @abstractmethod
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]: ...
 
     def changes(self) -> Looks:
-        """See `engines.base.Observed`."""
         return Looks(self.snapshot, lambda: self.ended is not None)
 
     def copy_speed(self) -> float | None:

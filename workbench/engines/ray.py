@@ -47,18 +47,7 @@ VIEW, TASK, CONTAINED, ACTOR = (
 
 
 class Ray(Observer):
-    """See the module.
-
-    Parameters
-    ----------
-    ray : module
-        After ``ray.init()``.
-
-    Raises
-    ------
-    SessionError
-        If this process isn't connected to a cluster.
-    """
+    """``ray`` is the module, after ``ray.init()``: SessionError if that wasn't called."""
 
     can = Abilities.none(
         "This is a read-only view of a Ray cluster. Ray frees an object with its last ObjectRef."
@@ -77,13 +66,11 @@ class Ray(Observer):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
         if self._ray.is_initialized() and self._context.get_job_id() == self._job:
             return None
         return "This process has left the Ray cluster."
 
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
         ref_type = self._ray.ObjectRef
 
         def held_by(thing: object) -> tuple[int | None, str]:
@@ -92,13 +79,6 @@ class Ray(Observer):
         return survey(held_by, main_variables())
 
     def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`.
-
-        Raises
-        ------
-        SessionError
-            If Ray doesn't answer.
-        """
         if self.ended:
             raise SessionError(self.ended)
         try:

@@ -73,13 +73,7 @@ class _FreeList:
 
 
 class Arena:
-    """The allocator of one segment.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of address space, a multiple of `PAGE`.
-    """
+    """The allocator of one segment of ``size`` bytes of address space, a multiple of `PAGE`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -112,10 +106,7 @@ class Arena:
     def free(self, offset: int, touched: bool = True) -> int:
         """The extent is free again; its length. ``touched=False`` if there is no memory behind it.
 
-        Raises
-        ------
-        KeyError
-            If no live extent begins there.
+        KeyError if no live extent begins there.
         """
         length = self.live.pop(offset)
         self.live_bytes -= length

@@ -29,7 +29,6 @@ class Descriptors:
     size: int
 
     def close(self) -> None:
-        """Close both."""
         os.close(self.writable)
         os.close(self.readonly)
 

@@ -25,23 +25,15 @@ class SpinningSelector(selectors.EpollSelector):
         self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
 
     def select(self, timeout: float | None = None) -> Any:
-        """As its base's."""
         return self._poll(timeout)
 
 
 class ActorHost:
-    """See the module. `make` runs as the actor's first task; then, unless it is plain, `serve`.
+    """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
-    Parameters
-    ----------
-    blueprint : Blueprint
-        What to make.
-    connection : Connection
-        Read and written by the loop itself, if there is one: another thread would have to wake it.
-    next_call : callable() → Run or None
-        Takes the first call out of the queue.
-    run, run_async : callable(Run)
-        Run one call: in this thread, or on the loop.
+    ``connection`` is read and written by the loop itself, if there is one: another thread would
+    have to wake it. ``next_call`` takes the first call out of the queue; ``run`` and ``run_async``
+    run one, in this thread or on the loop.
     """
 
     def __init__(
@@ -71,11 +63,9 @@ class ActorHost:
 
     @property
     def is_async(self) -> bool:
-        """Its calls run on a loop."""
         return self._blueprint.is_async
 
     def make(self, *args: Any, **kwargs: Any) -> None:
-        """Make the instance."""
         self._instance = self._blueprint.cls(*args, **kwargs)
 
     @property
@@ -84,7 +74,6 @@ class ActorHost:
         return {self._blueprint.cls.__name__: self._instance}
 
     def method(self, name: str) -> Callable[..., Any]:
-        """A method of the instance."""
         return getattr(self._instance, name)  # type: ignore[no-any-return]
 
     def serve(self) -> None:

@@ -162,7 +162,6 @@ def _told(heard: bytes) -> bytes:
 
 
 def main() -> None:
-    """Preload, then serve."""
     parent = os.getppid()
     settings = msgspec.json.decode(sys.argv[2], type=Settings)
     die_with_parent(parent)

@@ -65,24 +65,13 @@ class Backpressure:
                 await self._took.wait()
 
     def took(self, taken: int) -> None:
-        """The reader has taken so many."""
         self._taken = taken
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._took.set)
 
 
 class Generators:
-    """The generators that are queued in this worker, or run.
-
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    side : Side
-        What to do while one waits for its reader.
-    interrupts : Interrupts
-        An item leaves whole: nobody interrupts that.
-    """
+    """The generators that are queued in this worker, or run."""
 
     def __init__(self, base: ClientBase, side: Side, interrupts: Interrupts) -> None:
         self._base = base
@@ -93,17 +82,14 @@ class Generators:
     # -- the reading thread -----------------------------------------------------------------------
 
     def add(self, run: do.Run) -> None:
-        """A task has come."""
         if is_generator(run):
             self._backpressures[run.task] = Backpressure(run)
 
     def took(self, message: ev.Took) -> None:
-        """Its reader has taken so many."""
         if message.task in self._backpressures:
             self._backpressures[message.task].took(message.taken)
 
     def remove(self, task: int) -> None:
-        """A task is over, or won't run here."""
         self._backpressures.pop(task, None)
 
     # -- where the task runs ----------------------------------------------------------------------

@@ -8,22 +8,11 @@ from workbench.task_context import TaskContext
 
 
 class WorkerLink:
-    """See `Link`.
-
-    Parameters
-    ----------
-    connection : Connection
-        This process's own.
-    work : TaskContext
-        Its tasks.
-    """
-
     def __init__(self, connection: Connection, work: TaskContext[do.Run]) -> None:
         self.work = work
         self.put = connection.put
         self._connection = connection
 
     def flush(self) -> None:
-        """See `Link.flush`."""
         if not self._connection.flush():
             self._connection.wake()  # its thread sends the rest

@@ -16,10 +16,7 @@ from workbench.server.settings import Settings
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, whatever it is doing then.
 
-    Parameters
-    ----------
-    parent : int
-        Who the parent was before the call: if it is gone already, we go too.
+    ``parent`` was that before the call: if it is gone already, we go too.
     """
     import ctypes
 
