@@ -7,6 +7,7 @@ A thin layer: it checks what people pass, and hands it to the engine. `init` and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import context
@@ -334,9 +335,19 @@ def observed(of: Any = None) -> Observed:
     current session."""
     if of is None:
         return engine()
-    from workbench.engines import others
+    if isinstance(of, ModuleType) and of.__name__ == "ray":
+        from workbench.engines.ray import Ray
 
-    return others.observe(of)
+        return Ray(of)
+    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
+        from workbench.engines.dask import Dask, is_client
+
+        if is_client(of):
+            return Dask(of)
+    raise TypeError(
+        "Views are of the current session (give nothing), of a Dask cluster (give its "
+        f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."
+    )
 
 
 def cancel(

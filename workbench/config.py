@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def load(
         "workers": cpus,
         "memory": int(limit * SHARE_OF_MEMORY),
         "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
-        "linger": NOTEBOOK_LINGER if _in_notebook(environ) else 0.0,
+        "linger": NOTEBOOK_LINGER if _notebook_path(environ) else 0.0,
         "session": notebook_session(environ),
         "spill_dir": spill_directory(environ, root),
     }
@@ -223,14 +224,8 @@ def _notebook_path(environ: Mapping[str, str]) -> str:
     """The notebook's path, as Jupyter or VS Code tell its kernel; '' if they don't."""
     path = environ.get("JPY_SESSION_NAME", "")
     if not path:
-        import sys
-
         path = str(getattr(sys.modules.get("__main__"), "__vsc_ipynb_file__", "") or "")
     return path
-
-
-def _in_notebook(environ: Mapping[str, str]) -> bool:
-    return bool(_notebook_path(environ))
 
 
 def notebook_session(environ: Mapping[str, str]) -> str:

@@ -92,20 +92,17 @@ def init(
 
 def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
-    engine = context.get()
-    context.set(None)
-    if engine is not None:
-        engine.close()
+    _leave(goodbye=True)
     atexit.unregister(_leave)
     readonly.uninstall()
 
 
-def _leave() -> None:
-    """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
+def _leave(goodbye: bool = False) -> None:
+    """At the process's end without goodbye: a restarted kernel finds its session again."""
     engine = context.get()
     context.set(None)
     if engine is not None:
-        engine.close(goodbye=False)
+        engine.close(goodbye)
 
 
 def is_initialized() -> bool:

@@ -145,15 +145,9 @@ class MemoryGauge:
 def reset_peak_memory() -> bool:
     """Begin anew with `peak_memory`; False where the system can't."""
     try:
-        file = os.open("/proc/self/clear_refs", os.O_WRONLY)
+        return Path("/proc/self/clear_refs").write_bytes(b"5") > 0
     except OSError:
         return False
-    try:
-        return os.write(file, b"5") > 0
-    except OSError:
-        return False
-    finally:
-        os.close(file)
 
 
 def peak_memory() -> int:

@@ -74,7 +74,7 @@ class ClientBase:
             sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
         )
         finalized = connection.put, connection.wake_from_finalizer
-        self.requests = Requests(connection, connection.check_open)
+        self.requests = Requests(connection)
         self.references = ReferenceCounter(*finalized)
         self.views = Views(*finalized)
         self.arena = ArenaWriter(

@@ -46,13 +46,13 @@ class Client:
 
         store = ObjectStore(base, side)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
-        self.future, self.arrivals, self.state = store.future, store.arrivals, store.state
+        self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
         self.find, self.name, self.unname = store.find, store.name, store.unname
         self.wait_for_item, self.next_item = store.wait_for_item, store.next_item
         self.took = base.generators.took
-        self.stored_as = base.objects.stored_as
+        self.state, self.stored_as = base.objects.state, base.objects.stored_as
         self.copy_speed, self.copying = base.arena.copy_speed, base.arena.copying
         self.huge_pages = base.arena.huge_pages
         base.arena.held = self.held

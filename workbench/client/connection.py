@@ -157,6 +157,11 @@ class Connection:
             if True in locked:
                 self._writer.release()
 
+    def push(self) -> None:
+        """Send what is queued, now or by the thread."""
+        if not self.flush():
+            self.wake()
+
     # -- waiting: any thread but the connection's -------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:

@@ -146,14 +146,12 @@ class Marshal:
         else:
             built = codec.deserialize(value.header, extent.copy() if copy else extent, where)
         if id not in self._loads:
-            self._note(id, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            if len(self._loads) >= MOST_LOADS:
+                self._loads.clear()
+            self._loads[id] = seconds
+            self._unreported.append(id)
         return built
-
-    def _note(self, id: int, seconds: float) -> None:
-        if len(self._loads) >= MOST_LOADS:
-            self._loads.clear()
-        self._loads[id] = seconds
-        self._unreported.append(id)
 
     def report(self, known: Callable[[int], bool]) -> ev.Loaded | None:
         """What the first loads since the last report took.

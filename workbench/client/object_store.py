@@ -191,9 +191,6 @@ class ObjectStore:
             self._connection.post(ev.Escape(ref.id, self.site()))
         return context.restore, (ref.id, self._base.session)
 
-    def state(self, ref: ObjectRef) -> str:
-        return self._objects.state(ref.id)
-
     # -- names --------------------------------------------------------------------------------
 
     def find(self, name: str) -> ObjectRef | None:

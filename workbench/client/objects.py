@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench import errors
 from workbench.client.connection import Connection
-from workbench.client.failures import refusal_error
 from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
@@ -30,6 +30,17 @@ from workbench.serialization.safe_load import peek
 
 CHUNK = 10_000
 """Most ids in one message."""
+
+_REFUSALS: dict[str, type[errors.WorkbenchError]] = {
+    "freed": errors.ObjectFreedError,
+    "unknown": errors.ObjectLostError,
+    "crashed": errors.WorkerCrashedError,
+    "memory": errors.OutOfMemoryError,
+    "timeout": errors.TaskTimeoutError,
+    "cancelled": errors.TaskCancelledError,
+    "actor": errors.ActorDiedError,
+}
+"""By code, what the core decides. The texts come from where the decision was made."""
 
 
 class Listener(Protocol):
@@ -106,12 +117,12 @@ class Objects:
         for listener in listeners:
             listener.arrived(id)
 
-    def state(self, id: int) -> str:
-        value = self.values.get(id)
+    def state(self, ref: ObjectRef) -> str:
+        value = self.values.get(ref.id)
         if value is None:
             if self._connection.ended is not None:
                 return "session over"
-            return "pending" if id in self._expected else "in the store"
+            return "pending" if ref.id in self._expected else "in the store"
         return "failed" if value.failed else "ready"
 
     # -- reading --------------------------------------------------------------------------------
@@ -294,7 +305,8 @@ def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
 
 def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
-        return refusal_error(value.header)
+        code, _, text = value.header[1:].decode().partition("\n")
+        return _REFUSALS.get(code, errors.WorkbenchError)(text)
     error = codec.deserialize_inline(value.header)
     assert isinstance(error, BaseException)
     return error

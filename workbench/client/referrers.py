@@ -116,9 +116,10 @@ def _walk(
     """
     seen: set[int] = set()
     queue: deque[tuple[str, Any, bool, str]] = deque(
-        (*_named(key, value), key.partition(WHERE)[2])
+        (name, value, True, where)
         for key, value in list(roots.items())
         if key not in _SAME
+        for name, _, where in [key.partition(WHERE)]
     )
     until = time.monotonic() + most_seconds
     nodes = 0
@@ -188,10 +189,6 @@ def _kept(error: BaseException | None) -> Iterator[tuple[str, Any]]:
 def _is_ours(kind: type) -> bool:
     """Whether it is part of the session itself: that has everything, and is no reason."""
     return str(kind.__module__).startswith(_MACHINERY)
-
-
-def _named(key: str, value: Any) -> Step:
-    return key.partition(WHERE)[0], value, True
 
 
 def _inside(path: str, thing: Any) -> Iterator[Step]:

@@ -24,9 +24,8 @@ _AWAITED = object()
 
 
 class Requests:
-    def __init__(self, connection: Connection, check_open: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._check_open = check_open
         self._answers: dict[int, Any] = {}
         self._requests = itertools.count(1)
 
@@ -37,7 +36,7 @@ class Requests:
         self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0
     ) -> Any:
         """Send a question, read until its answer; None if there is none in time."""
-        self._check_open()
+        self._connection.check_open()
         request = request or self.number()
         answers = self._answers
         try:
@@ -86,21 +85,18 @@ class Requests:
 
     def why(self, what: int | str) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "why", id, name))
-        return answer.account
+        return self._ask("why", id, name).account
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "names", 0, beginning))
-        return answer.names
+        return self._ask("names", name=beginning).names
 
     def summary(self) -> Snapshot:
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "overview"))
-        assert answer.snapshot is not None
-        return answer.snapshot
+        snapshot = self._ask("overview").snapshot
+        assert snapshot is not None
+        return snapshot
 
     def spill(self, id: int) -> str:
-        text: str = self.ask(lambda request: ev.Ask(request, "spill", id)).text
-        return text
+        return self._ask("spill", id).text
 
     def describe(self, id: int) -> ObjectDescription | None:
         answer = self._glance("describe", id)
@@ -110,11 +106,13 @@ class Requests:
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 
-    def _glance(self, what: str, object: int = 0) -> do.Answer | None:
+    def _ask(self, what: str, id: int = 0, name: str = "") -> do.Answer:
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name))
+        return answer
+
+    def _glance(self, what: str, id: int = 0) -> do.Answer | None:
         try:
-            found: do.Answer | None = self.ask(
-                lambda request: ev.Ask(request, what, object), GLANCE
-            )
+            found: do.Answer | None = self.ask(lambda request: ev.Ask(request, what, id), GLANCE)
         except SessionError:
             return None
         return found

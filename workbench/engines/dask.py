@@ -41,6 +41,7 @@ class Dask(Observer):
     SessionError if it isn't connected, or belongs to an event loop.
     """
 
+    who = "Dask's scheduler"
     can = Abilities.none(
         "This is a read-only view of a Dask cluster. Dask frees a result with its last Future, or "
         "by client.cancel."
@@ -73,26 +74,14 @@ class Dask(Observer):
 
         return survey(held_by, main_variables())
 
-    def snapshot(self) -> Snapshot:
-        if self.ended:
-            raise SessionError(self.ended)
-        try:
-            seen = self._client.sync(
-                self._client._run_on_scheduler,
-                _seer(),
-                most=MOST,
-                since=self._since,
-                callback_timeout=ANSWER,
-            )
-        except Exception as error:
-            raise SessionError(
-                f"Dask's scheduler at {self.session} doesn't say what it has: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        return self._made(seen)
-
-    def _made(self, seen: dict[str, Any]) -> Snapshot:
-        """The scheduler's answer as a snapshot."""
+    def _look(self) -> Snapshot:
+        seen = self._client.sync(
+            self._client._run_on_scheduler,
+            _seer(),
+            most=MOST,
+            since=self._since,
+            callback_timeout=ANSWER,
+        )
         now = time.time()
         self._since = seen["now"]
         self._born.update((key, now - age) for key, age in seen["ages"].items())

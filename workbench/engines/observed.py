@@ -16,7 +16,6 @@ from hashlib import blake2b
 import msgspec
 
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
-from workbench.engines.base import Abilities
 from workbench.errors import SessionError
 
 PACE = 1.0
@@ -137,21 +136,30 @@ class Looks:
 class Observer(ABC):
     """`engines.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
-    Its own classes say what `session`, `can`, `ended`, `snapshot` and `held` are.
+    Its own classes say what else `Observed` has. ``who`` answers for the session, to people.
     """
 
     session: str
-    can: Abilities
+    who: str
 
     @property
     @abstractmethod
     def ended(self) -> str | None: ...
 
     @abstractmethod
-    def snapshot(self) -> Snapshot: ...
+    def _look(self) -> Snapshot: ...
 
-    @abstractmethod
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]: ...
+    def snapshot(self) -> Snapshot:
+        """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""
+        if self.ended:
+            raise SessionError(self.ended)
+        try:
+            return self._look()
+        except Exception as error:
+            raise SessionError(
+                f"{self.who} at {self.session} doesn't say what it has: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def changes(self) -> Looks:
         return Looks(self.snapshot, lambda: self.ended is not None)

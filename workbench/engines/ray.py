@@ -49,6 +49,7 @@ VIEW, TASK, CONTAINED, ACTOR = (
 class Ray(Observer):
     """``ray`` is the module, after ``ray.init()``: SessionError if that wasn't called."""
 
+    who = "Ray"
     can = Abilities.none(
         "This is a read-only view of a Ray cluster. Ray frees an object with its last ObjectRef."
     )
@@ -78,16 +79,9 @@ class Ray(Observer):
 
         return survey(held_by, main_variables())
 
-    def snapshot(self) -> Snapshot:
-        if self.ended:
-            raise SessionError(self.ended)
-        try:
-            resources = self._ray.cluster_resources(), self._ray.available_resources()
-            return self._all(*resources) or self._own(*resources)
-        except Exception as error:
-            raise SessionError(
-                f"Ray at {self.session} doesn't say what it has: {type(error).__name__}: {error}"
-            ) from error
+    def _look(self) -> Snapshot:
+        resources = self._ray.cluster_resources(), self._ray.available_resources()
+        return self._all(*resources) or self._own(*resources)
 
     def _made(self, total: dict[str, float], available: dict[str, float], **known: Any) -> Snapshot:
         capacity = int(total[STORE]) if STORE in total else None

@@ -42,10 +42,6 @@ Note = Callable[[int], object]
 """Told how many bytes were just copied; in any thread."""
 
 
-def _unasked(nbytes: int) -> None:
-    """Nobody wants to know."""
-
-
 class Filling:
     """How far a `fill` is. Any thread may add; whoever looks may miss the last piece."""
 
@@ -76,7 +72,7 @@ class Copier:
         self._pool: ThreadPoolExecutor | None = None
         self.filling: Filling | None = None  # the last that began, until it ends
 
-    def copy(self, pairs: Sequence[Pair], note: Note = _unasked) -> None:
+    def copy(self, pairs: Sequence[Pair], note: Note = int) -> None:
         """``target[...] = source`` for each pair: one shape and dtype, ``target`` C-contiguous."""
         if self._threads < 2 or sum(t.nbytes for t, _ in pairs) < PARALLEL_BYTES:
             _copy_all(pairs, note)
@@ -171,7 +167,7 @@ def fill(
             copier.filling = None
 
 
-def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = _unasked) -> None:
+def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = int) -> None:
     """Write contiguous bytes to pages never touched before. OSError if the machine has no room."""
     view = memoryview(data).cast("B")  # type: ignore[arg-type]
     while len(view):

@@ -126,8 +126,7 @@ class ActorHost:
 
     def _flush(self) -> None:
         self._flushing = False
-        if not self._connection.flush():
-            self._connection.wake()  # the thread sends the rest
+        self._connection.push()
 
     def _begin(self) -> None:
         """Start the first calls in the queue, as many as may run."""
