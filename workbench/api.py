@@ -29,15 +29,10 @@ if TYPE_CHECKING:
     from workbench.report.text import Objects, Why
 
 __all__ = [
-    "deregister_serializer",
-    "engine",
-    "explain_cost",
-    "init",
-    "inspect_serializability",
-    "is_initialized",
-    "register_serializer",
-    "shutdown",
-]  # what others define, for whoever needs all of it; beside what is defined here
+    "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
+    "is_initialized", "register_serializer", "shutdown",
+]  # fmt: skip
+"""What others define, for whoever needs all of it; beside what is defined here."""
 
 
 def put(value: Any, *, name: str = "") -> ObjectRef:

@@ -7,7 +7,7 @@ import operator
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -99,10 +99,7 @@ class Completed:
     def __iter__(self) -> Iterator[ObjectRef]:
         if not self._refs:
             return
-        with (
-            closing(api.engine().arrivals(self._refs)) as arrivals,
-            _Bar(len(self._refs), self._progress) as bar,
-        ):
+        with self._awaited() as (arrivals, bar):
             for _ in self._refs:
                 ref = _next(arrivals, bar)
                 assert ref is not None
@@ -114,10 +111,7 @@ class Completed:
             return
         import asyncio
 
-        with (
-            closing(api.engine().arrivals(self._refs)) as arrivals,
-            _Bar(len(self._refs), self._progress) as bar,
-        ):
+        with self._awaited() as (arrivals, bar):
             for _ in self._refs:
                 while (ref := arrivals.take()) is None:
                     soon = arrivals.soon()
@@ -126,6 +120,14 @@ class Completed:
                         bar.refresh()
                 bar.advance()
                 yield ref
+
+    @contextmanager
+    def _awaited(self) -> Iterator[tuple[Arrivals, _Bar]]:
+        with (
+            closing(api.engine().arrivals(self._refs)) as arrivals,
+            _Bar(len(self._refs), self._progress) as bar,
+        ):
+            yield arrivals, bar
 
     def __len__(self) -> int:
         return len(self._refs)

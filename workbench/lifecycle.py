@@ -120,16 +120,8 @@ def is_initialized() -> bool:
 def engine() -> Engine:
     """The current engine; starts a session with the defaults if there is none.
 
-    Not in a forked child: each worker of a process pool would have a session of its own.
-
-    Returns
-    -------
-    Engine
-
-    Raises
-    ------
-    SessionError
-        In a forked child; or if none can be started.
+    Not in a forked child, where it raises SessionError: each worker of a process pool would have a
+    session of its own.
     """
     found = context.get()
     if found is None and context.is_fork():

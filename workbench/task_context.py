@@ -52,7 +52,6 @@ class TaskContext(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The current one's name, or nothing."""
         run = self.current
         return "" if run is None else run.name
 

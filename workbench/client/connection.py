@@ -158,7 +158,6 @@ class Connection:
                 self._writer.release()
 
     def push(self) -> None:
-        """Send what is queued, now or by the thread."""
         if not self.flush():
             self.wake()
 

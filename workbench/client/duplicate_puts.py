@@ -33,7 +33,6 @@ class DuplicatePuts:
         self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = OrderedDict()
 
     def count(self, buffers: Iterable[Any]) -> int:
-        """How often the largest of these was counted before."""
         largest = max(buffers, key=lambda buffer: buffer.nbytes, default=None)
         if largest is None or largest.nbytes < LARGE:
             return 0

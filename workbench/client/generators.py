@@ -48,7 +48,6 @@ class GeneratorReaders:
         return self._references.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
-        """Whether its next item is there, or there won't be one."""
         items, values, id = reader.items, self._objects.values, reader.id
         return lambda: bool(items) or id in values
 

@@ -32,8 +32,6 @@ Parts = Callable[[], Mapping[str, Any]]
 
 
 class Encoded(NamedTuple):
-    """A value as it is stored, and what that took."""
-
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
@@ -115,7 +113,6 @@ class Marshal:
         return Encoded(stored, done, seconds, repeats)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
-        """A value's inline header, whatever its size."""
         return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:

@@ -128,7 +128,6 @@ class Objects:
     # -- reading --------------------------------------------------------------------------------
 
     def load(self, id: int, copy: bool) -> Any:
-        """The value of a known object; raises what it failed with."""
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
@@ -299,7 +298,6 @@ class _Resolver:
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """The ids in pieces that fit into messages."""
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
 
 

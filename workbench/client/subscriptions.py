@@ -83,7 +83,6 @@ class Gauge:
         self._gauge: MemoryGauge | None = None  # it looks for cgroups when it is made
 
     def measured(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with that."""
         gauge = self._gauge = self._gauge or MemoryGauge()
         available, total = gauge.read()
         found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}

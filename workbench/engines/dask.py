@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.engines.base import Abilities
 from workbench.engines.observed import Observer, id_of
@@ -29,7 +28,6 @@ LABELS = {"fire-and-forget": "fire_and_forget"}
 
 
 def is_client(of: object) -> bool:
-    """Whether it is one, rather than something else of that package."""
     from distributed import Client
 
     return bool(isinstance(of, Client))
@@ -66,13 +64,10 @@ class Dask(Observer):
             return "The client of the Dask cluster is closed."
         return None
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+    def _key(self, thing: object) -> str | None:
         from distributed import Future
 
-        def held_by(thing: object) -> tuple[int | None, str]:
-            return (id_of(str(thing.key)), "ref") if isinstance(thing, Future) else (None, "")
-
-        return survey(held_by, main_variables())
+        return str(thing.key) if isinstance(thing, Future) else None
 
     def _look(self) -> Snapshot:
         seen = self._client.sync(

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
 from workbench.errors import SessionError
 
@@ -148,6 +149,17 @@ class Observer(ABC):
 
     @abstractmethod
     def _look(self) -> Snapshot: ...
+
+    @abstractmethod
+    def _key(self, thing: object) -> str | None:
+        """The key of what a thing here refers to, if it is one of that system's handles."""
+
+    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
+        def held_by(thing: object) -> tuple[int | None, str]:
+            key = self._key(thing)
+            return (None, "") if key is None else (id_of(key), "ref")
+
+        return survey(held_by, main_variables())
 
     def snapshot(self) -> Snapshot:
         """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""

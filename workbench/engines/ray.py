@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import (
     ActorRecord,
     ClientRecord,
@@ -71,13 +70,8 @@ class Ray(Observer):
             return None
         return "This process has left the Ray cluster."
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        ref_type = self._ray.ObjectRef
-
-        def held_by(thing: object) -> tuple[int | None, str]:
-            return (id_of(thing.hex()), "ref") if isinstance(thing, ref_type) else (None, "")
-
-        return survey(held_by, main_variables())
+    def _key(self, thing: Any) -> str | None:
+        return thing.hex() if isinstance(thing, self._ray.ObjectRef) else None
 
     def _look(self) -> Snapshot:
         resources = self._ray.cluster_resources(), self._ray.available_resources()

@@ -94,7 +94,6 @@ class Arena:
         return self.live_bytes + self._warm.total
 
     def allocate(self, nbytes: int, warm: bool) -> Extent | None:
-        """A free extent of at least ``nbytes``, of that temperature; None if there is none."""
         length = round_up(nbytes)
         offset = (self._warm if warm else self._cold).take(length)
         if offset is None:

@@ -135,7 +135,6 @@ class Views:
         return False
 
     def shown_by(self, array: Any) -> int | None:
-        """The object whose bytes an array, or a slice of a slice of one, shows."""
         return self._shown(array)[0]
 
     def begun_by(self, array: Any) -> int | None:

@@ -18,8 +18,6 @@ from workbench.spin_poll import SpinThenPoll
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """A loop's selector that spins for a moment before it sleeps."""
-
     def __init__(self) -> None:
         super().__init__()
         self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
@@ -77,7 +75,6 @@ class ActorHost:
         return getattr(self._instance, name)  # type: ignore[no-any-return]
 
     def serve(self) -> None:
-        """Run calls as they come, until the process ends."""
         if self.is_async:
             with asyncio.Runner(
                 loop_factory=lambda: asyncio.SelectorEventLoop(SpinningSelector())
@@ -129,7 +126,6 @@ class ActorHost:
         self._connection.push()
 
     def _begin(self) -> None:
-        """Start the first calls in the queue, as many as may run."""
         while len(self._calls) < self._blueprint.concurrency:
             run = self._next_call()
             if run is None:

@@ -134,7 +134,6 @@ class Executor:
             actor.notify()
 
     def _recall(self, message: do.Recall) -> None:
-        """Give back tasks that haven't begun, the last ones first."""
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))
 
     def _take_back(self, count: int) -> tuple[int, ...]:

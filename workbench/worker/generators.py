@@ -20,7 +20,6 @@ _END = object()
 
 
 def is_generator(run: do.Run) -> bool:
-    """Whether its items go out one by one."""
     return run.spec is not None and run.spec.ahead > 0
 
 
@@ -41,11 +40,9 @@ class Backpressure:
         self._took = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Whether one more may be made now."""
         return self.made - self._taken < self._ahead
 
     def is_new(self) -> bool:
-        """Whether the reader hasn't had the next item from an earlier try."""
         return self.made >= self._skip
 
     def narrow(self) -> bool:
@@ -57,7 +54,6 @@ class Backpressure:
         return unread > 0
 
     async def room(self) -> None:
-        """Wait, on this loop, until there is some."""
         self._loop = asyncio.get_running_loop()
         while not self.has_room():
             self._took.clear()
@@ -167,7 +163,6 @@ def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
 
 
 async def _async_iterator(run: do.Run, items: Any) -> AsyncGenerator[Any, None]:
-    """The items of a generator of either kind."""
     if hasattr(items, "__aiter__"):
         closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
         async with closing(items):

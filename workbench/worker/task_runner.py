@@ -97,7 +97,6 @@ class TaskRunner:
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
-        """Run one task from its arguments to its Done."""
         task, interrupts = run.task, self._interrupts
         with self._work.task(run):
             claims: Claims = []
@@ -230,7 +229,6 @@ class TaskRunner:
             return self._error_value(describe_error(error, task)), None
 
     def _encode(self, result: Any, task: str, claims: Claims) -> Result:
-        """The result, and what it cost unless it is small."""
         encoded = self._marshal.encode(result, claims, lambda: {f"the result of {task}": result})
         return encoded.stored, encoded.about_large(result, f"result of {task}")
 
