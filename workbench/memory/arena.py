@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-from workbench.units import PAGE, round_up
+from workbench.units import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,6 @@ class Arena:
         self._cold.add(0, size)
 
     @property
-    def warm_free(self) -> int:
-        """Bytes that are free and still hold memory."""
-        return self._warm.total
-
-    @property
     def footprint(self) -> int:
         """Bytes of memory the arena holds: live and warm free."""
         return self.live_bytes + self._warm.total
@@ -126,19 +121,3 @@ class Arena:
             chosen.append(Extent(offset, length, False))
             nbytes -= length
         return chosen
-
-    def check(self) -> None:
-        """Raise AssertionError unless live, warm and cold extents tile the segment exactly."""
-        parts = sorted([*self.live.items(), *self._warm.at.items(), *self._cold.at.items()])
-        end = 0
-        for offset, length in parts:
-            assert offset == end, f"gap or overlap at {offset}"
-            assert length > 0
-            assert length % PAGE == 0
-            end = offset + length
-        assert end == self.size
-        assert self.live_bytes == sum(self.live.values())
-        for free in (self._warm, self._cold):
-            assert free.total == sum(free.at.values())
-            for offset, length in free.at.items():
-                assert offset + length not in free.at, "adjacent extents not merged"
