@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from types import TracebackType
 from typing import Any
 
 from workbench import api
@@ -330,12 +329,7 @@ class _Bar:
         self.refresh()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
         if self._bar is not None:
             self._bar.close()
 

@@ -133,9 +133,7 @@ class _Hook:
     def __init__(self, before: Callable[..., object]) -> None:
         self.before = before
 
-    def __call__(
-        self, kind: type[BaseException], error: BaseException, tb: TracebackType | None
-    ) -> None:
+    def __call__(self, kind: Any, error: BaseException, tb: TracebackType | None) -> None:
         explain(error)
         self.before(kind, error, tb)
 

@@ -82,11 +82,7 @@ class ArenaWriter:
         self.held: Callable[[], Held] = dict
 
     def write(
-        self,
-        serialized: codec.Serialized,
-        contains: tuple[int, ...],
-        capacity: int,
-        claims: Claims,
+        self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int, claims: Claims
     ) -> tuple[ev.Value, float]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
 

@@ -162,8 +162,7 @@ class ClientBase:
 
     def _ready(self, message: do.Ready) -> None:
         self.objects.ready(message)
-        if self.generators.is_awaited:
-            self.generators.notify(message.object)
+        self.generators.notify(message.object)
 
     def _granted(self, message: do.Granted) -> None:
         self.arena.granted(message)

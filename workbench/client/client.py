@@ -6,7 +6,6 @@ Threads: any may call the public methods; messages are handled in whichever read
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, cast
 
 from workbench import context
@@ -182,7 +181,10 @@ class Client:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _explain(self, message: do.Explain) -> None:
-        kind_of = partial(self.objects.kind_of, message.object)
+        def kind_of(thing: Any) -> str:
+            held, kind = self.objects.held_by(thing)
+            return kind if held == message.object else ""
+
         places, complete = find(kind_of, self._side.roots())
         self.connection.post(ev.Explained(message.inquiry, places, complete))
 

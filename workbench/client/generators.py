@@ -84,10 +84,6 @@ class GeneratorReaders:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
 
-    @property
-    def is_awaited(self) -> bool:
-        return bool(self._waiting)
-
     def end(self, reason: str = "") -> None:
         for task in list(self._waiting):
             self.notify(task)

@@ -204,11 +204,6 @@ class Objects:
             return None
         return self._references.find(id)
 
-    def kind_of(self, id: int, thing: Any) -> str:
-        """``ref`` or ``view`` if the thing holds this object here, else nothing."""
-        held, kind = self.held_by(thing)
-        return kind if held == id else ""
-
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
         if isinstance(thing, ObjectRef):

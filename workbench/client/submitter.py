@@ -85,12 +85,7 @@ class Submitter:
         self._connection.flush()
 
     def _submit(
-        self,
-        function: int,
-        call: Call[TaskOptions],
-        name: str,
-        actor: int = 0,
-        method: str = "",
+        self, function: int, call: Call[TaskOptions], name: str, actor: int = 0, method: str = ""
     ) -> Submitted:
         args, kwargs, options = call
         spec = None if options.is_usual else self._specs(options)
@@ -121,7 +116,12 @@ class Submitter:
 
     def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
         if options.num_cpus > 1:  # any session has one: no need to wait for its word
-            self._check_cpus(options.num_cpus)
+            self._base.wait_welcome()
+            if options.num_cpus > self._base.workers:
+                raise ValueError(
+                    f"num_cpus={options.num_cpus:g}, and session {self._base.session!r} has "
+                    f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
+                )
         types = options.retry_exceptions
         job: tuple[Any, ...] = ()
         if isinstance(options, CellOptions):
@@ -133,14 +133,6 @@ class Submitter:
             options.max_ahead if options.num_returns == STREAMING else 0,
             *job,
         )
-
-    def _check_cpus(self, cpus: float) -> None:
-        self._base.wait_welcome()
-        if cpus > self._base.workers:
-            raise ValueError(
-                f"num_cpus={cpus:g}, and session {self._base.session!r} has "
-                f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
-            )
 
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
