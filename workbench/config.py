@@ -104,9 +104,10 @@ def load(
         "spill_dir": spill_directory(environ, root),
     }
     path = _config_file() if file is None else file
+    variables = {k: v for k in _PARSERS if (v := environ.get(f"WORKBENCH_{k.upper()}"))}
     for source, settings in (
         (str(path), _read(path)),
-        ("the environment", _from_environment(environ)),
+        ("the environment", variables),
         ("this call", {k: v for k, v in (given or {}).items() if v is not None}),
     ):
         for key, value in settings.items():
@@ -192,14 +193,6 @@ def _parse(key: str, value: Any, source: str) -> Any:
         return parser(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{key}={value!r} (from {source}) can't be used: {error}.") from None
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key: environ[f"WORKBENCH_{key.upper()}"]
-        for key in _PARSERS
-        if environ.get(f"WORKBENCH_{key.upper()}")
-    }
 
 
 def _config_file() -> Path:

@@ -81,7 +81,7 @@ class ClientBase:
             connection.send, self.requests.ask, self.views, self.next_id, threads, huge
         )
         side = "on the worker" if worker else "in this process"
-        self.marshal = Marshal(self.arena, self._known_capacity, self.references.check, side, debug)
+        self.marshal = Marshal(self.arena, self.wait_welcome, self.references.check, side, debug)
         self.objects = Objects(connection, self.references, self.views, self.marshal)
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
@@ -108,10 +108,11 @@ class ClientBase:
         """Say hello. From now on messages come, so whoever handles them must be in place."""
         self.connection.send(self._hello)
 
-    def wait_welcome(self) -> None:
-        """Read until the server has told us the session's name and size, or SessionError."""
+    def wait_welcome(self) -> int:
+        """Read until the server has told us name and capacity, and return that; or SessionError."""
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
+        return self.capacity
 
     def check_refs(self, refs: Iterable[ObjectRef]) -> None:
         """Raise unless all are refs of this session, and it goes on."""
@@ -140,10 +141,6 @@ class ClientBase:
         self._ended("The session was shut down.")
         self.references.close()
         self.objects.close()
-
-    def _known_capacity(self) -> int:
-        self.wait_welcome()
-        return self.capacity
 
     # -- the reading thread -----------------------------------------------------------------------
 

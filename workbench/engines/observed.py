@@ -41,7 +41,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
     """
     old = {} if before is None else {record.id: record for record in before.objects}
     new = {record.id: record for record in after.objects}
-    objects = tuple(r for id, r in new.items() if id not in old or _timeless(old[id], r))
+    objects = tuple(r for id, r in new.items() if id not in old or _differs(old[id], r))
     gone = tuple(id for id in old if id not in new)
     same = before is not None and _frame(before) == _frame(after)
     if same and not (objects or gone or after.history):
@@ -49,7 +49,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
     return Change(after.having((), after.history), objects, gone)
 
 
-def _timeless(before: ObjectRecord, after: ObjectRecord) -> bool:
+def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
     """Whether it differs but for its age."""
     known = before.age is not None and after.age is not None
     return before.at(0.0 if known else before.age) != after.at(0.0 if known else after.age)

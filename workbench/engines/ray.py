@@ -177,7 +177,8 @@ class Ray(Observer):
         ray = self._ray
         worker = ray._private.worker.global_worker  # nothing public counts them
         counts = worker.core_worker.get_all_reference_counts()
-        keys = [key for key in map(bytes.decode, counts) if not _is_actor(key)]
+        # The handle of an actor is left out: the first half of its key is no task's.
+        keys = [key for key in map(bytes.decode, counts) if not key.startswith("f" * 16)]
         # Each is counted as long as it lives, like any other: its end takes nothing from anybody.
         refs = {key: ray.ObjectRef(bytes.fromhex(key)) for key in keys}
         places = ray.experimental.get_object_locations(list(refs.values()))
@@ -203,11 +204,6 @@ def _actor(actor: Any, tasks: Iterable[Any]) -> ActorRecord:
         calls=sum(task.actor_id == actor.actor_id for task in tasks),
         restarts=0,
     )
-
-
-def _is_actor(key: str) -> bool:
-    """Whether it is the handle of an actor: the first half is no task's then."""
-    return key.startswith("f" * 16)
 
 
 def _own_record(key: str, counts: dict[str, int], place: dict[str, Any]) -> ObjectRecord:
