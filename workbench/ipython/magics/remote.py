@@ -15,7 +15,7 @@ from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.ipython.arguments import parse, unquoted
-from workbench.ipython.capture import capture, preview
+from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
@@ -51,10 +51,6 @@ class Request:
     item: str
     options: CellOptions
     actor: str
-
-    def each(self) -> dict[str, Sequence[Any]]:
-        """What differs from run to run, by variable."""
-        return {} if self.items is None else {self.item: self.items}
 
 
 @magics_class
@@ -125,11 +121,12 @@ class RemoteMagics(NotebookMagics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor, not args.dry_run)
-        reads = request.names, request.cell.given, self._known(request, handle), request.each()
+        known, items = self._known(request, handle), request.items
+        each = {} if items is None else {request.item: items}
+        cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
-            return preview(self._notebook, engine, *reads)
-        captured = capture(self._notebook, engine, *reads)
-        self._run(engine, request, handle, captured, args.wait, args.quiet)
+            return cargo.preview()
+        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
         return None
 
     def _run(
@@ -347,9 +344,8 @@ class RemoteMagics(NotebookMagics):
             raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names, ())
-        captured = capture(self._notebook, engine, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), captured, options)
+        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
         ref: Any = engine.submit(self._function("evaluate"), call)
         return ref  # type: ignore[no-any-return]
 
