@@ -19,50 +19,26 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 class CellNames:
     """The names that a cell reads and assigns, each in the order of first appearance.
 
-    Attributes
-    ----------
-    required : tuple of str
-        Read for certain before the cell itself gives them a value (builtins included).
-    optional : tuple of str
-        Perhaps read: in a branch, or in a function that may be called later.
-    assigned : tuple of str
-        What comes back: names the cell assigns, without imports, functions, classes, loop
-        variables, ``as`` names and ``_private`` ones.
-    bound : tuple of str
-        All names that the cell gives a value, of whatever kind.
-    code : str
-        The cell as Python, if IPython's syntax is in it; else ''.
-    timed : bool
-        It begins with ``%%time``, which ``code`` is without.
+    ``assigned`` is what comes back: without imports, functions, classes, loop variables, ``as``
+    names and ``_private`` ones.
     """
 
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
+    required: tuple[str, ...]  # read for certain, before it gives them a value; builtins included
+    optional: tuple[str, ...]  # perhaps: in a branch, or in a function that may be called later
     assigned: tuple[str, ...]
-    bound: tuple[str, ...] = ()
-    code: str = ""
-    timed: bool = False
+    bound: tuple[str, ...] = ()  # all names that the cell gives a value, of whatever kind
+    code: str = ""  # the cell as Python, if IPython's syntax is in it; else ''
+    timed: bool = False  # it begins with ``%%time``, which `code` is without
 
 
 def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
-    """Find the names of a cell.
-
-    Parameters
-    ----------
-    source : str
-        The cell's body.
-    filename, first_line
-        Where the body is, for the error.
-
-    Returns
-    -------
-    CellNames
+    """Find the names of a cell, whose body is ``source``.
 
     Raises
     ------
     CellSyntaxError
         If it is neither Python nor IPython's syntax, or has a magic that a remote cell can't
-        have; the message shows the place.
+        have; the message shows the place: ``filename`` and ``first_line`` are where the body is.
     """
     read = python(source)
     try:

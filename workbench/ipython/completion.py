@@ -60,14 +60,7 @@ _VALUES: Mapping[tuple[str, str], str] = {
 
 
 class Completion:
-    """See the module.
-
-    Parameters
-    ----------
-    notebook : Notebook
-    magics : sequence of Magics
-        Those whose options are known.
-    """
+    """Knows the options of these magics."""
 
     def __init__(self, notebook: Notebook, magics: Sequence[Magics]) -> None:
         self._notebook = notebook
@@ -84,11 +77,9 @@ class Completion:
         }
 
     def attach(self) -> None:
-        """Answer from now on."""
         self._notebook.shell.Completer.custom_matchers.append(self.match)
 
     def detach(self) -> None:
-        """Don't any more."""
         self._notebook.shell.Completer.custom_matchers.remove(self.match)
 
     @context_matcher(identifier="workbench")
@@ -121,7 +112,6 @@ class Completion:
                 yield SimpleCompletion(text=name, type=kind)
 
     def _words(self, magic: str, words: list[str]) -> Iterable[str]:
-        """What may stand behind these."""
         last = next((o for o in self._options[magic] if words[-1:] and words[-1] in o.args), None)
         if last is not None and "action" not in last.kwds:  # it takes a value
             source = _VALUES.get((magic, max(last.args, key=len)))

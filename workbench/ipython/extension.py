@@ -39,13 +39,9 @@ class Extension:
         self._completion = Completion(notebook, self._magics)
         self._router = notebook.router
         self._bare_put = BarePut()
-        self._hooks = {
-            "pre_run_cell": self._cell_begins,
-            "post_run_cell": self._cell_ended,
-        }
+        self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
-        """Put everything in its place."""
         self._shell.register_magics(*self._magics)
         self._completion.attach()
         self._shell.ast_transformers.append(self._bare_put)

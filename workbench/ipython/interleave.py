@@ -9,8 +9,6 @@ from workbench.core.logs import TEXT
 
 
 class Text(NamedTuple):
-    """Text to be appended to a stream."""
-
     stream: str
     text: str
 
@@ -60,7 +58,6 @@ class Screen:
             yield self._whole(label, "stdout", "")
 
     def clear(self) -> None:
-        """All of it is off the screen."""
         self._is_open = False
         self._bars.clear()
 

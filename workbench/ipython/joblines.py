@@ -58,7 +58,6 @@ class JobLine:
                 self._refresh()
 
     def tick(self) -> None:
-        """Say what has changed."""
         with self._lock:
             if self._ended or self._router.is_terminal or time.monotonic() < self._due:
                 return
@@ -156,7 +155,6 @@ class JobLines:
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
-        """A line for this job."""
         line = JobLine(job, self._router)
         line.show()
         self._router.cell(job.origin).fixed = line.show
@@ -172,13 +170,11 @@ class JobLines:
             self.end(job)
 
     def began(self, job: Job) -> None:
-        """It runs now."""
         line = self._lines.get(job)
         if line is not None:
             line.began()
 
     def end(self, job: Job) -> None:
-        """It is over."""
         with self._lock:
             line = self._lines.pop(job, None)
             if not self._lines:

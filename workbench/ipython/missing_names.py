@@ -17,21 +17,15 @@ from workbench.errors import TaskError
 def explain(error: BaseException, variables: Mapping[str, Any]) -> None:
     """Add a note that says where the missing name or module would have come from.
 
-    Parameters
-    ----------
-    error : BaseException
-        Only a task's gets the note, and only once.
-    variables : mapping
-        The notebook's.
+    Only a task's error gets it, and only once. ``variables`` are the notebook's.
     """
+    note = ""
     if not isinstance(error, TaskError) or not error.missing_name:
         return
     if isinstance(error, ModuleNotFoundError):
         note = _module(error.missing_name)
     elif isinstance(error, NameError):
         note = _name(error, error.missing_name, variables)
-    else:
-        return
     if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 

@@ -27,33 +27,15 @@ MOST_JOBS = 50
 
 
 class Notebook:
-    """See the module.
-
-    Attributes
-    ----------
-    shell : InteractiveShell
-        A kernel's or a terminal's.
-    router : Router
-        Brings what tasks show to its cells.
-    bindings : Bindings
-        Which variables are what the store has.
-    lines : JobLines
-        What background cells say of themselves.
-    jobs : dict of int → Job
-        Background cells that this notebook started or collected: the last of them, by id.
-    awaited : list of Job
-        Those that the running cell waits for.
-    baseline : Baseline
-        Where the workers are: directory, import path, environment.
-    """
+    """See the module."""
 
     def __init__(self, shell: Any) -> None:
-        self.shell = shell
+        self.shell = shell  # a kernel's or a terminal's
         self.router = Router(shell)
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
-        self.jobs: dict[int, Job] = {}
-        self.awaited: list[Job] = []
+        self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
+        self.awaited: list[Job] = []  # those that the running cell waits for
         self.baseline = Baseline()
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
 

@@ -25,11 +25,7 @@ from workbench.ipython.widgets import Widgets
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
 
-_MESSAGES = {
-    "display": "display_data",
-    "update": "update_display_data",
-    "clear": "clear_output",
-}
+_MESSAGES = {"display": "display_data", "update": "update_display_data", "clear": "clear_output"}
 """Kinds of output that are Jupyter messages as they are."""
 
 Bundle = dict[str, str]
@@ -39,28 +35,16 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 
 
 class CellOutput:
-    """Where one cell's output goes.
-
-    Attributes
-    ----------
-    header : dict or None
-        Of the message that the front end sent the cell with; None in a terminal.
-    label : callable(Output) → str
-        Who wrote that, in a word.
-    job : Job or None
-        The background cell that shows something here.
-    fixed : callable() → None, or None
-        Shows again what stays when the cell clears its output.
-    """
+    """Where one cell's output goes."""
 
     __slots__ = ("fixed", "header", "held", "job", "label", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
-        self.header = header
+        self.header = header  # of the front end's message with the cell; None in a terminal
         self.screen = Screen()
-        self.label: Callable[[Output], str] = _worker_label
-        self.job: Job | None = None
-        self.fixed: Callable[[], None] | None = None
+        self.label: Callable[[Output], str] = _worker_label  # who wrote that, in a word
+        self.job: Job | None = None  # the background cell that shows something here
+        self.fixed: Callable[[], None] | None = None  # shows again what stays after a clear
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -72,13 +56,7 @@ class CellOutput:
 
 
 class Router:
-    """Routes output in one shell.
-
-    Parameters
-    ----------
-    shell : InteractiveShell
-        A kernel's or a terminal's.
-    """
+    """Routes output in one shell: a kernel's or a terminal's."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -163,7 +141,8 @@ class Router:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind == "comm":
-            self._send(cell.header, *self._widgets.message(output.data))
+            kind, content, parts = self._widgets.message(output.data)
+            self._send(cell.header, kind, content, **parts)
         elif kind in _MESSAGES:
             if kind == "display":
                 for part in cell.screen.heading(cell.label(output)):
@@ -197,10 +176,10 @@ class Router:
 
     def failed(self, origin: int, error: BaseException) -> None:
         """Show an exception of a background cell as the cell's own."""
+        name, text = type(error).__name__, str(error)
         render = getattr(error, "_render_traceback_", None)
-        lines = render() if render is not None else [f"{type(error).__name__}: {error}"]
+        lines = render() if render is not None else [f"{name}: {text}"]
         if self._kernel is not None:
-            name, text = type(error).__name__, str(error)
             content = {"ename": name, "evalue": text, "traceback": lines}
             self._publish(self.cell(origin), "error", content)
         else:
@@ -236,21 +215,12 @@ class Router:
         """Send a message with the cell's header: front ends put it where that cell's output is."""
         self._send(cell.header, kind, content)
 
-    def _send(
-        self,
-        header: Any,
-        kind: str,
-        content: dict[str, Any],
-        metadata: dict[str, Any] | None = None,
-        buffers: list[bytes] | None = None,
-    ) -> None:
+    def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
         """`Session.send` hands over to the kernel's IOPub thread, so any thread may call this."""
-        kernel = self._kernel
-        topic = f"kernel.{kernel.ident}.{kind}".encode()
-        kernel.session.send(
-            kernel.iopub_socket, kind, content, parent=header, ident=topic,
-            metadata=metadata, buffers=buffers,
-        )  # fmt: skip
+        socket, ident = self._kernel.iopub_socket, self._kernel.ident
+        topic = f"kernel.{ident}.{kind}".encode()
+        send = self._kernel.session.send
+        send(socket, kind, content, parent=header, ident=topic, **parts)
 
 
 def _worker_label(output: Output) -> str:

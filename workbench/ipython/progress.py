@@ -55,12 +55,8 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     Yields a function that ends that, with what came of it in the line's place; if there was no
     line, that is printed, or not (``only_instead``). Without its call the line just goes.
 
-    Parameters
-    ----------
-    router : Router
-        Whose cell is running.
-    tell : callable(seconds) → str
-        The line now. Called in a thread that ends with the block; what it raises is dropped.
+    ``tell`` gives the line, by the seconds so far. It is called in a thread that ends with the
+    block; what it raises is dropped.
     """
     line, over = _ProgressLine(router), threading.Event()
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
@@ -113,16 +109,7 @@ def watch_put(
 
 
 class Waiting:
-    """What a `%get` waits for.
-
-    Parameters
-    ----------
-    engine : Engine
-    refs : mapping of name → ObjectRef
-        What is got.
-    names : str
-        As a person typed them.
-    """
+    """What a `%get` waits for: ``refs`` by name, and the ``names`` as a person typed them."""
 
     def __init__(self, engine: Engine, refs: Mapping[str, ObjectRef], names: str) -> None:
         self._engine = engine
@@ -154,7 +141,6 @@ class Waiting:
         )
 
     def tell(self, seconds: float) -> str:
-        """For `progress`."""
         pending = [n for n, ref in self._refs.items() if self._engine.state(ref) == "pending"]
         if not pending:
             return f"%get {self._names}: reading, {seconds:.0f} s"
@@ -163,7 +149,6 @@ class Waiting:
         return f"%get {self._names}: waiting for {what}, {seconds:.0f} s"
 
     def ended(self) -> str:
-        """The last word."""
         return f"%get {self._names}: there after {human_seconds(time.monotonic() - self._began)}"
 
     def _maker(self, name: str) -> str:
@@ -195,7 +180,6 @@ class _ProgressLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is there now."""
         return bool(self._id) and not self._closed
 
     def show(self, text: str) -> None:
@@ -205,7 +189,6 @@ class _ProgressLine:
                 self._write(text)
 
     def close(self, text: str, only_instead: bool) -> None:
-        """Make way for the last word."""
         with self._lock:
             if self._closed:
                 return

@@ -61,43 +61,24 @@ worker for everybody, or need a person or the notebook."""
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """A cell as Python.
+    """A cell as Python."""
 
-    Attributes
-    ----------
-    text : str
-        Has a line for each of the cell's, so that the numbers are the same.
-    timed : bool
-        It began with ``%%time``, which is left out: the rest runs as it is, and is timed.
-    tree : ast.Module, optional
-        Of the text, if it was Python as it stood.
-    """
-
-    text: str
-    timed: bool = False
-    tree: ast.Module | None = None
+    text: str  # has a line for each of the cell's, so that the numbers are the same
+    timed: bool = False  # it began with ``%%time``, which is left out: the rest is to be timed
+    tree: ast.Module | None = None  # of the text, if it was Python as it stood
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A magic, or a command of the system, as IPython writes it: a call of its shell's method.
+    """A magic, or a command of the system, as IPython writes it: a call of its shell's method."""
 
-    Attributes
-    ----------
-    method : str
-        ``run_line_magic``, ``run_cell_magic``, ``system`` or ``getoutput``.
-    arguments : tuple of str
-        Texts, as they stand in the cell.
-    line : int
-        Where, counted from 1.
-    """
-
-    method: str
-    arguments: tuple[str, ...]
-    line: int
+    method: str  # one of `_METHODS`
+    arguments: tuple[str, ...]  # texts, as they stand in the cell
+    line: int  # where, counted from 1
 
 
 _METHODS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1}
+"""How many arguments each has."""
 
 
 class _LineForLine(TransformerManager):
@@ -114,18 +95,7 @@ class _LineForLine(TransformerManager):
 
 
 def python(source: str) -> Python:
-    """Translate IPython's syntax in a cell to Python.
-
-    Parameters
-    ----------
-    source : str
-        The cell's body. What is Python already stays as it is.
-
-    Returns
-    -------
-    Python
-        Of what is neither, the text as it was.
-    """
+    """Translate IPython's syntax in a cell's body to Python; what is neither stays as it is."""
     try:
         return Python(source, tree=ast.parse(source))
     except (SyntaxError, ValueError):
@@ -143,7 +113,6 @@ def python(source: str) -> Python:
 
 
 def calls(node: ast.AST) -> Iterator[Call]:
-    """All magics and commands in a tree."""
     return filter(None, map(as_call, ast.walk(node)))
 
 
@@ -165,12 +134,7 @@ def as_call(node: ast.AST) -> Call | None:
 def check(tree: ast.AST, source: str, first_line: int) -> None:
     """Refuse the magics that a remote cell can't have.
 
-    Parameters
-    ----------
-    tree : ast.AST
-        What `python` made of ``source``.
-    source : str
-        The cell's body, which begins on the cell's ``first_line``.
+    ``tree`` is what `python` made of the body, which begins on the cell's ``first_line``.
 
     Raises
     ------
@@ -228,27 +192,13 @@ _HELP = ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Which names a call reads and sets.
+    """Which names a call reads and sets."""
 
-    Attributes
-    ----------
-    code : str
-        Python that it runs at once.
-    keeps : bool
-        Whether what the code assigns are the cell's variables then.
-    mentions : tuple of str
-        Expressions that it perhaps reads.
-    sets : tuple of str
-        Names it gives a value.
-    sets_any : bool
-        It may set any name.
-    """
-
-    code: str = ""
-    keeps: bool = True
-    mentions: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    sets_any: bool = False
+    code: str = ""  # Python that it runs at once
+    keeps: bool = True  # whether what the code assigns are the cell's variables then
+    mentions: tuple[str, ...] = ()  # expressions that it perhaps reads
+    sets: tuple[str, ...] = ()  # names it gives a value
+    sets_any: bool = False  # it may set any name
 
 
 def meaning(call: Call) -> Meaning:
