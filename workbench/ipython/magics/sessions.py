@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import line_magic, magics_class
@@ -124,7 +123,7 @@ def _status() -> str:
     return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()
 
 
-def _known_jobs() -> Sequence[JobRecord]:
+def _known_jobs() -> tuple[JobRecord, ...]:
     return api.engine().summary().jobs if api.is_initialized() else ()
 
 
