@@ -76,12 +76,6 @@ class Completion:
             "actors": _actors,
         }
 
-    def attach(self) -> None:
-        self._notebook.shell.Completer.custom_matchers.append(self.match)
-
-    def detach(self) -> None:
-        self._notebook.shell.Completer.custom_matchers.remove(self.match)
-
     @context_matcher(identifier="workbench")
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
         """What the word before the cursor may become."""

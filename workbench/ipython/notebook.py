@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import explain
+from workbench.ipython.missing_names import did_you_mean, explain
 from workbench.ipython.output import Router
 
 MOST_JOBS = 50
@@ -141,8 +140,7 @@ def _item_label(job: Job, output: Output) -> str:
 
 def missing(names: list[str], where: str, known: Iterable[Any]) -> NotDefinedError:
     """The error of names that mean nothing, with what was perhaps meant."""
-    close = difflib.get_close_matches(names[0], [n for n in known if isinstance(n, str)], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(names[0], known)
     listed = " and ".join(repr(n) for n in names)
     verb = "is" if len(names) == 1 else "are"
     return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")

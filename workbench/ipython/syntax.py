@@ -19,42 +19,25 @@ _FOLLOWS = "would change the worker for later tasks"
 _PERSON = "needs a person, and a worker has none"
 _OURS = "talks to the session from the notebook"
 
-REFUSED = {
-    **dict.fromkeys(
-        ("cd", "pushd", "popd"),
-        f"{_FOLLOWS}: run it in the notebook, its remote cells follow there",
-    ),
-    **dict.fromkeys(
-        ("autoreload", "aimport"),
-        f"{_FOLLOWS}: run it in the notebook, the workers load edited modules again then",
-    ),
-    **dict.fromkeys(
-        ("load_ext", "unload_ext", "reload_ext"),
-        f"{_FOLLOWS}: a remote cell has IPython's own magics; import the package instead",
-    ),
-    **dict.fromkeys(
-        ("reset", "reset_selective", "xdel"),
-        "has nothing to do here: a remote cell starts with the names it reads and nothing else",
-    ),
-    **dict.fromkeys(("debug", "pdb"), f"{_PERSON}: run the cell in the notebook to debug it"),
-    **dict.fromkeys(("edit", "load", "loadpy", "recall", "rep", "rerun", "macro"), _PERSON),
-    **dict.fromkeys(
-        ("history", "hist", "save", "store", "notebook", "tb", "xmode", "colors", "config"),
-        _NOTEBOOK,
-    ),
-    **dict.fromkeys(
-        ("logstart", "logon", "logoff", "logstate", "logstop", "alias", "unalias", "rehashx"),
-        _NOTEBOOK,
-    ),
-    **dict.fromkeys(("automagic", "autocall", "autoawait", "gui", "bookmark"), _NOTEBOOK),
+_REASONS = {
+    "cd pushd popd": f"{_FOLLOWS}: run it in the notebook, its remote cells follow there",
+    "autoreload aimport": f"{_FOLLOWS}: run it in the notebook, the workers load edited modules "
+    "again then",
+    "load_ext unload_ext reload_ext": f"{_FOLLOWS}: a remote cell has IPython's own magics; import "
+    "the package instead",
+    "reset reset_selective xdel": "has nothing to do here: a remote cell starts with the names it "
+    "reads and nothing else",
+    "debug pdb": f"{_PERSON}: run the cell in the notebook to debug it",
+    "edit load loadpy recall rep rerun macro": _PERSON,
+    "history hist save store notebook tb xmode colors config": _NOTEBOOK,
+    "logstart logon logoff logstate logstop alias unalias rehashx": _NOTEBOOK,
+    "automagic autocall autoawait gui bookmark": _NOTEBOOK,
     "remote": "is a remote cell already: its tasks can call `workbench.remote` functions",
     "put": f"{_OURS}: here, assign the name, or call `workbench.put`",
     "get": f"{_OURS}: here, read the name, and the object comes along",
-    **dict.fromkeys(
-        ("workbench", "objects", "why", "free", "pin", "unpin", "spill", "inspect", "cost"),
-        f"{_OURS}: take it out of the cell",
-    ),
+    "workbench objects why free pin unpin spill inspect cost": f"{_OURS}: take it out of the cell",
 }
+REFUSED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
 """Magics that a remote cell can't have, and why: ours, and those of IPython that would change the
 worker for everybody, or need a person or the notebook."""
 

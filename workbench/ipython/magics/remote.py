@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -14,16 +14,14 @@ from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
+from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
-from workbench.options import ActorOptions, CellOptions, TaskOptions
+from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
-
-if TYPE_CHECKING:
-    from workbench.host.cells import Cell
 
 BODY = 2
 """The line of a cell on which the body of a cell magic begins."""
@@ -33,6 +31,9 @@ PATIENCE = 1.0
 
 MOST_ITEMS = 100_000
 """Runs of one cell: each is a task with results of its own."""
+
+RUN_CELL = Exported(run_cell, "cell")
+EVALUATE = Exported(evaluate, "cell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,6 @@ class RemoteMagics(NotebookMagics):
 
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook)
-        self._exported: dict[str, Exported] = {}
         # By actor: names that our cells assigned there; and cells that may yet, with theirs.
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
@@ -209,19 +209,10 @@ class RemoteMagics(NotebookMagics):
             if handle is not None:
                 submitted = engine.call(handle._ref, "run", Call(args, captured, options))
             else:
-                function = self._function("run_cell")
-                submitted = engine.submit(function, Call(args, captured, options))
+                submitted = engine.submit(RUN_CELL, Call(args, captured, options))
             refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
             group = group or refs[0].id
             yield refs
-
-    def _function(self, name: str) -> Exported:
-        """A function of `host.cells`, as the engine wants it; the same object each time."""
-        from workbench.host import cells
-
-        if name not in self._exported:
-            self._exported[name] = Exported(getattr(cells, name), "cell")
-        return self._exported[name]
 
     # -- reading the line and the cell ----------------------------------------------------------
 
@@ -239,11 +230,16 @@ class RemoteMagics(NotebookMagics):
             raise MagicError(
                 f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
             )
+        if args.retries < 0:
+            raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
+        if args.timeout is not None and not 0 < args.timeout <= LONGEST:
+            limit = f"--timeout {args.timeout:g}"
+            raise MagicError(f"{limit}: it must be above 0; leave it out for no limit.")
         options = CellOptions(
             num_returns=1 + len(outputs),
-            max_retries=_count(args.retries),
+            max_retries=args.retries,
             name=f"cell [{number}]",
-            timeout=_positive(args.timeout),
+            timeout=args.timeout or 0.0,
             job=args.name or f"cell {number}",
             binds=outputs,
         )
@@ -262,8 +258,6 @@ class RemoteMagics(NotebookMagics):
         given: tuple[str, ...] = (),
     ) -> Cell:
         """What a worker has to know of it."""
-        from workbench.host.cells import Cell
-
         return Cell(
             source, filename, first_line, outputs, given, names.code, names.timed,
             label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
@@ -304,8 +298,6 @@ class RemoteMagics(NotebookMagics):
         or None."""
         if not name:
             return None
-        from workbench.host.cells import Namespace
-
         ref = engine.find_actor(name)
         if ref is None:
             made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
@@ -346,7 +338,7 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names, ())
         options = TaskOptions(max_retries=0, name=expression.strip())
         call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
-        ref: Any = engine.submit(self._function("evaluate"), call)
+        ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 
 
@@ -361,15 +353,3 @@ def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
 
 def _has_failed(engine: Engine, value: Any) -> bool:
     return isinstance(value, ObjectRef) and engine.state(value) == "failed"
-
-
-def _count(retries: int) -> int:
-    if retries < 0:
-        raise MagicError(f"--retries {retries}: it must be 0 or more.")
-    return retries
-
-
-def _positive(seconds: float | None) -> float:
-    if seconds is not None and not 0 < seconds <= 1e9:
-        raise MagicError(f"--timeout {seconds:g}: it must be above 0; leave it out for no limit.")
-    return seconds or 0.0
