@@ -41,7 +41,6 @@ def send(kind: str, content: Any, key: str = "") -> None:
 
 
 def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
-    """A matplotlib figure in a line."""
     width, height = figure.get_size_inches() * figure.dpi
     axes = len(figure.axes)
     printer.text(f"<Figure size {width:.0f}x{height:.0f} with {axes} Axes>")

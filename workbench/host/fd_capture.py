@@ -71,7 +71,7 @@ class FdCapture:
 
     def last(self, since: int) -> bytes:
         """The end of what was written after position ``since``."""
-        size = os.lseek(self._file, 0, os.SEEK_END)
+        size = self.size()
         start = max(since if since <= size else 0, size - KEPT)
         return os.pread(self._file, size - start, start).lstrip(b"\0")
 

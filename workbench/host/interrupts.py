@@ -33,7 +33,6 @@ class Interrupts:
         self.check(task)
 
     def check(self, task: int) -> None:
-        """Raise KeyboardInterrupt if it was stopped."""
         if task in self._stopping:
             raise KeyboardInterrupt
 

@@ -46,7 +46,6 @@ class Limits:
         self.kept_displays = displays / 25  # the latest, shown at the task's end
 
     def rate_after(self, shown: int) -> int:
-        """Bytes of text a second for a task that has shown so many."""
         return max(self.rate >> shown // (4 * self.burst), self.rate // 128)
 
 
@@ -109,7 +108,6 @@ class Throttle:
         self._held = False  # the last line, at the last `take`
 
     def __bool__(self) -> bool:
-        """Whether anything waits."""
         return bool(self._pending) or any(self._lost.values())
 
     @property

@@ -6,9 +6,8 @@ Finds and counts; sends nothing, and changes no variable.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from IPython.display import display
@@ -29,8 +28,6 @@ LARGE = 50_000_000
 WORTH_A_WORD = 1_000_000
 """Bytes by value from which a row says what would be cheaper."""
 
-_ONCE: Mapping[str, Sequence[Any]] = MappingProxyType({})
-
 _EACH = "<each>"
 """In place of an owner: not a value, but what the cell runs once for each of."""
 
@@ -38,13 +35,9 @@ REFERENCE = "by reference"
 VALUE = "by value"
 IMPORT = "by import"
 
-HEAD = ("name", "type", "size", "travels", "")
-
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One thing that a cell takes along."""
-
     name: str  # the variable; of a global that a function brings, also which function's
     type: str
     bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
@@ -73,7 +66,9 @@ class Preview(Rich):
 
     @property
     def _table(self) -> Table:
-        return Table(HEAD, tuple(map(_row, self.records)), ("size",))
+        return Table(
+            ("name", "type", "size", "travels", ""), tuple(map(_row, self.records)), ("size",)
+        )
 
     def __str__(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
@@ -108,18 +103,9 @@ class Cargo:
     """Values, or refs in their place, for the names a cell reads; and the globals that functions
     among them bring.
 
-    Parameters
-    ----------
-    notebook, engine
-        Where the names are looked up, in this order.
-    names : CellNames
-        What the cell reads; of the optional ones, those that there are.
-    given : tuple of str
-        Names to take along whatever the cell reads.
-    known : frozenset of str
-        Names that are there already, where the cell runs: left alone unless given.
-    each : mapping
-        Of a cell that runs once per item: its items, by variable. They travel too.
+    They are looked up in the notebook, then in the store; of the optional ones, those that there
+    are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
+    given. ``each`` are the variable and the items of a cell that runs once per item.
 
     Raises
     ------
@@ -134,7 +120,7 @@ class Cargo:
         names: CellNames,
         given: tuple[str, ...] = (),
         known: frozenset[str] = frozenset(),
-        each: Mapping[str, Sequence[Any]] = _ONCE,
+        each: tuple[str, Sequence[Any]] = ("", ()),
     ) -> None:
         self._notebook = notebook
         self._engine = engine
@@ -150,9 +136,9 @@ class Cargo:
             self._items.append(_Item(name, "", value, size))
             if size.brings:
                 self._follow(name, size, estimator, taken)
-        for name, items in each.items():
-            if not isinstance(items, range):
-                self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
+        name, items = each
+        if items and not isinstance(items, range):
+            self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
 
     def take(self) -> dict[str, Any]:
         """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown

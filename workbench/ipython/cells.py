@@ -285,7 +285,6 @@ class _Scan(ast.NodeVisitor):
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all below it, depth first."""
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _in_order(child)

@@ -78,10 +78,11 @@ class Completion:
 
     @context_matcher(identifier="workbench")
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
-        """What the word before the cursor may become."""
         found: list[SimpleCompletion] = []
         line = _LINE.fullmatch(context.text_until_cursor)
-        if line is not None and line[1] in self._options and _begins(line[1], context):
+        # Only in the first line the magic of a whole cell may stand.
+        first = context.cursor_line == 0
+        if line and line[1] in self._options and (first or not line[1].startswith("%%")):
             *before, word = line[2].split(" ")
             words = [each for each in before if each]
             found = list(self._matches(line[1], words, word, context.token))
@@ -130,11 +131,6 @@ class Completion:
     def _refs(self) -> list[str]:
         variables = self._notebook.variables
         return [name for name in self._variables() if isinstance(variables[name], ObjectRef)]
-
-
-def _begins(magic: str, context: CompletionContext) -> bool:
-    """Whether a magic may stand in this line: that of a whole cell, only in the first."""
-    return context.cursor_line == 0 or not magic.startswith("%%")
 
 
 def _options(magic: Any) -> Iterable[Any]:

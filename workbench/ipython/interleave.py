@@ -39,7 +39,6 @@ class Screen:
         self._count = 0
 
     def write(self, label: str, stream: str, text: str) -> Iterator[Text | OpenLine]:
-        """What to show when this writer writes this text."""
         if stream not in TEXT or not text:
             return
         if not self._is_labelled(label):

@@ -141,7 +141,6 @@ class Job(Rich):
             self._end()
 
     def _end(self) -> None:
-        """Once."""
         if self._began is not None:
             self._seconds = time.monotonic() - self._began
         failures = [error for error in self.errors if not _is_stop(error)]
@@ -269,11 +268,10 @@ def _is_stop(error: BaseException) -> bool:
 def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Outputs]:
     """The job that was collected, and what it assigns; its output comes to cell ``origin``."""
     record, results = found
-    stride = 1 + len(record.binds)
     job = Job(engine, record.name, max(record.size, 1), origin)
-    outputs = outputs_of(record.binds, results, stride, record.size > 1)
+    outputs = outputs_of(record.binds, results, record.size > 1)
     job.makes(outputs)
-    for done in results[::stride]:
+    for done in results[:: 1 + len(record.binds)]:
         if done is not None:
             job.holds(done)
     job.size = max(len(job._dones), 1)
@@ -281,13 +279,11 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     return job, outputs
 
 
-def outputs_of(
-    names: Sequence[str], results: Sequence[ObjectRef | None], stride: int, several: bool
-) -> Outputs:
+def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], several: bool) -> Outputs:
     """By name, which of the results of a cell's tasks are for it; without those that are gone."""
     outputs: Outputs = {}
     for place, name in enumerate(names, 1):
-        refs = [ref for ref in results[place::stride] if ref is not None]
+        refs = [ref for ref in results[place :: 1 + len(names)] if ref is not None]
         if several:
             outputs[name] = refs
         elif refs:

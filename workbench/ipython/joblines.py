@@ -28,8 +28,6 @@ _STYLE = (
 
 
 class JobLine:
-    """One job's line, from its start to its quiet end."""
-
     def __init__(self, job: Job, router: Router) -> None:
         self.job = job
         self._router = router
@@ -79,7 +77,6 @@ class JobLine:
             self._router.display(self.job.origin, self._name, self._bundle(), False)
 
     def end(self) -> None:
-        """The quiet line, for good."""
         with self._lock:
             job, self._ended = self.job, True
             if self._router.is_terminal:
@@ -183,7 +180,6 @@ class JobLines:
             line.end()
 
     def _run(self) -> None:
-        """Tick, until nothing is open."""
         while True:
             self._closed.wait(TICK)
             with self._lock:

@@ -26,8 +26,6 @@ MOST_JOBS = 50
 
 
 class Notebook:
-    """See the module."""
-
     def __init__(self, shell: Any) -> None:
         self.shell = shell  # a kernel's or a terminal's
         self.router = Router(shell)
@@ -124,8 +122,6 @@ class Notebook:
 
 
 class NotebookMagics(Magics):
-    """Base of the magics of one notebook."""
-
     shell: Any  # an InteractiveShell, never None
 
     def __init__(self, notebook: Notebook) -> None:

@@ -63,7 +63,7 @@ class Router:
         self._kernel: Any = getattr(shell, "kernel", None)
         self._numbers = itertools.count(1)
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
-        self._latest = 0
+        self.latest = 0  # number of the cell that began last: hooks have another context
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -74,16 +74,16 @@ class Router:
         A context variable, so that asyncio tasks which a cell has started still belong to it
         while later cells run. Threads have no context of their own: theirs is the latest cell.
         """
-        self._latest = next(self._numbers)
-        self._cells[self._latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
+        self.latest = next(self._numbers)
+        self._cells[self.latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
         if len(self._cells) > MOST_CELLS:
             self._cells.popitem(last=False)
-        _origin.set(self._latest)
+        _origin.set(self.latest)
 
     @property
     def headless(self) -> bool:
         """Whether the running cell was sent by a program that nobody sits at."""
-        header = self._cells[self._latest].header or {}
+        header = self._cells[self.latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
 
     @property
@@ -91,18 +91,13 @@ class Router:
         """Whether there is nothing but text, which stays where it was printed."""
         return self._kernel is None
 
-    @property
-    def latest(self) -> int:
-        """The number of the cell that began last: for hooks, which have another context."""
-        return self._latest
-
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
-        return _origin.get(self._latest)
+        return _origin.get(self.latest)
 
     def cell(self, origin: int) -> CellOutput:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
-        return self._cells.get(origin) or self._cells[self._latest]
+        return self._cells.get(origin) or self._cells[self.latest]
 
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
@@ -199,7 +194,6 @@ class Router:
         self._publish(self.cell(origin), kind, content)
 
     def display_id(self, what: str) -> str:
-        """A fresh one."""
         return self._named(what, next(self._displays))
 
     def _named(self, what: str, which: object) -> str:

@@ -56,8 +56,6 @@ class Request:
 
 @magics_class
 class RemoteMagics(NotebookMagics):
-    """See the module."""
-
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook)
         # By actor: names that our cells assigned there; and cells that may yet, with theirs.
@@ -121,8 +119,7 @@ class RemoteMagics(NotebookMagics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor, not args.dry_run)
-        known, items = self._known(request, handle), request.items
-        each = {} if items is None else {request.item: items}
+        known, each = self._known(request, handle), (request.item, request.items or ())
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
@@ -152,8 +149,7 @@ class RemoteMagics(NotebookMagics):
         except BaseException:
             job.cancel()  # of several, those that were submitted
             raise
-        stride = 1 + len(request.outputs)
-        outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        outputs = outputs_of(request.outputs, results, request.items is not None)
         job.makes(outputs)
         variables = self._notebook.variables
         if not wait or request.items is not None:
@@ -165,7 +161,7 @@ class RemoteMagics(NotebookMagics):
             self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
         if wait:
             try:
-                done = results[::stride]
+                done = results[:: 1 + len(request.outputs)]
                 if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
                     self._notebook.lines.begin(job)
                 engine.get(done, None, False)
@@ -257,7 +253,6 @@ class RemoteMagics(NotebookMagics):
         outputs: tuple[str, ...],
         given: tuple[str, ...] = (),
     ) -> Cell:
-        """What a worker has to know of it."""
         return Cell(
             source, filename, first_line, outputs, given, names.code, names.timed,
             label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
@@ -326,7 +321,6 @@ class RemoteMagics(NotebookMagics):
     # -- %remote ----------------------------------------------------------------------------------
 
     def _evaluate(self, expression: str) -> ObjectRef:
-        """A ref to what the expression gives on a worker."""
         if not expression.strip():
             raise MagicError("%remote needs an expression: `ref = %remote f(x)`.")
         number = self._notebook.cell_number()

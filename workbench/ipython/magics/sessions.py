@@ -29,8 +29,6 @@ NONE = "No session is running. `%workbench start` starts one."
 
 @magics_class
 class SessionMagics(NotebookMagics):
-    """See the module."""
-
     @magic_arguments()
     @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
     @argument("what", nargs="*", help="a background cell: its name, or #number")
