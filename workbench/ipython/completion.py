@@ -35,15 +35,9 @@ _LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
 """A magic, also behind ``ref =``, and what stands behind it."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    "%put": ("variables",),
-    "%inspect": ("variables",),
+    **dict.fromkeys(("%put", "%inspect"), ("variables",)),
     "%cost": ("variables", "stored"),
-    "%get": ("refs", "stored"),
-    "%why": ("refs", "stored"),
-    "%free": ("refs", "stored"),
-    "%pin": ("refs", "stored"),
-    "%unpin": ("refs", "stored"),
-    "%spill": ("refs", "stored"),
+    **dict.fromkeys(("%get", "%why", "%free", "%pin", "%unpin", "%spill"), ("refs", "stored")),
     "%objects": ("stored",),
 }
 """What the plain words of each mean."""

@@ -181,11 +181,7 @@ class RemoteMagics(NotebookMagics):
                     engine.get([ref], None, False)  # raises that it has no value
 
     def _submit(
-        self,
-        engine: Engine,
-        request: Request,
-        handle: ActorHandle | None,
-        captured: dict[str, Any],
+        self, engine: Engine, request: Request, handle: ActorHandle | None, captured: dict[str, Any]
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group = request.options, 0
