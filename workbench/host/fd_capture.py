@@ -15,11 +15,8 @@ from workbench.host.texts import whole
 KEPT = 64 << 10
 """Bytes that stay in the file after they were read: the fault handler's report is long."""
 
-MOST = 8 << 20
-"""Bytes that one `read` returns; the older ones are skipped."""
-
-HOLE = 1 << 20
-"""Bytes that are given back to the machine together, once they were read."""
+MOST = 8 << 20  # bytes that one `read` returns; the older ones are skipped
+HOLE = 1 << 20  # bytes that are given back to the machine together, once they were read
 
 
 class FdCapture:

@@ -24,17 +24,10 @@ from workbench.host.throttle import TEXT, Shown, Throttle, process_room
 from workbench.ki_protection import ki_protection
 from workbench.report.format import human_bytes
 
-PAUSE = 0.05
-"""Seconds from one sending to the next. What comes after a pause is sent at once."""
-
-MOST_QUEUED = 256_000
-"""Characters in the queue. Who shows more takes them out of it himself."""
-
-MOST_SHOWN = 32 << 20
-"""Bytes a task may show at once: a message has to take it."""
-
-PIECE = 1 << 17
-"""Characters of one write that are queued together."""
+PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
+MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself
+MOST_SHOWN = 32 << 20  # bytes a task may show at once: a message has to take it
+PIECE = 1 << 17  # characters of one write that are queued together
 
 _SEPARATORS = (" ", "\n")
 """What `print` writes beside its arguments: no look at the captures before these."""

@@ -25,11 +25,8 @@ from workbench.serialization.estimate import Estimate, Estimator
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
 
-WORTH_A_WORD = 1_000_000
-"""Bytes by value from which a row says what would be cheaper."""
-
-_EACH = "<each>"
-"""In place of an owner: not a value, but what the cell runs once for each of."""
+WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
+_EACH = "<each>"  # in place of an owner: not a value, but what the cell runs once for each of
 
 REFERENCE = "by reference"
 VALUE = "by value"

@@ -25,11 +25,8 @@ from workbench.ipython.magics.sessions import ACTIONS
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 
-PATIENCE = 0.5
-"""Seconds for which the session is waited for: Tab mustn't hang."""
-
-MOST = 500
-"""Names offered."""
+PATIENCE = 0.5  # seconds for which the session is waited for: Tab mustn't hang
+MOST = 500  # names offered
 
 _LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
 """A magic, also behind ``ref =``, and what stands behind it."""

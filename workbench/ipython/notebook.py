@@ -21,8 +21,7 @@ from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import did_you_mean, explain
 from workbench.ipython.output import Router
 
-MOST_JOBS = 50
-"""Background cells remembered here."""
+MOST_JOBS = 50  # background cells remembered here
 
 
 class Notebook:

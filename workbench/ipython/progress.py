@@ -17,20 +17,11 @@ from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes, human_seconds, human_time
 from workbench.serialization.estimate import Estimator
 
-AFTER = 1.0
-"""Seconds until the line appears: whoever waits less has no use for it."""
-
-WORTH_WATCHING = 1_000_000
-"""Bytes; storing less takes no second."""
-
-COUNTING = 0.05
-"""Seconds of counting how much is to be stored."""
-
-EVERY = 0.5
-"""Seconds between two looks."""
-
-PATIENCE = 1.0
-"""Seconds that the thread has to end; it may be asking a session that doesn't answer."""
+AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
+WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second
+COUNTING = 0.05  # seconds of counting how much is to be stored
+EVERY = 0.5  # seconds between two looks
+PATIENCE = 1.0  # seconds that the thread has to end; it may be asking a session that doesn't answer
 
 _ERASE = "\r\x1b[K"
 

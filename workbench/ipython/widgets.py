@@ -15,8 +15,7 @@ from typing import Any
 import comm
 from comm.base_comm import BaseComm
 
-MOST_WIDGETS = 2_000
-"""Stand-ins kept; each has the widget's state. The oldest go first."""
+MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
 
 Message = tuple[str, dict[str, Any], dict[str, Any]]
 """Type, content, and by name the metadata and the buffers."""

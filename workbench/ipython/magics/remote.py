@@ -23,14 +23,9 @@ from workbench.ipython.notebook import Notebook, NotebookMagics, missing
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
-BODY = 2
-"""The line of a cell on which the body of a cell magic begins."""
-
-PATIENCE = 1.0
-"""Seconds for which a cell that is waited for shows no line."""
-
-MOST_ITEMS = 100_000
-"""Runs of one cell: each is a task with results of its own."""
+BODY = 2  # the line of a cell on which the body of a cell magic begins
+PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
+MOST_ITEMS = 100_000  # runs of one cell: each is a task with results of its own
 
 RUN_CELL = Exported(run_cell, "cell")
 EVALUATE = Exported(evaluate, "cell")
