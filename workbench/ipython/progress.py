@@ -122,7 +122,8 @@ class Waiting:
             return
         after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
         names = [name for name, ref in self._refs.items() if ref in late]
-        coming = " and ".join(f"{name!r}{self._made_by(name)}" for name in names)
+        makers = [f" (of {maker})" if (maker := self._maker(name)) else "" for name in names]
+        coming = " and ".join(f"{n!r}{maker}" for n, maker in zip(names, makers, strict=True))
         verb = "is" if len(names) == 1 else "are"
         there = [repr(name) for name in self._refs if name not in names]
         others = f" {' and '.join(there)} {'is' if len(there) == 1 else 'are'}." if there else ""
@@ -147,16 +148,10 @@ class Waiting:
         if name not in self._makers:
             described = self._engine.describe(self._refs[name])
             task = None if described is None else described.task
-            self._makers[name] = "" if task is None else _in_words(task.name)
+            task_name = "" if task is None else task.name
+            is_cell = not task_name or task_name.startswith("cell ")
+            self._makers[name] = task_name if is_cell else f"task {task_name}"
         return self._makers[name]
-
-    def _made_by(self, name: str) -> str:
-        maker = self._maker(name)
-        return f" (of {maker})" if maker else ""
-
-
-def _in_words(task: str) -> str:
-    return task if task.startswith("cell ") else f"task {task}"
 
 
 class _ProgressLine:

@@ -230,22 +230,15 @@ class RemoteMagics(NotebookMagics):
             job=args.name or f"cell {number}",
             binds=outputs,
         )
+        sent = self._cell(cell, filename, BODY, names)
+        sent = replace(sent, outputs=outputs, given=_names_in(args.given))
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
-        sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
 
-    def _cell(
-        self,
-        source: str,
-        filename: str,
-        first_line: int,
-        names: CellNames,
-        outputs: tuple[str, ...],
-        given: tuple[str, ...] = (),
-    ) -> Cell:
+    def _cell(self, source: str, filename: str, first_line: int, names: CellNames) -> Cell:
         return Cell(
-            source, filename, first_line, outputs, given, names.code, names.timed,
+            source, filename, first_line, (), code=names.code, timed=names.timed,
             label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
             around=self._notebook.baseline.difference(),
         )  # fmt: skip
@@ -320,7 +313,7 @@ class RemoteMagics(NotebookMagics):
         if names.bound:
             raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
         engine = api.engine()
-        cell = self._cell(expression, filename, 1, names, ())
+        cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
         ref: Any = engine.submit(EVALUATE, call)
