@@ -13,8 +13,7 @@ from workbench.errors import TaskError, WorkbenchError, task_error
 from workbench.serialization.pickler import dumps
 
 MOST_FRAMES = 60
-MOST_TEXT = 8000
-"""Characters kept of a message: errors travel inline."""
+MOST_TEXT = 8000  # characters kept of a message: errors travel inline
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
