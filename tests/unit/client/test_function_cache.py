@@ -19,7 +19,7 @@ from workbench.serialization.pickler import Pickler
 def export(function: Any) -> Export:
     pickler = Pickler(io.BytesIO(), {})
     pickler.dump(function)
-    return Export(None, pickler.globals_read)  # type: ignore[arg-type] # the ref isn't asked
+    return Export(None, pickler.functions)  # type: ignore[arg-type] # the ref isn't asked
 
 
 CELL = """
