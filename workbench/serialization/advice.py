@@ -30,21 +30,13 @@ SAMPLE = 1_000_000
 def advise(
     value: Any, path: str, total: Figures, reducers: Mapping[type, Reducer], measure: Measure
 ) -> tuple[str, ...]:
-    """What would make this part of a whole cheaper.
-
-    Parameters
-    ----------
-    value : object
-        The part. It is not changed.
-    path : str
-        What it is called.
-    total : Figures
-        What the whole costs.
-    reducers, measure
-        How to find out.
-    """
+    """What would make this part of a whole cheaper, which costs ``total``. Changes nothing."""
     expression = path.rpartition(" → ")[2]
-    if not _can_be_written(expression):
+    try:
+        ast.parse(expression, mode="eval")
+    except SyntaxError:  # an inner part of something else: nobody can write it otherwise there
+        return ()
+    if "__" in expression:
         return ()
     texts = []
     for adviser in ADVISERS:
@@ -53,15 +45,6 @@ def advise(
         except Exception:  # the other form can't be made of it
             continue
     return tuple(filter(None, texts))
-
-
-def _can_be_written(expression: str) -> bool:
-    """Whether a person can change it there: it is no inner part of something else."""
-    try:
-        ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return False
-    return "__" not in expression
 
 
 def _tried(

@@ -25,26 +25,18 @@ FEW = 10
 
 
 class Idea(NamedTuple):
-    """Another form of something.
-
-    Attributes
-    ----------
-    what : str
-        What it is now.
-    before : object
-        The very object. If it has a length, it has so many rows, and can be sliced.
-    make : callable(object) → object
-        Makes the other form of it, or of a slice.
-    form : str
-        What the other form is called: ``as Arrow strings``.
-    how : str
-        How to write it.
-    """
+    """Another form of something: what that is now, and how to write the other."""
 
     what: str
     before: Any
+    """The very object. If it has a length, it has so many rows, and can be sliced."""
+
     make: Callable[[Any], Any]
+    """Makes the other form of it, or of a slice."""
+
     form: str
+    """What the other form is called: ``as Arrow strings``."""
+
     how: str
 
 

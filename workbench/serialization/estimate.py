@@ -31,35 +31,26 @@ _METHODS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", 
 
 
 class Estimate(NamedTuple):
-    """What a value is in a pickle.
-
-    Attributes
-    ----------
-    bytes : int
-        About; without what is in ``brings``.
-    at_least : bool
-        Whether not all of it was counted.
-    by_import : bool
-        A module, or a function or class of one: only its name travels.
-    brings : dict of name → value
-        Globals that go along with the functions in it, as cloudpickle takes them.
-    """
+    """What a value is in a pickle."""
 
     bytes: int
+    """About; without what is in ``brings``."""
+
     at_least: bool
+    """Whether not all of it was counted."""
+
     by_import: bool
+    """A module, or a function or class of one: only its name travels."""
+
     brings: dict[str, Any]
+    """Globals that go along with the functions in it, as cloudpickle takes them."""
 
 
 class Estimator:
     """Counts values that travel in one pickle: what several share counts for the first of them.
 
-    Parameters
-    ----------
-    reducers : mapping of type → reducer
-        Custom ones. They are not called; what they give counts as small.
-    seconds : float
-        Processor time for all values together; each gets at least `LEAST_SECONDS`.
+    Custom reducers are not called; what they give counts as small. ``seconds`` are processor time
+    for all values together; each gets at least `LEAST_SECONDS`.
     """
 
     def __init__(self, reducers: Mapping[type, Reducer], seconds: float = 0.25) -> None:
@@ -68,13 +59,7 @@ class Estimator:
         self._left = seconds
 
     def estimate(self, value: Any) -> Estimate:
-        """Count one of the values.
-
-        Parameters
-        ----------
-        value : object
-            Anything. What can't be pickled counts up to where that is noticed.
-        """
+        """Count one of the values. What can't be pickled counts up to where that is noticed."""
         if self._is_imported(value):
             return Estimate(SMALL, False, True, {})
         started, before = time.thread_time(), self._count.bytes

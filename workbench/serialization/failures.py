@@ -23,16 +23,9 @@ MOST_SHOWN = 5
 def cannot_pickle(
     error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
 ) -> SerializationError:
-    """The error for a value that couldn't be serialized.
+    """The error for a value that couldn't be serialized, and why: what the pickler raised.
 
-    Parameters
-    ----------
-    error : Exception
-        What the pickler raised.
-    parts : mapping of name → value
-        The value under the name that people know it by, or its parts under theirs.
-    reducers : mapping of type → reducer
-        Those of the pickler.
+    ``parts`` is the value under the name that people know it by, or its parts under theirs.
     """
     described = _described(error, parts, reducers)
     for note in getattr(error, "__notes__", ()):

@@ -105,20 +105,7 @@ def inspect(
 ) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
-    Parameters
-    ----------
-    value : object
-        Anything.
-    reducers : mapping of type → reducer
-        As for `codec.serialize`.
-    name : str
-        What the paths begin with; default the value's own name, or its type's.
-    most : int
-        Objects looked at; numbers and short texts are not counted.
-
-    Returns
-    -------
-    Inspection
+    ``most`` objects are looked at; numbers and short texts are not counted.
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)
@@ -153,7 +140,6 @@ class _Inspector(TracingPickler):
         self._patience = PATIENCE
 
     def failed(self, error: Exception) -> bool:
-        """Write it down."""
         part = self.path[-1].object
         if isinstance(error, SerializationError) and type(part) in self._reducers:
             name = type(part).__name__

@@ -44,15 +44,12 @@ class Figures(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of both kinds."""
         return self.inband + self.outband
 
     def plus(self, other: Figures) -> Figures:
-        """The sum of both."""
         return Figures._make(map(operator.add, self, other))
 
     def minus(self, other: Figures) -> Figures:
-        """What it is more than the other."""
         return Figures._make(map(operator.sub, self, other))
 
 
@@ -60,17 +57,7 @@ Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
 
 
 def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
-    """Pickle a value as a put does, and look at the clock.
-
-    Parameters
-    ----------
-    value : object
-        What is pickled; it goes nowhere.
-    reducers : mapping of type → reducer
-        As for `pickler.Pickler`.
-    known : mapping
-        What the pickler has saved before.
-    """
+    """Pickle a value as a put does, and look at the clock; the pickle goes nowhere."""
     best = _measure_once(value, reducers, known)
     spent = best.seconds
     for _ in range(3):
@@ -96,22 +83,10 @@ def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) ->
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
 
-    Attributes
-    ----------
-    label, of, group : str
-        As in `Step`; for many, the label is what they are called together.
-    kind : type
-        Theirs.
-    objects : list
-        The very objects.
-    figures : Figures
-        What they cost; the seconds are the tracing's, for comparison with others.
-    start : int
-        How many objects the pickler knew before the first of these.
-    known : dict
-        Which of those are in these again.
-    parts : dict
-        By what they are called and by type; what matters by its own ``id``.
+    ``label``, ``of`` and ``group`` are as in `Step`; for many, the label is what they are called
+    together. The seconds of its ``figures`` are the tracing's, for comparison with others. Before
+    the first of its ``objects`` the pickler knew ``start``; ``known`` are which of those are in
+    these again. Its ``parts`` go by what they are called and by type; what matters by its ``id``.
     """
 
     __slots__ = ("figures", "group", "kind", "known", "label", "objects", "of", "parts", "start")
@@ -168,15 +143,7 @@ class _Counter(Counter):
 
 
 class MeasuringPickler(TracingPickler):
-    """Counts; see the module.
-
-    Parameters
-    ----------
-    reducers, root, most
-        As for `TracingPickler`.
-    total : Figures
-        What the whole costs; parts matter in comparison.
-    """
+    """Counts; see the module. Parts matter in comparison with the ``total`` of the whole."""
 
     def __init__(
         self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int

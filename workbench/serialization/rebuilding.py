@@ -30,21 +30,8 @@ Part = tuple[str | None, Any]
 def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
     """The path of the part that can't be loaded in this process.
 
-    What the pickle runs until then (imports, ``__setstate__``) runs once more.
-
-    Parameters
-    ----------
-    stream : bytes-like
-        A pickle that raises when it is loaded.
-    buffers : sequence
-        Its out-of-band buffers.
-    name : str, optional
-        What the path begins with.
-
-    Returns
-    -------
-    path : str
-        ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
+    What the pickle runs until then (imports, ``__setstate__``) runs once more. The path is like
+    ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
     """
     try:
         if memoryview(stream).nbytes > MOST_BYTES:

@@ -46,16 +46,7 @@ class Custom:
 
 
 def rebuild(name: str, deserializer: Function, data: Any) -> Any:
-    """Make the object again; called where a stored one is read.
-
-    Parameters
-    ----------
-    name : str
-        Of the class, for the error.
-    deserializer : callable(data) → object
-        As it was registered.
-    data : object
-        What the serializer gave.
+    """Make an object of a class of this name again; called where a stored one is read.
 
     Raises
     ------
@@ -75,11 +66,6 @@ class Registry:
 
     Threads: all may be called from any. What was told is loaded by whoever serializes next, since
     that imports and runs a user's code; `tell` never waits for it.
-
-    Parameters
-    ----------
-    load : callable(bytes) → Custom
-        Makes what other processes say readable.
     """
 
     def __init__(self, load: Callable[[bytes], Custom]) -> None:
@@ -131,18 +117,15 @@ class Registry:
             while self._news:  # each stays there until it is known: Ctrl-C may end its loading
                 number, payload = self._news[0]
                 self._broken.pop(number, None)
-                custom = self._loaded(number, payload) if payload else None
+                custom = None
+                try:
+                    custom = self._load(payload) if payload else None
+                except Exception as error:
+                    self._broken[number] = str(error)
                 self._set(number, custom)
                 self._news.popleft()
         finally:
             self._learning = False
-
-    def _loaded(self, number: int, payload: bytes) -> Custom | None:
-        try:
-            return self._load(payload)
-        except Exception as error:
-            self._broken[number] = str(error)
-            return None
 
     def _set(self, number: int, custom: Custom | None) -> None:
         self._known.pop(number, None)
@@ -157,18 +140,7 @@ class Registry:
 
 
 def check(cls: Any, serializer: Any, deserializer: Any) -> Custom:
-    """Make a custom serializer.
-
-    Parameters
-    ----------
-    cls : type
-        Whose instances it is for, not those of its subclasses.
-    serializer : callable(object) → data
-    deserializer : callable(data) → object
-
-    Returns
-    -------
-    Custom
+    """Make a custom serializer for instances of a class, not those of its subclasses.
 
     Raises
     ------

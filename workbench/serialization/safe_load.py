@@ -22,18 +22,7 @@ def peek(header: bytes, extent: npt.NDArray[np.uint8] | None) -> Any:
     """Build a value, its arrays without a copy.
 
     Unlike `codec.deserialize` it imports nothing, looks for no causes when it fails, and refuses
-    what would take long.
-
-    Parameters
-    ----------
-    header : bytes
-        The object's.
-    extent : array of uint8, or None
-        Its bytes; None if they are in the header.
-
-    Returns
-    -------
-    object
+    what would take long. Without an ``extent`` its bytes are in the header.
 
     Raises
     ------
