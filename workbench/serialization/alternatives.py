@@ -5,6 +5,7 @@ One adviser a row of the table at the end. None changes what it is given.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import operator
 import sys
@@ -162,22 +163,18 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
     """What a function takes along wherever it goes."""
     if not isinstance(value, FunctionType):
         return
-    variables = value.__code__.co_freevars
-    for variable, cell in zip(variables, value.__closure__ or (), strict=True):
-        yield from _taken_along(value, name, "closes over", variable, cell.cell_contents)
-    for variable in sorted(_names_in(value.__code__) & value.__globals__.keys()):
-        held = value.__globals__[variable]
-        yield from _taken_along(value, name, "has the global", variable, held)
-
-
-def _taken_along(value: Any, name: str, how: str, variable: str, held: Any) -> Iterator[Idea]:
-    if isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type):
-        return
-    yield Idea(
-        f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is exported",
-        value, lambda function: _without(function, variable), "without it",
-        f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
-    )  # fmt: skip
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+    captured = [("closes over", variable, cell.cell_contents) for variable, cell in cells]
+    names = sorted(_names_in(value.__code__) & value.__globals__.keys())
+    captured += [("has the global", variable, value.__globals__[variable]) for variable in names]
+    for how, variable, held in captured:
+        if isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type):
+            continue
+        yield Idea(
+            f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is exported",
+            value, functools.partial(_without, variable=variable), "without it",
+            f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
+        )  # fmt: skip
 
 
 def _names_in(code: CodeType) -> set[str]:

@@ -61,16 +61,12 @@ def cannot_rebuild(
 ) -> SerializationError:
     """The error for a stored value that can't be built in this process.
 
-    Parameters
-    ----------
-    error : Exception
-        What the unpickler raised.
-    stream, buffers
-        What it was given; it is run again, slowly, to find the place.
-    name, side : str
-        What the value is called, and where it should have been built.
+    The unpickler that raised is run again, slowly, to find the place. ``side`` is where the value
+    should have been built.
     """
-    path = _clip(rebuilding.where(stream, buffers, name))
+    path = rebuilding.where(stream, buffers, name)
+    if len(path) > LONGEST_PATH:
+        path = f"{path[: LONGEST_PATH // 2]} … {path[-LONGEST_PATH // 2 :]}"
     why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."
     advice = ""
     if isinstance(error, ModuleNotFoundError):
@@ -82,8 +78,3 @@ def cannot_rebuild(
     elif isinstance(error, AttributeError | ImportError):
         advice = " The module there is another version than the one it was stored with."
     return SerializationError(f"{path} can't be rebuilt {side}: {why}{advice}")
-
-
-def _clip(path: str) -> str:
-    half = LONGEST_PATH // 2
-    return path if len(path) <= LONGEST_PATH else f"{path[:half]} … {path[-half:]}"

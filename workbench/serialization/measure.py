@@ -149,7 +149,7 @@ class MeasuringPickler(TracingPickler):
         self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
     ) -> None:
         self._counter = counter = _Counter()
-        super().__init__(reducers, root, buffer_callback=counter.add_buffer, most=most)
+        super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.write = counter.write
         self._write_large_bytes = counter.write_large
         self._total = total

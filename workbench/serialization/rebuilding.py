@@ -7,6 +7,7 @@ list gets its items only after they are built.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,26 +34,16 @@ def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
     What the pickle runs until then (imports, ``__setstate__``) runs once more. The path is like
     ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
     """
-    try:
-        if memoryview(stream).nbytes > MOST_BYTES:
-            return name
-        failing = _failing_step(stream, buffers)
-        if not failing:
-            return name
-        reader = _Reader(stream, failing)
-        return name + _path(reader.load(), reader.failed)
-    except Exception:  # this is told with an error: it must not become another one
+    if memoryview(stream).nbytes > MOST_BYTES:
         return name
-
-
-def _failing_step(stream: Any, buffers: Sequence[Any]) -> int:
-    """How many opcodes are read until one raises; 0 if none does."""
     loader = _CountingUnpickler(io.BytesIO(stream), buffers=buffers)
     try:
         loader.load()
     except Exception:
-        return loader.steps
-    return 0
+        reader = _Reader(stream, loader.steps)
+        with contextlib.suppress(Exception):  # this is told with an error: not with another one
+            return name + _path(reader.load(), reader.failed)
+    return name
 
 
 class _CountingUnpickler(pickle._Unpickler):

@@ -27,11 +27,29 @@ _BUILT_IN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A reducer made of a serializer and a deserializer."""
+    """A reducer made of a serializer and a deserializer: for a class, not for its subclasses.
+
+    Raises
+    ------
+    TypeError
+        If `cls` is no class or one that pickle never asks for, or one of the others no function.
+    """
 
     cls: type
     serializer: Function
     deserializer: Function
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cls, type):
+            raise TypeError(f"register_serializer takes a class, not {self.cls!r}.")
+        if self.cls in _BUILT_IN:
+            raise TypeError(
+                f"{self.cls.__name__} can't have a serializer: pickle takes it apart by itself. "
+                "Register one for a class of your own that holds it."
+            )
+        for what in ("serializer", "deserializer"):
+            if not callable(function := getattr(self, what)):
+                raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
 
     def __call__(self, obj: Any) -> tuple[Any, ...]:
         """What ``__reduce__`` would return for this object."""
@@ -76,7 +94,7 @@ class Registry:
         self._reducers: dict[type, Reducer] = {}  # replaced, never changed
         self._numbers: dict[type, int] = {}  # of those registered here
         self._news: deque[tuple[int, bytes]] = deque()
-        self._broken: dict[int, str] = {}
+        self.broken: dict[int, str] = {}  # why what others registered can't be used here
 
     # -- registered here ----------------------------------------------------------------------
 
@@ -116,12 +134,12 @@ class Registry:
         try:
             while self._news:  # each stays there until it is known: Ctrl-C may end its loading
                 number, payload = self._news[0]
-                self._broken.pop(number, None)
+                self.broken.pop(number, None)
                 custom = None
                 try:
                     custom = self._load(payload) if payload else None
                 except Exception as error:
-                    self._broken[number] = str(error)
+                    self.broken[number] = str(error)
                 self._set(number, custom)
                 self._news.popleft()
         finally:
@@ -132,29 +150,3 @@ class Registry:
         if custom is not None:
             self._known[number] = custom
         self._reducers = {each.cls: each for each in self._known.values()}
-
-    @property
-    def broken(self) -> list[str]:
-        """Why what others registered can't be used here."""
-        return list(self._broken.values())
-
-
-def check(cls: Any, serializer: Any, deserializer: Any) -> Custom:
-    """Make a custom serializer for instances of a class, not those of its subclasses.
-
-    Raises
-    ------
-    TypeError
-        If `cls` is no class or one that pickle never asks for, or one of the others no function.
-    """
-    if not isinstance(cls, type):
-        raise TypeError(f"register_serializer takes a class, not {cls!r}.")
-    if cls in _BUILT_IN:
-        raise TypeError(
-            f"{cls.__name__} can't have a serializer: pickle takes it apart by itself. Register "
-            "one for a class of your own that holds it."
-        )
-    for what, function in (("serializer", serializer), ("deserializer", deserializer)):
-        if not callable(function):
-            raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
-    return Custom(cls, serializer, deserializer)

@@ -103,11 +103,10 @@ class TracingPickler(pickle._Pickler):
         self,
         reducers: Mapping[type, Reducer],
         root: str,
-        file: Any = None,
+        file: Any,
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
         most: int = sys.maxsize,
     ) -> None:
-        file = io.BytesIO() if file is None else file
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers, which depend on where the buffers go.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
