@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import pickle
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
+from workbench.report.format import human_bytes
 from workbench.serialization.arrays import Array, Reducer, out_of_band
 from workbench.serialization.failures import cannot_pickle, cannot_rebuild
 from workbench.serialization.pickler import Pickler
@@ -45,6 +48,9 @@ INLINE_ALIGN = 16
 
 MANY_OBJECTS = 64 << 10
 """Bytes of a pickle that may build so many objects that the garbage collector would run often."""
+
+MOST_PEEKED = 64 << 10
+"""Bytes of pickle that `peek` reads: about a millisecond's worth."""
 
 _NONE = b"N"
 _LENGTH = struct.Struct("<I")
@@ -181,11 +187,6 @@ def serialize(
     )
 
 
-def inband_of(header: bytes) -> int:
-    """Bytes of an object that have to be unpickled; of an inline one all, at most."""
-    return int(pickle.loads(memoryview(header)[1:])[-1]) if header[:1] == b"E" else len(header)
-
-
 def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
     # A collection while nothing but new objects come finds no garbage, and looks at all of them
     # again and again: two thirds of the time for 100 000 instances. It comes once, afterwards.
@@ -261,6 +262,45 @@ def deserialize(
         parts.append(extent[offset : offset + length])
         offset += _aligned(length, align)
     return load(extent.data[offset : offset + streamed], parts, where)
+
+
+def peek(header: bytes, extent: npt.NDArray[np.uint8] | None) -> Any:
+    """Build a value only to show it, its arrays without a copy.
+
+    Unlike `deserialize` it imports nothing, looks for no causes when it fails, and refuses what
+    would take long. Without an ``extent`` its bytes are in the header.
+
+    Raises
+    ------
+    LookupError
+        If it is too large, or of a module that isn't imported; the text says which.
+    """
+    size = len(header)  # of an inline one all is pickled, at most
+    if header[:1] == b"E":
+        size = pickle.loads(memoryview(header)[1:])[-1]
+    if size > MOST_PEEKED:
+        raise LookupError(f"{human_bytes(size)} of it are pickled")
+    if extent is None:
+        return deserialize_inline(header, load=_load_imported)
+    return deserialize(header, extent, load=_load_imported)
+
+
+def _load_imported(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
+    return _ImportedUnpickler(io.BytesIO(stream), buffers=buffers).load()
+
+
+class _ImportedUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "subimport":  # cloudpickle's, of a module that a function uses
+            return _imported
+        _imported(module)
+        return super().find_class(module, name)
+
+
+def _imported(name: str) -> Any:
+    if name not in sys.modules:
+        raise LookupError(f"{name} isn't imported here")
+    return sys.modules[name]
 
 
 def is_all_of(array: Array, header: bytes) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import io
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, ClassVar
 
@@ -105,30 +106,26 @@ class _Reader(_CountingUnpickler):
     }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _StandIn:
     """In place of a class, a function, or what one of them builds: it notes what it is given.
 
     ``maker`` is what was called to build it; None if it was imported.
     """
 
-    __slots__ = ("arguments", "contents", "keywords", "maker", "name", "setter", "state")
-
-    def __init__(
-        self, name: str, maker: _StandIn | None = None, /, *arguments: Any, **keywords: Any
-    ) -> None:
-        self.name = name
-        self.maker = maker
-        self.arguments = arguments
-        self.keywords = keywords or None
-        self.contents: Any = None  # a list or a dict
-        self.state: Any = None
-        self.setter: Any = None
+    name: str
+    maker: _StandIn | None = None
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    contents: Any = None  # a list or a dict
+    state: Any = None
+    setter: Any = None
 
     def __repr__(self) -> str:
         return "…"
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> _StandIn:
-        made = _StandIn(self.name, self, *arguments, **keywords)
+        made = _StandIn(self.name, self, arguments, keywords)
         if self.name in _SETTERS:
             arguments[0].state, arguments[0].setter = arguments[1], made
         return made
@@ -149,7 +146,7 @@ class _StandIn:
         if self.maker is not None:
             yield ("" if self.maker.maker is None else ".__class__"), self.maker
             inner = self.name.startswith("_")  # a library's own function, which nobody knows
-            for n, argument in [*enumerate(self.arguments, 1), *(self.keywords or {}).items()]:
+            for n, argument in [*enumerate(self.arguments, 1), *self.keywords.items()]:
                 yield None if inner else f" argument {n!r} of {self.name}", argument
         if self.contents:
             yield from _parts(self.contents)
