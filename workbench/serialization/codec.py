@@ -35,8 +35,9 @@ import numpy.typing as npt
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.report.format import human_bytes
 from workbench.serialization.arrays import Array, Reducer, out_of_band
-from workbench.serialization.failures import cannot_pickle, cannot_rebuild
+from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
+from workbench.serialization.rebuilding import cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
 from workbench.serialization.tracing import DebugPickler
 

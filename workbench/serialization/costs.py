@@ -19,8 +19,7 @@ from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.advice import advise
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.codec import describe
-from workbench.serialization.failures import cannot_pickle
-from workbench.serialization.inspection import name_of
+from workbench.serialization.inspection import cannot_pickle, name_of
 from workbench.serialization.measure import (
     MATTERS,
     NOTICED,

@@ -1,4 +1,4 @@
-"""Finds the parts of an object that can't be pickled: where, why, and what to do."""
+"""Finds the parts of an object that can't be pickled: where, why, what to do. Makes the error of it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsE
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
+
+MOST_LOOKED_AT = 200_000
+"""Objects searched for the cause before an error is raised: about a second."""
+
+MOST_SHOWN = 5
+"""Failing parts listed in a message; all are in its ``failures``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,39 @@ def _pickle(value: Any, reducers: Mapping[type, Reducer]) -> None:
     """With the C pickler, to see whether it raises."""
     counter = Counter()
     Pickler(counter, reducers, counter.add_buffer).dump(value)
+
+
+def cannot_pickle(
+    error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
+) -> SerializationError:
+    """The error for a value that couldn't be serialized, and why: what the pickler raised.
+
+    ``parts`` is the value under the name that people know it by, or its parts under theirs.
+    """
+    failures: list[Failure] = []
+    for name, part in parts.items():
+        failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
+    described = SerializationError(_text(error, parts, failures), failures)
+    for note in getattr(error, "__notes__", ()):
+        described.add_note(note)
+    return described
+
+
+def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -> str:
+    names = " or ".join(parts) if len(parts) < 4 else "Something"
+    if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
+        is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
+        return f"{names} can't be serialized: {said(error)}" + (f". {FLATTEN}" if is_deep else "")
+    first = failures[0].path
+    if len(failures) == 1 and first in parts:
+        head = f"{first} can't be serialized."
+    else:
+        owners = [name for name in parts if any(name in f.path for f in failures)]
+        head = f"{' and '.join(owners) or names} can't be serialized, because of:"
+    lines = [f"  {failure}" for failure in failures[:MOST_SHOWN]]
+    if len(failures) > MOST_SHOWN:
+        lines.append(f"  … and {len(failures) - MOST_SHOWN} more: the error's `failures`.")
+    return "\n".join([head, *lines])
 
 
 # -- how it is said -------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.errors import SerializationError
 from workbench.serialization.dataframes import short
+from workbench.serialization.inspection import said
 
 MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
@@ -25,8 +27,35 @@ MOST_BYTES = 32 << 20
 MOST_STEPS = 1_000_000
 """Nor pickles of more opcodes: this many take a second or two."""
 
+LONGEST_PATH = 300
+"""Characters of a path; the middle is left out."""
+
 Part = tuple[str | None, Any]
 """How a part is written behind its whole, and the part. None: the whole's path stands for it."""
+
+
+def cannot_rebuild(
+    error: Exception, stream: Any, buffers: Sequence[Any], name: str, side: str
+) -> SerializationError:
+    """The error for a stored value that can't be built in this process.
+
+    The unpickler that raised is run again, slowly, to find the place. ``side`` is where the value
+    should have been built.
+    """
+    path = where(stream, buffers, name)
+    if len(path) > LONGEST_PATH:
+        path = f"{path[: LONGEST_PATH // 2]} … {path[-LONGEST_PATH // 2 :]}"
+    why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = (
+            f" The module {error.name!r} can't be imported there: install it, or put its directory "
+            "on PYTHONPATH before the session starts, or have it travel by value "
+            "(`cloudpickle.register_pickle_by_value(module)`)."
+        )
+    elif isinstance(error, AttributeError | ImportError):
+        advice = " The module there is another version than the one it was stored with."
+    return SerializationError(f"{path} can't be rebuilt {side}: {why}{advice}")
 
 
 def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
