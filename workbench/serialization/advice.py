@@ -11,14 +11,14 @@ import functools
 import importlib.util
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.report.format import human_bytes, human_count, human_seconds
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.codec import describe
 from workbench.serialization.measure import Figures, Measure
 
@@ -58,7 +58,7 @@ class Idea(NamedTuple):
 
 
 def advise(
-    value: Any, path: str, total: Figures, reducers: Mapping[type, Reducer], measure: Measure
+    value: Any, path: str, total: Figures, reducers: Reducers, measure: Measure
 ) -> tuple[str, ...]:
     """What would make this part of a whole cheaper, which costs ``total``. Changes nothing."""
     expression = path.rpartition(" → ")[2]
@@ -77,9 +77,7 @@ def advise(
     return tuple(filter(None, texts))
 
 
-def _tried(
-    idea: Idea, total: Figures, reducers: Mapping[type, Reducer], measure: Measure
-) -> str | None:
+def _tried(idea: Idea, total: Figures, reducers: Reducers, measure: Measure) -> str | None:
     """The advice, if the form is worth it."""
     rows = len(idea.before) if hasattr(idea.before, "__len__") else 0
     step = -(-rows // SAMPLE) or 1

@@ -8,7 +8,7 @@ a plain call of ``numpy.ndarray`` on those bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pickle import PickleBuffer
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Reducer = Callable[[Any], Any]
+Reducers = Mapping[type, Reducer]
+"""By exact type: what `__reduce__` would return of an instance."""
 
 
 class _StandIn(bytearray):

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.report.format import human_bytes
-from workbench.serialization.arrays import Array, Reducer, out_of_band
+from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import cannot_rebuild
@@ -127,7 +127,7 @@ class Serialized:
 
 def serialize(
     value: Any,
-    reducers: Mapping[type, Reducer],
+    reducers: Reducers,
     *,
     parts: Callable[[], Mapping[str, Any]] | None = None,
     limit: int = 1 << 62,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from workbench.markup import Rich, Table, bullets, code, page
 from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.advice import advise
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.codec import describe
 from workbench.serialization.inspection import cannot_pickle, name_of
 from workbench.serialization.measure import (
@@ -116,7 +116,7 @@ _HEAD = ("time", "share", "pickled", "copied directly", "path", "type")
 
 def explain(
     value: Any,
-    reducers: Mapping[type, Reducer],
+    reducers: Reducers,
     name: str = "",
     *,
     measure: Measure = measure,
@@ -156,7 +156,7 @@ class _Account:
     """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures, reducers: Mapping[type, Reducer], measure: Measure,
+        self, root: Tally, total: Figures, reducers: Reducers, measure: Measure,
         seconds: float,
     ) -> None:  # fmt: skip
         self._root = root

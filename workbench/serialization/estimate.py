@@ -9,11 +9,10 @@ from __future__ import annotations
 import copyreg
 import sys
 import time
-from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.pickler import Counter, Pickler
 
 LEAST_SECONDS = 0.002
@@ -53,7 +52,7 @@ class Estimator:
     for all values together; each gets at least `LEAST_SECONDS`.
     """
 
-    def __init__(self, reducers: Mapping[type, Reducer], seconds: float = 0.25) -> None:
+    def __init__(self, reducers: Reducers, seconds: float = 0.25) -> None:
         self._count = _Count()
         self._pickler = _CountingPickler(self._count, dict.fromkeys(reducers, _as_nothing))
         self._left = seconds
@@ -114,7 +113,7 @@ class _Count(Counter):
 class _CountingPickler(Pickler):
     """Asks no user's code, and leaves out the globals of functions."""
 
-    def __init__(self, count: _Count, reducers: Mapping[type, Reducer]) -> None:
+    def __init__(self, count: _Count, reducers: Reducers) -> None:
         super().__init__(count, reducers, count.add_buffer)
         self.brings: dict[str, Any] = {}
         self._count = count

@@ -1,4 +1,4 @@
-"""Finds the parts of an object that can't be pickled: where, why, what to do. Makes the error of it."""
+"""Finds the parts of an object that can't be pickled: where, why, what to do. Makes the error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
@@ -107,7 +107,7 @@ FLATTEN = (
 
 
 def inspect(
-    value: Any, reducers: Mapping[type, Reducer], name: str = "", *, most: int = MOST_OBJECTS
+    value: Any, reducers: Reducers, name: str = "", *, most: int = MOST_OBJECTS
 ) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
@@ -138,7 +138,7 @@ def name_of(value: Any) -> str:
 class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
-    def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
+    def __init__(self, reducers: Reducers, root: str, most: int) -> None:
         counter = Counter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.failures: list[Failure] = []
@@ -177,9 +177,7 @@ class _Inspector(TracingPickler):
         return []
 
 
-def _failure_anywhere(
-    value: Any, reducers: Mapping[type, Reducer], root: str, most: int
-) -> list[Failure]:
+def _failure_anywhere(value: Any, reducers: Reducers, root: str, most: int) -> list[Failure]:
     """What the fast pickler says of all of it, when not all of it was looked at."""
     try:
         _pickle(value, reducers)
@@ -189,14 +187,14 @@ def _failure_anywhere(
     return []
 
 
-def _pickle(value: Any, reducers: Mapping[type, Reducer]) -> None:
+def _pickle(value: Any, reducers: Reducers) -> None:
     """With the C pickler, to see whether it raises."""
     counter = Counter()
     Pickler(counter, reducers, counter.add_buffer).dump(value)
 
 
 def cannot_pickle(
-    error: Exception, parts: Mapping[str, Any], reducers: Mapping[type, Reducer]
+    error: Exception, parts: Mapping[str, Any], reducers: Reducers
 ) -> SerializationError:
     """The error for a value that couldn't be serialized, and why: what the pickler raised.
 

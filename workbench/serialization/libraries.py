@@ -46,23 +46,16 @@ def _reduce_arrow(data: Any) -> Any:
         )  # fmt: skip
     except Exception:  # extension types that have no place in a table
         return NotImplemented
-    stream = _written(table)
+    sink = pa.BufferOutputStream()  # Arrow's own stream has only what is shown: one copy
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue()
     if pa.ipc.open_stream(stream).schema != table.schema:  # extension types not registered
         return NotImplemented
     return _read_arrow, (stream, what)
 
 
 _ARROW_KINDS = {"Table": "table", "RecordBatch": "batch", "ChunkedArray": "chunked"}
-
-
-def _written(table: Any) -> Any:
-    """The table in Arrow's own stream format, which has only what is shown: one copy."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
 
 
 def _read_arrow(stream: Any, what: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CellType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import Step
 from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
@@ -53,10 +53,10 @@ class Figures(NamedTuple):
         return Figures._make(map(operator.sub, self, other))
 
 
-Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
+Measure = Callable[[Any, Reducers, Known], Figures]
 
 
-def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
+def measure(value: Any, reducers: Reducers, known: Known) -> Figures:
     """Pickle a value as a put does, and look at the clock; the pickle goes nowhere."""
     best = _measure_once(value, reducers, known)
     spent = best.seconds
@@ -68,7 +68,7 @@ def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figur
     return best
 
 
-def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
+def _measure_once(value: Any, reducers: Reducers, known: Known) -> Figures:
     counter = Counter()
     started = time.perf_counter()
     pickler = Pickler(counter, reducers, counter.add_buffer)
@@ -145,9 +145,7 @@ class _Counter(Counter):
 class MeasuringPickler(TracingPickler):
     """Counts; see the module. Parts matter in comparison with the ``total`` of the whole."""
 
-    def __init__(
-        self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
-    ) -> None:
+    def __init__(self, reducers: Reducers, root: str, total: Figures, most: int) -> None:
         self._counter = counter = _Counter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.write = counter.write

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
 
 from workbench.serialization import arrays, libraries
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducer, Reducers
+
+BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
 
 class Writable(Protocol):
@@ -51,10 +53,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar[dict[type, Reducer]] = {}  # `reducer_override` answers for it
 
     def __init__(
-        self,
-        file: Writable,
-        reducers: Mapping[type, Reducer],
-        buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
+        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback | None = None
     ) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
         self.functions: list[FunctionType] = []  # pickled by value
@@ -97,7 +96,7 @@ def _by_cloudpickle(obj: Any) -> Any:
     raise AssertionError(obj)
 
 
-def dumps(value: Any, reducers: Mapping[type, Reducer] | None = None) -> bytes:
+def dumps(value: Any, reducers: Reducers | None = None) -> bytes:
     """Pickle a value with all its buffers in the pickle."""
     file = io.BytesIO()
     Pickler(file, reducers or {}).dump(value)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from workbench.errors import SerializationError
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducer, Reducers
 
 Function = Callable[[Any], Any]
 
@@ -54,12 +54,7 @@ class Custom:
     def __call__(self, obj: Any) -> tuple[Any, ...]:
         """What ``__reduce__`` would return for this object."""
         name = self.cls.__qualname__
-        try:
-            data = self.serializer(obj)
-        except Exception as error:
-            raise SerializationError(
-                f"The serializer registered for {name} raised {type(error).__name__}: {error}."
-            ) from error
+        data = _called("serializer", name, self.serializer, obj)
         return rebuild, (name, self.deserializer, data)
 
 
@@ -71,11 +66,15 @@ def rebuild(name: str, deserializer: Function, data: Any) -> Any:
     SerializationError
         If the deserializer raises.
     """
+    return _called("deserializer", name, deserializer, data)
+
+
+def _called(what: str, name: str, function: Function, argument: Any) -> Any:
     try:
-        return deserializer(data)
+        return function(argument)
     except Exception as error:
         raise SerializationError(
-            f"The deserializer registered for {name} raised {type(error).__name__}: {error}."
+            f"The {what} registered for {name} raised {type(error).__name__}: {error}."
         ) from error
 
 
@@ -121,7 +120,7 @@ class Registry:
         """Another process registered this; an empty payload takes it back."""
         self._news.append((number, payload))
 
-    def reducers(self) -> Mapping[type, Reducer]:
+    def reducers(self) -> Reducers:
         """All in use. Don't change it."""
         if self._news:
             with self._lock:

@@ -10,14 +10,14 @@ import io
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.dataframes import short
 from workbench.serialization.paths import Step, path_text
-from workbench.serialization.pickler import Pickler
+from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 
 T = TypeVar("T")
 
@@ -100,13 +100,9 @@ class TracingPickler(pickle._Pickler):
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self,
-        reducers: Mapping[type, Reducer],
-        root: str,
-        file: Any,
-        buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
-        most: int = sys.maxsize,
-    ) -> None:
+        self, reducers: Reducers, root: str, file: Writable,
+        buffer_callback: BufferCallback | None = None, most: int = sys.maxsize,
+    ) -> None:  # fmt: skip
         super().__init__(file, 5, buffer_callback=buffer_callback)
         # Only asked for its reducers, which depend on where the buffers go.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
