@@ -120,8 +120,12 @@ def inspect(
         inspector.trace(value)
     except TooManyObjectsError:
         ended_early = True
-        if not inspector.failures:
-            inspector.failures += _failure_anywhere(value, reducers, root, most)
+        try:
+            if not inspector.failures:
+                _pickle(value, reducers)
+        except Exception as error:
+            where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
+            inspector.failures.append(Failure(root, type_of(value), said(error), where))
     except TooDeepError as error:
         inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
@@ -175,16 +179,6 @@ class _Inspector(TracingPickler):
                 self._patience -= time.perf_counter() - started
         self.path[-1].pass_by(batch)
         return []
-
-
-def _failure_anywhere(value: Any, reducers: Reducers, root: str, most: int) -> list[Failure]:
-    """What the fast pickler says of all of it, when not all of it was looked at."""
-    try:
-        _pickle(value, reducers)
-    except Exception as error:
-        where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
-        return [Failure(root, type_of(value), said(error), where)]
-    return []
 
 
 def _pickle(value: Any, reducers: Reducers) -> None:
