@@ -6,7 +6,6 @@ changed by anything registered here.
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Callable
 from types import FunctionType
@@ -47,19 +46,15 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     Faster than cloudpickle's for many small objects: which reducer a type has is looked up once a
     dump and not once an object. ``reducers`` by exact type come before all else.
-    `arrays.out_of_band` makes arrays of what ``buffer_callback`` gets; without it all is in band.
+    `arrays.out_of_band` makes arrays of what ``buffer_callback`` gets.
     """
 
     dispatch_table: ClassVar[dict[type, Reducer]] = {}  # `reducer_override` answers for it
 
-    def __init__(
-        self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback | None = None
-    ) -> None:
+    def __init__(self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
         self.functions: list[FunctionType] = []  # pickled by value
-        self._outside = buffer_callback is not None
-        base = arrays.REDUCERS if self._outside else {}
-        self._reducers: dict[type, Reducer | None] = {**base, **reducers}
+        self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
 
     def reducer_override(self, obj: Any) -> Any:
         """Asked by the C pickler for every object that isn't a plain builtin."""
@@ -77,7 +72,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reducer of a type met for the first time in this dump. None: pickle's own way."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
-        ours = arrays.find(kind) or libraries.find(kind) if self._outside else None
+        ours = arrays.find(kind) or libraries.find(kind)
         return ours or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
@@ -94,10 +89,3 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
-
-
-def dumps(value: Any, reducers: Reducers | None = None) -> bytes:
-    """Pickle a value with all its buffers in the pickle."""
-    file = io.BytesIO()
-    Pickler(file, reducers or {}).dump(value)
-    return file.getvalue()

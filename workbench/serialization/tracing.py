@@ -101,10 +101,10 @@ class TracingPickler(pickle._Pickler):
 
     def __init__(
         self, reducers: Reducers, root: str, file: Writable,
-        buffer_callback: BufferCallback | None = None, most: int = sys.maxsize,
+        buffer_callback: BufferCallback, most: int = sys.maxsize,
     ) -> None:  # fmt: skip
         super().__init__(file, 5, buffer_callback=buffer_callback)
-        # Only asked for its reducers, which depend on where the buffers go.
+        # Only asked for its reducers.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
         self.functions = self._cloud.functions
         self.dispatch_table = self._cloud.dispatch_table
