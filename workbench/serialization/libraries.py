@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.arrays import Array, Reducer
+from workbench.serialization.arrays import Array, Reducer, reduce_masked
 
 SPARE = 4096
 """Bytes by which an Arrow object's buffers may be larger than what it shows of them."""
@@ -176,6 +176,7 @@ def writable(array: Array) -> Array:
 
 
 _REDUCERS: dict[tuple[str, str], Reducer] = {
+    ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
     ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,
     ("pandas", "ArrowStringArray"): _reduce_arrow_backed,
     ("pandas", "ArrowStringArrayNumpySemantics"): _reduce_arrow_backed,

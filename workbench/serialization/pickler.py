@@ -72,8 +72,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reducer of a type met for the first time in this dump. None: pickle's own way."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
-        ours = arrays.find(kind) or libraries.find(kind)
-        return ours or cloudpickle.Pickler.dispatch_table.get(kind)
+        return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
