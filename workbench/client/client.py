@@ -22,7 +22,7 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.registry import check
+from workbench.serialization.registry import Custom
 
 
 class Client:
@@ -101,7 +101,7 @@ class Client:
         self.connection.check_open()
         if cls is ObjectRef:
             raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
-        custom = check(cls, serializer, deserializer)
+        custom = Custom(cls, serializer, deserializer)
         parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
         marshal = self._base.marshal
         payload = marshal.inline((cls, serializer, deserializer), lambda: parts)

@@ -126,7 +126,7 @@ class Marshal:
                 scratch=self._scratch,
             )
         except SerializationError as error:
-            for text in self.registry.broken:
+            for text in list(self.registry.broken.values()):
                 error.add_note(f"A serializer registered elsewhere is missing {self._side}: {text}")
             raise
 

@@ -26,7 +26,6 @@ from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.safe_load import peek
 
 CHUNK = 10_000
 """Most ids in one message."""
@@ -164,7 +163,7 @@ class Objects:
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
                 extent = self._open(id, value)
-        return peek(value.header, extent)
+        return codec.peek(value.header, extent)
 
     def _check(self, id: int, value: ev.Value) -> None:
         """If it lies on disk, read it through before anybody maps it. It may take long."""

@@ -142,7 +142,7 @@ class Submitter:
         ref, encoded, _ = self._store.store(
             function.function, "", lambda: {function.name: function.function}, what
         )
-        export = Export(ref, encoded.serialized.globals_read)
+        export = Export(ref, encoded.serialized.functions)
         function.handle = self._references.engine, export
         return export
 
