@@ -11,8 +11,8 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core import subscriptions
-from workbench.core.history import SPAN, STEP
-from workbench.core.snapshot import Change, Sample
+from workbench.core.history import STEP
+from workbench.core.snapshot import HISTORY_SECONDS, Change, Sample
 from workbench.core.subscriptions import MOST
 from workbench.units import PAGE
 
@@ -148,12 +148,12 @@ def test_the_history_goes_on_from_where_it_was_told(stage: Callable[..., Stage])
 def test_the_history_forgets(stage: Callable[..., Stage]) -> None:
     s = stage()
     owner, subscriber = s.driver(), s.driver()
-    for _ in range(int(2 * SPAN / STEP)):
+    for _ in range(int(2 * HISTORY_SECONDS / STEP)):
         owner.put(ev.Value(b"x"))
         s.turn(after=STEP)
     samples = history(s, subscriber)
-    assert SPAN <= samples[0].age <= SPAN + 2 * STEP
-    assert len(samples) <= SPAN / STEP + 4
+    assert HISTORY_SECONDS <= samples[0].age <= HISTORY_SECONDS + 2 * STEP
+    assert len(samples) <= HISTORY_SECONDS / STEP + 4
 
 
 def looked(s: Stage, peer: Peer, search: ev.Search | None = None) -> Change:
