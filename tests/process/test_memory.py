@@ -16,7 +16,6 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from tests.process.gates import Gate
 from tests.process.processes import Processes, seen_memory
 from workbench import machine
 from workbench.engines.base import Engine
