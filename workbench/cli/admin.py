@@ -205,23 +205,32 @@ def stop(name: str) -> Stopped:
     with suppress(NotAnsweringError), AdminConnection(name) as connection:
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
     killed = 0
-    if not _end(name, ENDING):
+    if not _end(name):
         killed = _kill(name)
-        if not _end(name, ENDING):
+        if not _end(name):
             left = ", ".join(map(str, processes(name)))
             raise SessionError(
                 f"Processes of session {name!r} are still there though they were killed (pid "
                 f"{left}): the kernel keeps them, as it does while they wait for a disk."
             )
-    directory = runtime_directory()
-    with locked(directory):
-        sweep(directory)  # of a killed server the files are still there
+    clear_up(name)
     return Stopped(time.monotonic() - began, killed)
 
 
-def _end(name: str, patience: float) -> bool:
-    """Whether all of the session's processes end in that time, those too that it still starts."""
-    deadline = time.monotonic() + patience
+def clear_up(name: str) -> None:
+    """Wait until a session that is ending has ended; remove the files of servers that were killed.
+
+    The wait is `ENDING` seconds at most.
+    """
+    _end(name)
+    directory = runtime_directory()
+    with locked(directory):
+        sweep(directory)
+
+
+def _end(name: str) -> bool:
+    """Whether the session's processes end within `ENDING` seconds, with those it still starts."""
+    deadline = time.monotonic() + ENDING
     while pids := processes(name):
         for _, fd in _opened(pids):
             seconds = deadline - time.monotonic()

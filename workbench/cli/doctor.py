@@ -292,9 +292,8 @@ def _self_test(name: str) -> dict[str, Any]:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     except subprocess.TimeoutExpired:
         last = f"it hadn't ended after {human_seconds(LONGEST)}"
-    if admin.processes(name):
-        try:
-            admin.stop(name)
-        except SessionError:  # it was just ending
-            pass
+    try:
+        admin.stop(name)
+    except SessionError:  # it is just ending, or had hardly begun
+        admin.clear_up(name)
     raise SessionError(f"A session could not be used: {last}")
