@@ -270,3 +270,25 @@ def test_no_test_sleeps() -> None:
 def test_every_file_says_what_lives_there() -> None:
     for file in FILES:
         assert ast.get_docstring(ast.parse(file.read_text())), f"{file} has no first line"
+
+
+MOST_LINES = 450
+
+MOST_METHODS = 30
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    files = [*FILES, *PACKAGE.rglob("*.js")]
+    lengths = {str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in files}
+    assert not {file: lines for file, lines in lengths.items() if lines > MOST_LINES}
+
+
+def test_no_class_has_too_many_public_methods() -> None:
+    found = {}
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+                public = [method for method in methods if not method.name.startswith("_")]
+                found[f"{file.relative_to(PACKAGE)}: {node.name}"] = len(public)
+    assert not {name: count for name, count in found.items() if count > MOST_METHODS}

@@ -43,7 +43,7 @@ ENDING = 5.0
 _ANSWERS = (do.Answer, do.Changed)
 
 _MODULES = {"workbench.server", "workbench.worker.forkserver"}
-"""What a session's processes run; workers keep the command line of the nursery."""
+"""What a session's processes run; workers keep the command line of the forkserver."""
 
 
 class AdminConnection:
@@ -167,7 +167,7 @@ def sessions() -> list[str]:
 
 
 def processes(name: str) -> list[int]:
-    """Pids of the session's server (first), nursery and workers, and of what those forked.
+    """Pids of the session's server (first), forkserver and workers, and of what those forked.
 
     Found by their command lines, so that it works whether or not the server answers. The
     socket can't tell: its listener was made by the driver, whose pid the kernel remembers.

@@ -266,7 +266,7 @@ class Feed:
     def _take_in(self, timeout: float | None = None) -> None:
         """Wait for something to change, and note all that has; with a timeout, what comes soon.
 
-        Also when it is roused.
+        Also when it is interrupted.
         """
         if self._is_asleep and not self.is_over:
             self._is_asleep = False
