@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import nbformat
-from nbformat import NotebookNode
 from playwright.sync_api import (
     BrowserContext,
     FloatRect,
@@ -23,6 +21,7 @@ from playwright.sync_api import (
     expect,
 )
 
+from tests import notebooks
 from tests.browser.server import Server
 
 SIZE = ViewportSize(width=1066, height=1600)
@@ -67,11 +66,11 @@ class Notebook:
         with self.page.expect_response(_is_for("/restart")):
             self.page.locator(".jp-Dialog .jp-mod-accept").click()
 
-    def save(self) -> NotebookNode:
+    def save(self) -> notebooks.Node:
         """Save, and read the file."""
         with self.page.expect_response(_is_for(f"/api/contents/{self.path.name}", "PUT")):
             self.page.keyboard.press("Control+s")
-        return nbformat.read(self.path, as_version=4)
+        return notebooks.read(self.path)
 
     def _command(self, *keys: str) -> None:
         """Keys that are commands outside of an editor."""
@@ -138,7 +137,7 @@ class Lab:
 
     def open(self, name: str, *cells: str, theme: str = LIGHT) -> Notebook:
         """Open a notebook of these cells, of which none has been run."""
-        nbformat.write(_notebook(cells), self.root / f"{name}.ipynb")
+        notebooks.write(self.root / f"{name}.ipynb", cells)
         self._server.set("apputils-extension/themes", theme=theme)
         return self.reopen(name)
 
@@ -156,13 +155,6 @@ class Lab:
         for page in self._windows.pages:
             page.close()
         self._server.end_sessions()
-
-
-def _notebook(cells: tuple[str, ...]) -> NotebookNode:
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    return nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata={"kernelspec": kernel}
-    )
 
 
 def _is_for(ending: str, method: str = "POST") -> Callable[[Response], bool]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nbformat import NotebookNode
 from playwright.sync_api import expect
 
 from tests.browser.gates import READS, Gates
 from tests.browser.lab import DARK, Lab, Picture
+from tests.notebooks import Node
 
 SHOWS = """\
 %%remote
@@ -106,12 +106,12 @@ def test_floods_stay_below_what_jupyters_server_lets_through(lab: Lab) -> None:
         assert "rate exceeded" not in str(cell.outputs)
 
 
-def printed(cell: NotebookNode) -> str:
+def printed(cell: Node) -> str:
     """What a saved cell has of stdout."""
     streams = [output for output in cell.outputs if output.output_type == "stream"]
     return "".join(stream.text for stream in streams if stream.name == "stdout")
 
 
-def shows(cell: NotebookNode, mime: str, what: str = "") -> bool:
+def shows(cell: Node, mime: str, what: str = "") -> bool:
     """Whether a saved cell has that among its displays."""
     return any(what in output.get("data", {}).get(mime, "") for output in cell.outputs)

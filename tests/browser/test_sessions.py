@@ -26,7 +26,7 @@ def test_a_restarted_kernel_finds_its_background_cell(
     expect(notebook.output(2)).to_contain_text(re.compile(r"cell 2 · worker \d · running"))
     notebook.run(1)
     expect(notebook.output(1)).to_contain_text("Workbench joined session restarts-")
-    expect(notebook.output(1)).to_contain_text("cell 2 is running")
+    expect(notebook.output(1)).to_contain_text("cell 2 running")
     notebook.run(3)
     expect(notebook.output(3)).to_contain_text("epoch 0 loss 1.0")
     training.let_on()

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-import nbformat
 from axe_playwright_python.sync_playwright import Axe
-from nbformat import NotebookNode
-from nbformat.reader import NotJSONError
 from playwright.sync_api import Page, expect
 
 from tests.browser.gates import READS, TRAINS, Gates
 from tests.browser.lab import DARK, SIZE, Lab, Picture
 from tests.browser.views import View
 from tests.leaks import eventually
+from tests.notebooks import Node, read
 
 START = "%load_ext workbench\nimport numpy as np, workbench as wb"
 
@@ -231,13 +229,13 @@ def test_without_a_kernel_it_is_as_last_seen(lab: Lab) -> None:
     notebook.cell(1).locator(".cm-content").click()
     notebook.page.set_viewport_size({"width": 1066, "height": 200})  # nobody sees it now
 
-    def kept() -> NotebookNode:
+    def kept() -> Node:
         notebook.page.keyboard.press("Control+s")
         try:
-            saved = nbformat.read(notebook.path, as_version=4)
-        except NotJSONError:  # it is being written
-            return NotebookNode()
-        return saved.cells[2].outputs[0].data if saved.cells[2].outputs else NotebookNode()
+            saved = read(notebook.path)
+        except json.JSONDecodeError:  # it is being written
+            return Node()
+        return saved.cells[2].outputs[0].data if saved.cells[2].outputs else Node()
 
     assert eventually(lambda: "train" in kept().get("text/plain", ""), 60)
     data = kept()

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
-from nbformat import NotebookNode
 
+from tests import notebooks
 from tests.leaks import nothing_left
 
 ROOT = Path(__file__).parents[2]
@@ -46,9 +45,8 @@ class Demo:
         return (self.output / f"{self.stem}.html").read_text()
 
     @property
-    def notebook(self) -> NotebookNode:
-        read: NotebookNode = nbformat.read(self.output / f"{self.stem}.ipynb", as_version=4)
-        return read
+    def notebook(self) -> notebooks.Node:
+        return notebooks.read(self.output / f"{self.stem}.ipynb")
 
 
 def run_demo(
@@ -99,7 +97,7 @@ def run_demo(
     return Demo(process.returncode, out, err, output, path.stem, peak)
 
 
-def text_of(cell: NotebookNode) -> str:
+def text_of(cell: notebooks.Node) -> str:
     """All that stands under a cell, as text."""
     parts = []
     for output in cell.outputs:
@@ -116,7 +114,7 @@ def text_of(cell: NotebookNode) -> str:
 
 
 def test_the_one_about_what_you_see_is_committed_with_what_one_sees() -> None:
-    notebook = nbformat.read(SEEN, as_version=4)
+    notebook = notebooks.read(SEEN)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     shows = [cell for cell in code if re.search(r"wb\.widgets\.|dashboard", cell.source)]
@@ -133,16 +131,11 @@ def test_the_one_about_what_you_see_is_committed_with_what_one_sees() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_is_committed_without_output_and_without_a_trace_of_a_machine(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    import nbformat  # not above: see tests/notebooks.py
+
+    notebook = notebooks.read(path)
     nbformat.validate(notebook)
-    assert notebook.metadata == {
-        "kernelspec": {
-            "display_name": "Python 3 (ipykernel)",
-            "language": "python",
-            "name": "python3",
-        },
-        "language_info": {"name": "python"},
-    }
+    assert notebook.metadata == notebooks.METADATA
     for cell in notebook.cells:
         assert cell.metadata.keys() <= {"tags"}, cell.id
         if cell.cell_type == "code" and path != SEEN:
@@ -222,15 +215,14 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_goes_wrong_is_said_and_the_rest_is_kept(case: str, tmp_path: Path) -> None:
     sources, tags, said, reached = BROKEN[case]
-    cells = [nbformat.v4.new_code_cell(source, metadata={"tags": tags}) for source in sources]
     path = tmp_path / "notebooks" / "broken.ipynb"
     path.parent.mkdir()
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    notebooks.write(path, sources, tags)
     demo = run_demo(path, tmp_path / "out")
     assert demo.status == 1
     assert re.search(said, demo.err), demo.err
     assert "\x1b" not in demo.err
-    assert f"code cell {reached} of {len(cells)}" in demo.err
+    assert f"code cell {reached} of {len(sources)}" in demo.err
     assert str(tmp_path / "out" / "broken.html") in demo.err
     assert demo.notebook.cells[0].execution_count == 1
     assert "<html" in demo.page

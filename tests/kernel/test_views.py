@@ -7,9 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import nbformat
 import pytest
-from nbconvert import HTMLExporter, MarkdownExporter
 
 from tests.kernel.conftest import Cell, Kernel
 from tests.kernel.gates import Gate
@@ -86,6 +84,9 @@ def test_the_model_has_all_to_draw_at_once(view: View) -> None:
 
 
 def test_exports_show_the_static_form(view: View) -> None:
+    import nbformat  # not above: see tests/notebooks.py
+    from nbconvert import HTMLExporter, MarkdownExporter
+
     output = nbformat.v4.new_output("display_data", data=view.data)
     cell = nbformat.v4.new_code_cell("%workbench dashboard", outputs=[output], execution_count=1)
     notebook = nbformat.v4.new_notebook(cells=[cell])

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from workbench.listing import MOST_ROWS
 
 import workbench as wb
 from tests.process.processes import Processes
 from workbench.cli import admin
 from workbench.engines.base import Engine
+from workbench.report.format import human_count
+from workbench.report.text import MOST_ROWS
 from workbench.wire import framing
 
 MANY = 20_000
@@ -41,7 +42,7 @@ def assert_answered(engine: Engine, count: int) -> None:
     assert (summary.count, len(summary.objects)) == (count, 20)
     table = wb.objects(limit=MOST_ROWS)  # %objects
     assert (len(table), table.others) == (MOST_ROWS, count - MOST_ROWS)
-    assert str(table).splitlines()[-1].startswith(f"and {table.others} more, ")
+    assert str(table).splitlines()[-1].startswith(f"and {human_count(table.others)} more, ")
     found = wb.objects("n1", sort="name", limit=MOST_ROWS)
     assert [record.names for record in found] == [("n1",)]
     assert "'n1'" in str(wb.why("n1"))

@@ -191,9 +191,9 @@ def clear(name: str) -> int:
     Returns how many it killed. Raises `SessionError` if something is left that can't be killed.
     """
     killed = 0
-    if not _end(name, ENDING):
+    if not _end(name):
         killed = _kill(name)
-        if not _end(name, ENDING):
+        if not _end(name):
             left = ", ".join(map(str, processes(name)))
             raise SessionError(
                 f"Processes of session {name!r} are still there though they were killed (pid "
@@ -205,9 +205,9 @@ def clear(name: str) -> int:
     return killed
 
 
-def _end(name: str, patience: float) -> bool:
-    """Whether all of the session's processes end in that time, those too that it still starts."""
-    deadline = time.monotonic() + patience
+def _end(name: str) -> bool:
+    """Whether the session's processes end within `ENDING` seconds, with those it still starts."""
+    deadline = time.monotonic() + ENDING
     while pids := processes(name):
         for _, fd in _opened(pids):
             seconds = deadline - time.monotonic()
