@@ -122,7 +122,7 @@ def test_what_was_collected_is_nobody_elses_any_more(orphaned: Screen, gate: Gat
     for _ in range(2):
         gate.next().let_on()
     assert eventually(lambda: set(states().values()) == {"done", "failed"})
-    assert "made by background cell 1" in str(wb.why(result_of("cell 1")))
+    assert "result of cell 1, not fetched" in str(wb.why(result_of("cell 1")))
     collected = orphaned.collect("cell 1", origin=1)
     assert not orphaned.collect("cell 1", origin=2).results
     assert 2 not in orphaned.text
