@@ -268,7 +268,7 @@ def test_the_line_has_the_progress_of_a_bar(session: Kernel, gate: Gate) -> None
         "%%remote\nfrom tqdm import tqdm\nbar = tqdm(total=4, mininterval=0)\n"
         f"bar.update(3)\n{gate.wait}\nbar.close()"
     )
-    session.until(lambda: session.says(r"running \d+ s · 75%"))
+    session.until(lambda: session.says(r"running \d+ s · 75 %"))
     gate.open()
 
 
