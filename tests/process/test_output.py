@@ -509,7 +509,7 @@ def test_nothing_is_kept_of_a_task_whose_thread_prints_on(screen: Screen) -> Non
         import sys
 
         output: Any = sys.stdout._put.__self__  # type: ignore[union-attr]
-        connection = output._link._connection
+        connection = output._link.flush.__self__
         post = connection.post
 
         def print_first(message: Any) -> None:
