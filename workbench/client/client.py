@@ -37,6 +37,7 @@ class Client:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
         self._base = base
         self._side = side
+        self.session = base.session  # an attribute, for it is read once for each ref in a pickle
         self.connection = base.connection
         self.objects = base.objects
         self._requests = requests = base.requests
@@ -64,7 +65,7 @@ class Client:
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary = requests.why, requests.summary
         self.mimebundle = context.mimebundle
-        self.wait_welcome, self.abandon = base.wait_welcome, base.abandon
+        self.abandon = base.abandon
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -120,9 +121,10 @@ class Client:
 
     # -- the session --------------------------------------------------------------------------
 
-    @property
-    def session(self) -> str:
-        return self._base.session
+    def wait_welcome(self) -> None:
+        """Wait until the server has said which session this is."""
+        self._base.wait_welcome()
+        self.session = self._base.session
 
     @property
     def workers(self) -> int:
