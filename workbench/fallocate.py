@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.units import PAGE
+from workbench.sizes import PAGE
 
 _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 

@@ -12,7 +12,7 @@ from workbench import machine
 from workbench.cli import doctor
 from workbench.config import Config
 from workbench.memory import segment
-from workbench.units import PAGE
+from workbench.sizes import PAGE
 
 GB = 10**9
 

@@ -17,12 +17,12 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "units", "markup", "config", "options", "ref", "ref_generator", "context",
+    "errors", "sizes", "markup", "config", "options", "ref", "ref_generator", "context",
     "spin_poll", "call_site", "ki_protection", "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
-PURE = {"errors", "units", "report.format"}
+PURE = {"errors", "sizes", "report.format"}
 """The neutral ones without a clock, a file or a thread."""
 
 LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "markup": (set(), set()),
     "readonly": ({"context", "engines.base", "errors"}, set()),
     "errors": (set(), set()),
-    "units": (set(), set()),
+    "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),
     "ref": (set(), set()),
@@ -116,7 +116,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ki_protection": (set(), set()),
     "task_context": (set(), set()),
     "call_site": ({"errors"}, set()),
-    "fallocate": ({"units"}, set()),
+    "fallocate": ({"sizes"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}

@@ -24,7 +24,7 @@ from workbench.errors import SessionError, WorkbenchError
 from workbench.markup import Table
 from workbench.memory import segment
 from workbench.report.format import human_bytes, human_seconds
-from workbench.units import PAGE
+from workbench.sizes import PAGE
 
 PACKAGES = ("numpy", "cloudpickle", "msgspec", "ipython", "ipykernel", "jupyterlab")
 

@@ -27,7 +27,7 @@ from workbench.memory.views import Views
 from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.units import round_up
+from workbench.sizes import round_up
 from workbench.wire.buffers import Parcel
 
 GROW = 32 << 20

@@ -12,7 +12,7 @@ from workbench import context
 from workbench.client.base import ClientBase
 from workbench.client.object_store import ObjectStore
 from workbench.client.referrers import Places, find, survey
-from workbench.client.side import Side
+from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
 from workbench.core import events as ev
@@ -33,10 +33,10 @@ class Client:
 
     can = Abilities()
 
-    def __init__(self, base: ClientBase, side: Side) -> None:
+    def __init__(self, base: ClientBase, role: Role) -> None:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
         self._base = base
-        self._side = side
+        self._role = role
         self.session = base.session  # an attribute, for it is read once for each ref in a pickle
         self.connection = base.connection
         self.objects = base.objects
@@ -44,7 +44,7 @@ class Client:
         self._gauge = Gauge()
         self._subscriptions: dict[int, Subscription] = {}  # by number
 
-        store = ObjectStore(base, side)
+        store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
@@ -57,7 +57,7 @@ class Client:
         self.huge_pages = base.arena.huge_pages
         base.arena.held = self.held
 
-        tasks = Submitter(base, store, side)
+        tasks = Submitter(base, store, role)
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel = tasks.cancel
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
@@ -79,7 +79,7 @@ class Client:
         return self._requests.describe(ref.id)
 
     def shown(self, array: Any) -> Shown | None:
-        id = self.objects.shown(array, self._side.task)
+        id = self.objects.shown(array, self._role.task)
         if not id:
             return None if id is None else Shown(0, (), "")
         described = self._requests.describe(id)
@@ -155,13 +155,13 @@ class Client:
         return made
 
     def held(self) -> dict[int, Places]:
-        return survey(self.objects.held_by, self._side.roots())
+        return survey(self.objects.held_by, self._role.roots())
 
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
 
     def collect(self, job: int) -> CollectedJob | None:
-        origin = self._side.origin()
+        origin = self._role.origin()
         found: CollectedJob | None = self._requests.ask(
             lambda request: ev.Collect(request, job, origin)
         )
@@ -187,7 +187,7 @@ class Client:
             held, kind = self.objects.held_by(thing)
             return kind if held == message.object else ""
 
-        places, complete = find(kind_of, self._side.roots())
+        places, complete = find(kind_of, self._role.roots())
         self.connection.post(ev.Explained(message.inquiry, places, complete))
 
     def _collected(self, message: do.Collected) -> None:

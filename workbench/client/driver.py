@@ -21,7 +21,7 @@ PATIENCE = 5.0
 
 
 class Driver(Client):
-    """An `Engine`. It is its own `Side`, because notebooks set on an engine what a side answers.
+    """An `Engine`. It is its own `Role`, because notebooks set on an engine what a role answers.
 
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
     ``reap`` waits for the end of the server, if this process started it; None: it didn't.

@@ -15,7 +15,7 @@ from workbench.client.completion_queue import CompletionQueue
 from workbench.client.marshal import Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
-from workbench.client.side import Side
+from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.engines.base import Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
@@ -28,9 +28,9 @@ from workbench.serialization import codec
 class ObjectStore:
     """Until the server knows of an extent, only the list of claims does."""
 
-    def __init__(self, base: ClientBase, side: Side) -> None:
+    def __init__(self, base: ClientBase, role: Role) -> None:
         self._base = base
-        self._side = side
+        self._role = role
         self._connection = base.connection
         self._references = base.references
         self._objects = base.objects
@@ -76,7 +76,7 @@ class ObjectStore:
 
     def site(self) -> str:
         """Where in a person's code the call stands."""
-        run = self._side.task
+        run = self._role.task
         return call_site("" if run is None else run.name)
 
     # -- reading and waiting --------------------------------------------------------------------
@@ -160,7 +160,7 @@ class ObjectStore:
         if timeout is not None and timeout <= 0:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
             return done()
-        with self._side.blocking():
+        with self._role.blocking():
             return self._connection.wait_for(done, timeout)
 
     # -- what keeps objects -------------------------------------------------------------------

@@ -11,7 +11,7 @@ from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
 from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
-from workbench.client.side import Side
+from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
@@ -32,10 +32,10 @@ MOST_SPECS = 1000
 
 
 class Submitter:
-    def __init__(self, base: ClientBase, store: ObjectStore, side: Side) -> None:
+    def __init__(self, base: ClientBase, store: ObjectStore, role: Role) -> None:
         self._base = base
         self._store = store
-        self._side = side
+        self._role = role
         self._references = base.references
         self._connection = base.connection
         self._objects = base.objects
@@ -62,7 +62,7 @@ class Submitter:
         )
         create = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._side.origin(), 0, ref.id, "__init__",
+            self._role.origin(), 0, ref.id, "__init__",
         )  # fmt: skip
         self._connection.send(
             ev.Create(create, options.max_restarts, options.max_concurrency, name)
@@ -104,7 +104,7 @@ class Submitter:
             stream = self._base.generators.new(refs[0], options.max_ahead)
         submit = ev.Submit(
             task, function, payload, deps, contains, returns, options.name or name,
-            self._side.origin(), retries, actor, method, spec,
+            self._role.origin(), retries, actor, method, spec,
         )  # fmt: skip
         try:
             self._connection.send(submit)

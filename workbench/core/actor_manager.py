@@ -9,8 +9,8 @@ from workbench.core import instructions as do
 from workbench.core.entry import FREED
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
-from workbench.core.records import Actor, ActorState, Task
 from workbench.core.state import ClientState, State
+from workbench.core.tasks import Actor, ActorState, Task
 
 
 class ActorManager:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from workbench.core.events import Value
-from workbench.units import PAGE, round_up
+from workbench.sizes import PAGE, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""

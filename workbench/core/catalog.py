@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
 from workbench.core.events import About, Value, error_value
-from workbench.core.records import Task
+from workbench.core.tasks import Task
 
 MOST_SITES = 20
 """Places remembered at which refs to one object escaped."""

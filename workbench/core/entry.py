@@ -8,7 +8,7 @@ from struct import Struct
 
 from workbench.core.events import About, Value
 from workbench.core.lru import LruNode
-from workbench.core.records import Task
+from workbench.core.tasks import Task
 
 Counts = Mapping[int, int]
 """Client → how often, at least once. Never changed in place, so that objects share them: nearly all

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import msgspec
 
-from workbench.core.values import ID_BITS as ID_BITS
-from workbench.core.values import About as About
-from workbench.core.values import Event as Event
-from workbench.core.values import Natural, Prefix, Seconds
-from workbench.core.values import Value as Value
-from workbench.core.values import error_value as error_value
+from workbench.core.message_types import ID_BITS as ID_BITS
+from workbench.core.message_types import About as About
+from workbench.core.message_types import Event as Event
+from workbench.core.message_types import Natural, Prefix, Seconds
+from workbench.core.message_types import Value as Value
+from workbench.core.message_types import error_value as error_value
 
 # -- a client's own life -------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.records import Task, TaskGroup
 from workbench.core.state import ClientState, State
+from workbench.core.tasks import Task, TaskGroup
 
 MOST_RECORDS = 100
 """Jobs remembered after their end, when all they made is with somebody."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from workbench.core import instructions as do
 from workbench.core.loop_events import Measured
-from workbench.core.records import Worker
 from workbench.core.state import State
+from workbench.core.tasks import Worker
 from workbench.report.format import human_bytes
 
 SPEED = 2 << 30

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from workbench.core.records import Actor, Worker
 from workbench.core.scheduler import Scheduler
+from workbench.core.tasks import Actor, Worker
 
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from workbench.core.records import QUEUED, Task
+from workbench.core.tasks import QUEUED, Task
 
 
 class Queue:

@@ -11,7 +11,13 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import Entry
 from workbench.core.snapshot import Account, PinRecord
-from workbench.core.snapshots import actor_record, clients_of, object_record, pins_of, worker_record
+from workbench.core.snapshot_builder import (
+    actor_record,
+    clients_of,
+    object_record,
+    pins_of,
+    worker_record,
+)
 from workbench.core.state import ClientState, State
 
 PATIENCE = 3.0

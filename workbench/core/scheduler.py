@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.queue import Queue
-from workbench.core.records import DONE, LOST, ONE, QUEUED, SENT, Actor, Task, Worker
+from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, Actor, Task, Worker
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""

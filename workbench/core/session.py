@@ -21,7 +21,7 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
-from workbench.core.snapshots import describe, largest, names_with, some_named, take_snapshot
+from workbench.core.snapshot_builder import describe, largest, names_with, some_named, take_snapshot
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions

@@ -15,10 +15,10 @@ from workbench.core.catalog import Catalog
 from workbench.core.events import ID_BITS, Hello, Value
 from workbench.core.history import History, Levels
 from workbench.core.pool import Pool
-from workbench.core.records import Task, TaskGroup
 from workbench.core.relocation import Move, StaleCopies
 from workbench.core.scheduler import Scheduler
 from workbench.core.snapshot import JobRecord
+from workbench.core.tasks import Task, TaskGroup
 
 
 @dataclass(slots=True)

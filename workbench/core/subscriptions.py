@@ -15,7 +15,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Measured, Tick
 from workbench.core.snapshot import Change, ObjectRecord
-from workbench.core.snapshots import first_of, object_record, take_snapshot
+from workbench.core.snapshot_builder import first_of, object_record, take_snapshot
 from workbench.core.state import ClientState, State
 
 MOST = 1_000

@@ -14,9 +14,9 @@ from workbench.core.entry import PENDING, Entry
 from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
-from workbench.core.records import DONE, SENT, STOPPING, Task
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
+from workbench.core.tasks import DONE, SENT, STOPPING, Task
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
 """For a task that took too much memory."""

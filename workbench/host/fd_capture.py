@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from workbench.fallocate import punch
-from workbench.host.texts import whole
+from workbench.host.text_cuts import whole
 
 KEPT = 64 << 10
 """Bytes that stay in the file after they were read: the fault handler's report is long."""

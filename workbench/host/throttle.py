@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from workbench.host.texts import line_end, line_start, overwritten
+from workbench.host.text_cuts import line_end, line_start, overwritten
 from workbench.report.format import human_bytes
 
 TEXT = ("stdout", "stderr")

@@ -20,7 +20,7 @@ from workbench.core.events import Output
 from workbench.core.logs import TEXT
 from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
-from workbench.ipython.widgets import Widgets
+from workbench.ipython.worker_widgets import Widgets
 
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""

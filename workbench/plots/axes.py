@@ -13,7 +13,7 @@ from workbench.core.snapshot import Snapshot
 from workbench.errors import SessionError
 from workbench.plots import charts, maps
 from workbench.plots.drawing import POINTS
-from workbench.report import views
+from workbench.report import view_texts
 from workbench.report.colors import BY
 from workbench.report.facts import Held
 
@@ -148,9 +148,9 @@ def plot_timeline(snapshot: Snapshot | str | bytes | None = None, ax: Axes | Non
 def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held | None]:
     """What to draw, and the variables that hold it, if it is of now."""
     if isinstance(snapshot, Snapshot):
-        return views.shown(snapshot), None
+        return view_texts.shown(snapshot), None
     if isinstance(snapshot, str | bytes):
-        return views.shown(Snapshot.from_json(snapshot)), None
+        return view_texts.shown(Snapshot.from_json(snapshot)), None
     if snapshot is not None:
         raise TypeError(
             f"A plot is of a snapshot, or of the text that its to_json() made, not of "
@@ -162,7 +162,7 @@ def _resolved(snapshot: Snapshot | str | bytes | None) -> tuple[Snapshot, Held |
             "There is no session to draw. `workbench.init()` or `%load_ext workbench` begins one; "
             "or give a snapshot that was kept: plot_occupancy(text)."
         )
-    return views.shown(engine.snapshot()), engine.held()
+    return view_texts.shown(engine.snapshot()), engine.held()
 
 
 def _axes(ax: Axes | None, height: float, ends: bool = False) -> Axes:

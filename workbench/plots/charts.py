@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.plots.drawing import LINE, Rect, Sheet
-from workbench.report import facts, reasons, views
+from workbench.report import facts, reasons, view_texts
 from workbench.report.colors import BAD, HUES, INK, OTHER, STATES, STRENGTHS
 from workbench.report.facts import Held
 from workbench.report.format import UNKNOWN, count, human_bytes, human_rate, human_seconds
@@ -36,7 +36,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     found, processes = _by_reason(records), Processes(now)
     sheet = Sheet(ax, max([*(size for _, _, size in found), *(r.size for r in records)] or [1]))
     if not records:
-        sheet.note(views.nothing(now)["objects"])
+        sheet.note(view_texts.nothing(now)["objects"])
         return
     _reasons(sheet, found, len(records))
     sheet.skip(8)
@@ -49,7 +49,7 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         bar = Rect(0, record.size, STRENGTHS[record.strength][0])
         _bar(sheet, [bar] if facts.size_of(record) is not None else [])
     if fits < len(records):
-        sheet.note(views.rest_text(records[fits:], now))
+        sheet.note(view_texts.rest_text(records[fits:], now))
     unknown = any(record.strength is None for record in records)
     sheet.legend(entry for key, entry in STRENGTHS.items() if key or unknown)
 
@@ -101,10 +101,10 @@ def pins_height(now: Snapshot, rows: int) -> float:
 
 
 def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
-    sheet = Sheet(ax, max([views.seconds_of(record) for record in known[:1]], default=1.0))
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
+    sheet = Sheet(ax, max([view_texts.seconds_of(record) for record in known[:1]], default=1.0))
     if not known:
-        sheet.note(views.nothing(now)["costs"])
+        sheet.note(view_texts.nothing(now)["costs"])
         return
     sheet.legend((color, label) for label, color in COSTS)
     sheet.skip(6)
@@ -112,7 +112,7 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     for record in known[:fits]:
         _cost(sheet, record, held)
     if fits < len(known):
-        sheet.note(views.rest_text(known[fits:], now))
+        sheet.note(view_texts.rest_text(known[fits:], now))
 
 
 def costs_height(now: Snapshot, rows: int) -> float:
@@ -123,11 +123,11 @@ def costs_height(now: Snapshot, rows: int) -> float:
 def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
     about = record.about
     assert about is not None
-    speed = views.speed_of(record)
+    speed = view_texts.speed_of(record)
     what = [facts.type_of(record), human_bytes(about.inband + about.outband)]
     what += [f"copied at {human_rate(speed)}"] if speed else []
-    repeats = views.repeats_text(record)
-    seconds = human_seconds(views.seconds_of(record))
+    repeats = view_texts.repeats_text(record)
+    seconds = human_seconds(view_texts.seconds_of(record))
     sheet.line(
         facts.title_of(record, held), " · ".join(what),
         f"{repeats} · {seconds}" if repeats else seconds,
@@ -148,24 +148,26 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
 def jobs(ax: Axes, now: Snapshot) -> None:
     sheet = Sheet(ax, 1.0)
     sheet.line("Background cells", strong=True)
-    found = views.jobs_in_order(now.jobs)
+    found = view_texts.jobs_in_order(now.jobs)
     fits = max(int((sheet.left * 0.55) // LINE), 1)
     for job in found[:fits]:
         took = human_seconds(job.seconds) if job.seconds else ""
         sheet.line(job.name, _job(job), took, dot=STATES.get(job.state, OTHER))
     if not found:
-        sheet.note(views.nothing(now)["jobs"])
+        sheet.note(view_texts.nothing(now)["jobs"])
     elif len(found) > fits:
         sheet.note(f"and {len(found) - fits} more")
     sheet.skip(8)
     sheet.line("Workers", strong=True)
     fits, processes = max(int(sheet.left / LINE + 0.1), 1), Processes(now)
     for worker in now.workers[:fits]:
-        own = facts.figure(views.worker_memory(worker, now))
+        own = facts.figure(view_texts.worker_memory(worker, now))
         color = STATES.get(worker.state, OTHER)
-        sheet.line(f"worker {worker.number}", views.runs_text(worker, processes), own, dot=color)
+        sheet.line(
+            f"worker {worker.number}", view_texts.runs_text(worker, processes), own, dot=color
+        )
     if not now.workers:
-        sheet.note(views.nothing(now)["workers"])
+        sheet.note(view_texts.nothing(now)["workers"])
     elif len(now.workers) > fits:
         sheet.note(f"and {len(now.workers) - fits} more")
 
@@ -176,5 +178,5 @@ def jobs_height(now: Snapshot, rows: int) -> float:
 
 
 def _job(job: JobRecord) -> str:
-    said = (facts.job_state(job), facts.job_items(job), views.job_where(job))
+    said = (facts.job_state(job), facts.job_items(job), view_texts.job_where(job))
     return " · ".join(filter(None, said))

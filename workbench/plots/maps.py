@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
 from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
-from workbench.report import facts, views
+from workbench.report import facts, view_texts
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
 from workbench.report.format import NOW, count, human_bytes
@@ -40,18 +40,18 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
     fits = max(int((height - _around(now, shows_machine)) / LANE + 0.1), 1)
     drawn, left = lanes(now, coloring, MOST_BOXES, fits)
     sheet = Sheet(ax, max((lane.length for lane in drawn), default=1))
-    _bar(sheet, views.store_bar(now), now.capacity or 0, 14)
+    _bar(sheet, view_texts.store_bar(now), now.capacity or 0, 14)
     if shows_machine and now.memory:  # the segments come first
-        _bar(sheet, views.machine_bar(now), 0, 7)
+        _bar(sheet, view_texts.machine_bar(now), 0, 7)
     for lane in drawn:
         _lane(sheet, lane, held)
     if left:
         live = human_bytes(sum(segment.live for segment in left))
         sheet.note(f"and {count(len(left), 'segment')} more, {live} live")
     if not now.objects:
-        sheet.note(views.nothing(now)["objects"])
+        sheet.note(view_texts.nothing(now)["objects"])
     elif now.segments is None:
-        sheet.note(views.nothing(now)["segments"])
+        sheet.note(view_texts.nothing(now)["segments"])
     sheet.legend((g.color, f"{g.label} {human_bytes(g.size)}") for g in coloring.groups)
 
 
@@ -65,7 +65,7 @@ def _around(now: Snapshot, machine: bool) -> float:
     return 4 * LINE + 14 + (2 * LINE + 18 if machine and now.memory else 0)
 
 
-def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
+def _bar(sheet: Sheet, bar: view_texts.Bar, capacity: int, height: float) -> None:
     """What is on disk is no part of the capacity: it stands beside it, on the same scale."""
     sheet.line(bar.label, bar.figure, strong=True)
     if bar.whole:
@@ -77,7 +77,7 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
         for part, size in sizes.items():
             if size:
                 start = at + gap if part == "spilled" else at
-                bars.append(Rect(start, size * scale, views.PARTS[part].color))
+                bars.append(Rect(start, size * scale, view_texts.PARTS[part].color))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)
@@ -86,7 +86,7 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
 
 
 def _lane(sheet: Sheet, lane: Lane, held: Held | None) -> None:
-    sheet.line(lane.owner, count(lane.objects, "object"), views.filled_text(lane.segment))
+    sheet.line(lane.owner, count(lane.objects, "object"), view_texts.filled_text(lane.segment))
     bars = [
         Rect(
             box.start, box.length, box.color,
@@ -111,9 +111,9 @@ def _label(record: ObjectRecord, held: Held) -> str:
 def timeline(ax: Axes, now: Snapshot) -> None:
     quiet(ax)
     ax.set_xlim(-HISTORY_SECONDS, 0)
-    history = views.recent(now)
+    history = view_texts.recent(now)
     if not history:
-        say(ax, views.nothing(now)["timeline"])
+        say(ax, view_texts.nothing(now)["timeline"])
         return
     most = max(max(sample.live, sample.spilled or 0) for sample in history) or 1
     ax.set_ylim(-0.42 * most, 1.12 * most)
@@ -169,7 +169,7 @@ def _names(ax: Axes, last: Sample, most: float) -> None:
 
 def _marks(ax: Axes, history: Sequence[Sample], most: float) -> None:
     """A row each for what came, went, and moved to disk; larger where it was more."""
-    happened = views.happened(history)
+    happened = view_texts.happened(history)
     rows = (("put", "^", LIVE), ("free", "v", INK), ("spill", "D", SPILLED))
     for row, (what, marker, color) in enumerate(rows):
         y = (-0.13 - 0.115 * row) * most

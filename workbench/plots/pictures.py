@@ -14,7 +14,7 @@ from workbench.core.snapshot import Snapshot
 from workbench.markup import clip
 from workbench.plots import charts, maps
 from workbench.plots.drawing import LINE, POINTS, write
-from workbench.report import views
+from workbench.report import view_texts
 from workbench.report.facts import Held
 from workbench.report.html import Still
 
@@ -55,7 +55,7 @@ def picture(still: Still) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    now = views.shown(still.snapshot)
+    now = view_texts.shown(still.snapshot)
     panes = [pane for part in still.parts for pane in _panes(part, now, still.held)]
     height = sum(TITLE + pane.height + pane.below for pane in panes) + 2 * LINE
     figure = Figure((WIDTH / POINTS, height / POINTS), dpi=DOTS, facecolor="none")

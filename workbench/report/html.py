@@ -25,7 +25,7 @@ from workbench.markup import (
     page,
     scroll,
 )
-from workbench.report import facts, views
+from workbench.report import facts, view_texts
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
 from workbench.report.format import (
@@ -95,10 +95,10 @@ class Still(Rich):
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
-        return f"{what}{scope}, {views.taken(self.snapshot)}"
+        return f"{what}{scope}, {view_texts.taken(self.snapshot)}"
 
     def _blocks(self, part: str) -> list[Block]:
-        return VIEWS[part](views.shown(self.snapshot), self.held or {})
+        return VIEWS[part](view_texts.shown(self.snapshot), self.held or {})
 
 
 def _as_text(block: Block) -> str:
@@ -127,14 +127,18 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
     drawn, left = lanes(now, coloring, MOST_BOXES, MOST_LANES)
     live = human_bytes(sum(segment.live for segment in left))
     more = f"and {count(len(left), 'segment')} more, {live} live" if left else ""
-    store = views.store_bar(now)
+    store = view_texts.store_bar(now)
     objects = count(now.count or len(now.objects), "object")
     return [
         *_bar(store, now.capacity or 0, objects),
         store.note,
-        *_bar(views.machine_bar(now)),
+        *_bar(view_texts.machine_bar(now)),
         _timeline(now),
-        *(_segments(drawn, held) if now.segments is not None else [views.nothing(now)["segments"]]),
+        *(
+            _segments(drawn, held)
+            if now.segments is not None
+            else [view_texts.nothing(now)["segments"]]
+        ),
         more,
         *_types(now, coloring),
     ]
@@ -144,7 +148,7 @@ _GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░
 """In a terminal: what is taken is full, what is available is not."""
 
 
-def _bar(bar: views.Bar, capacity: int = 0, more: str = "") -> list[Block]:
+def _bar(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
     """To scale what belongs to the whole; and what the colours are."""
     head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
     inside = {part: size or 0 for part, size in bar.parts if part != "spilled"}
@@ -164,9 +168,9 @@ def _bar(bar: views.Bar, capacity: int = 0, more: str = "") -> list[Block]:
 
 def _timeline(now: Snapshot) -> str:
     """As a line of letters, the higher the more."""
-    history = views.recent(now)
+    history = view_texts.recent(now)
     if not history:
-        return views.nothing(now)["timeline"] if now.history is None else ""
+        return view_texts.nothing(now)["timeline"] if now.history is None else ""
     most = max(sample.live for sample in history)
     steps = [
         next((sample.live for sample in reversed(history) if sample.age >= age), None)
@@ -176,7 +180,7 @@ def _timeline(now: Snapshot) -> str:
         "·" if live is None else LEVELS[round(live / (most or 1) * (len(LEVELS) - 1))]
         for live in steps
     )
-    happened = ", ".join(count(n, what) for what, n in views.happened(history).items())
+    happened = ", ".join(count(n, what) for what, n in view_texts.happened(history).items())
     return f"Last two minutes: {letters} {human_bytes(most)} at most; {happened}"
 
 
@@ -193,7 +197,7 @@ def _segments(drawn: list[Lane], held: Held) -> list[Block]:
             )
             for box in lane.boxes
         )  # fmt: skip
-        owner, full = clip(lane.owner, 60), views.filled_text(lane.segment)
+        owner, full = clip(lane.owner, 60), view_texts.filled_text(lane.segment)
         label = f"{owner}: {count(lane.objects, 'object')}, {full}"
         rows.append((owner, Strip(pieces, label), full, human_count(lane.objects)))
     head = ("segment", "to scale", "full", "objects")
@@ -207,13 +211,13 @@ def _told(record: ObjectRecord, held: Held) -> str:
 
 def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
     if not now.objects:
-        return [views.nothing(now)["objects"]]
+        return [view_texts.nothing(now)["objects"]]
     head = ("type", "objects", "size")
     rows = tuple(
         (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
     )
     marks = tuple(group.color for group in coloring.groups)
-    return [Table(head, rows, head[1:], views.listed_text(now), marks)]
+    return [Table(head, rows, head[1:], view_texts.listed_text(now), marks)]
 
 
 # -- pins ----------------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
-        return [views.nothing(now)["objects"]]
+        return [view_texts.nothing(now)["objects"]]
     records = sorted(now.objects, key=lambda r: -r.size)
     processes = Processes(now)
     head = ("object", "type", "size", "can move", "why it is here", "age")
@@ -238,7 +242,7 @@ def _pins(now: Snapshot, held: Held) -> list[Block]:
     )
     flexible = ("object", "type", "why it is here")
     marks = tuple(STRENGTHS[record.strength][0] for record in records[:MOST_ROWS])
-    rest = views.rest_text(records[MOST_ROWS:], now)
+    rest = view_texts.rest_text(records[MOST_ROWS:], now)
     return [Table(head, rows, ("size", "age"), rest, marks, flexible)]
 
 
@@ -248,29 +252,29 @@ _FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
 
 
 def _costs(now: Snapshot, held: Held) -> list[Block]:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
+    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
     if not known:
-        return [views.nothing(now)["costs"]]
+        return [view_texts.nothing(now)["costs"]]
     head = ("object", "type", *_FIGURES, "copy speed")
     rows = tuple(
         (
             clip(facts.title_of(record, held), 30),
             clip(facts.type_of(record), 60),
             *_figures([record]),
-            NO_FIGURE if (speed := views.speed_of(record)) is None else human_rate(speed),
+            NO_FIGURE if (speed := view_texts.speed_of(record)) is None else human_rate(speed),
         )
         for record in known[:MOST_ROWS]
     )
-    repeated = [record for record in known if views.repeats_of(record)]
+    repeated = [record for record in known if view_texts.repeats_of(record)]
     advice: list[Block] = [
-        f"{clip(facts.title_of(record, held), 60)}: {views.repeats_text(record)}"
+        f"{clip(facts.title_of(record, held), 60)}: {view_texts.repeats_text(record)}"
         for record in repeated[:MOST_TYPES]
     ]
     if len(repeated) > MOST_TYPES:
         advice.append(f"and {len(repeated) - MOST_TYPES} more that were serialized repeatedly")
     unread = any(not record.load_seconds for record in known[:MOST_ROWS])
     note = [f"{NO_FIGURE}: not read yet, too little to tell, or {UNKNOWN}"] if unread else []
-    rest = views.rest_text(known[MOST_ROWS:], now)
+    rest = view_texts.rest_text(known[MOST_ROWS:], now)
     table = Table(head, rows, head[2:], rest, flexible=("type",))
     return [table, *advice, *note, *_costs_by_type(known)]
 
@@ -293,7 +297,7 @@ def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
         types.setdefault(facts.kind_of(record), []).append(record)
     if len(types) == len(known):
         return []
-    costs = sorted(types.items(), key=lambda item: -sum(map(views.seconds_of, item[1])))
+    costs = sorted(types.items(), key=lambda item: -sum(map(view_texts.seconds_of, item[1])))
     rows = tuple(
         (clip(kind, 40), human_count(len(records)), *_figures(records))
         for kind, records in costs[:MOST_TYPES]
@@ -312,8 +316,8 @@ def _jobs(now: Snapshot, held: Held) -> list[Block]:
 
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
-        return views.nothing(now)["jobs"]
-    found = views.jobs_in_order(now.jobs)
+        return view_texts.nothing(now)["jobs"]
+    found = view_texts.jobs_in_order(now.jobs)
     head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
     rows = tuple(map(_job, found[:MOST_ROWS]))
     marks = tuple(STATES.get(job.state, OTHER) for job in found[:MOST_ROWS])
@@ -325,7 +329,7 @@ def _job(job: JobRecord) -> tuple[str, ...]:
         f"#{job.number}",
         clip(job.name, 60),
         facts.job_state(job),
-        views.job_where(job),
+        view_texts.job_where(job),
         human_seconds(job.seconds) if job.seconds else "",
         facts.job_items(job),
         facts.job_output(job),
@@ -335,14 +339,14 @@ def _job(job: JobRecord) -> tuple[str, ...]:
 
 def _workers(now: Snapshot) -> Block:
     if not now.workers:
-        return views.nothing(now)["workers"]
+        return view_texts.nothing(now)["workers"]
     processes = Processes(now)
     rows = tuple(
         (
             f"worker {worker.number}",
-            clip(views.runs_text(worker, processes), 80),
+            clip(view_texts.runs_text(worker, processes), 80),
             str(worker.pid) if worker.pid else NO_FIGURE,
-            facts.figure(views.worker_memory(worker, now)),
+            facts.figure(view_texts.worker_memory(worker, now)),
         )
         for worker in now.workers[:MOST_ROWS]
     )

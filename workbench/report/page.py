@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
-from workbench.report import facts, views
+from workbench.report import facts, view_texts
 from workbench.report.colors import AGES, STRENGTHS
 from workbench.report.facts import Held, Place
 from workbench.report.processes import SERVER, Processes, client_name
@@ -148,7 +148,7 @@ class Session(Record):
     ended: str | None
     span: float
     count: int
-    bars: list[views.Bar]
+    bars: list[view_texts.Bar]
     segments: list[Segment] | None
     bins: dict[str, list[int]]
     rest: list[Rest]
@@ -260,7 +260,7 @@ def row_of(
         inband=about.inband if about else None,
         outband=about.outband if about else None,
         buffers=about.buffers if about else None,
-        repeats=views.repeats_of(record),
+        repeats=view_texts.repeats_of(record),
         site=facts.site_of(record),
     )
 
@@ -291,8 +291,8 @@ def session_of(
             worker.number,
             worker.pid,
             worker.state,
-            views.runs_text(worker, processes),
-            views.worker_memory(worker, session),
+            view_texts.runs_text(worker, processes),
+            view_texts.worker_memory(worker, session),
         )
         for worker in session.workers
     ]
@@ -308,12 +308,12 @@ def session_of(
         ended=ended,
         span=HISTORY_SECONDS,
         count=session.count,
-        bars=[views.store_bar(session), views.machine_bar(session)],
+        bars=[view_texts.store_bar(session), view_texts.machine_bar(session)],
         segments=None if session.segments is None else segments,
         bins=bins,
         rest=rest,
         workers=workers if workers or is_local else None,
-        jobs=[job_of(job, session.taken) for job in views.jobs_in_order(session.jobs)]
+        jobs=[job_of(job, session.taken) for job in view_texts.jobs_in_order(session.jobs)]
         if is_local
         else None,
         speed=speed,
@@ -328,10 +328,10 @@ def words_of(session: Snapshot) -> Words:
         where=dict(facts.WHERE),
         movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
         ages=[(limit, label) for limit, _, label in AGES],
-        parts={part: (each.label, each.meaning) for part, each in views.PARTS.items()},
-        none=views.nothing(session),
-        repeats=views.REPEATED,
-        least=views.LEAST_COPY,
+        parts={part: (each.label, each.meaning) for part, each in view_texts.PARTS.items()},
+        none=view_texts.nothing(session),
+        repeats=view_texts.REPEATED,
+        least=view_texts.LEAST_COPY,
     )
 
 
@@ -342,7 +342,7 @@ def job_of(job: JobRecord, now: float) -> Job:
         id=key_of(job.id),
         name=job.name,
         state=job.state,
-        where=views.job_where(job),
+        where=view_texts.job_where(job),
         text=" · ".join(filter(None, (facts.job_items(job), facts.job_output(job), kept))),
         started=round(now - job.seconds) if job.state == "running" else None,
         seconds=job.seconds if job.is_over else None,

@@ -26,7 +26,7 @@ from workbench.report.format import (
     listed,
 )
 from workbench.report.processes import Processes
-from workbench.report.views import LEAST_COPY
+from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
 

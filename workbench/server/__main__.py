@@ -16,7 +16,7 @@ import sys
 import msgspec
 
 from workbench.core.session import Session
-from workbench.server.forkserver import Forkserver
+from workbench.server.forkserver_client import Forkserver
 from workbench.server.loop import Server
 from workbench.server.settings import Settings
 

@@ -22,7 +22,7 @@ from workbench.fallocate import punch
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
 from workbench.memory.segment import Descriptors, create
-from workbench.server.forkserver import Forkserver
+from workbench.server.forkserver_client import Forkserver
 from workbench.server.mover import Mover
 from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox, Parcel

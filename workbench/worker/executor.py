@@ -24,7 +24,7 @@ from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 
 class Executor:
-    """A `Side`.
+    """A `Role`.
 
     ``begins`` and ``ends`` are called with each task; ``ends`` sends what it has shown, before its
     Done goes out. With ``reload`` edited modules are looked for before each task, not only when

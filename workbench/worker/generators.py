@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.client.arena_writer import Claims
 from workbench.client.base import ClientBase
-from workbench.client.side import Side
+from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
@@ -69,9 +69,9 @@ class Backpressure:
 class Generators:
     """The generators that are queued in this worker, or run."""
 
-    def __init__(self, base: ClientBase, side: Side, interrupts: Interrupts) -> None:
+    def __init__(self, base: ClientBase, role: Role, interrupts: Interrupts) -> None:
         self._base = base
-        self._side = side
+        self._role = role
         self._interrupts = interrupts
         self._backpressures: dict[int, Backpressure] = {}
 
@@ -128,7 +128,7 @@ class Generators:
 
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():
-            with self._side.blocking():
+            with self._role.blocking():
                 self._base.connection.wait_for(backpressure.has_room)
 
     def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:

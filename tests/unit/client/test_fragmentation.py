@@ -23,7 +23,7 @@ from workbench.core.session import Session
 from workbench.errors import StoreFullError
 from workbench.memory.views import Views
 from workbench.serialization import codec
-from workbench.units import round_up
+from workbench.sizes import round_up
 from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20

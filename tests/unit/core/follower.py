@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from workbench.core import events as ev
 from workbench.core.session import Session
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.core.snapshots import take_snapshot
+from workbench.core.snapshot_builder import take_snapshot
 
 
 class Follower:

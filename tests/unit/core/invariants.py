@@ -9,7 +9,9 @@ from workbench.core.catalog import Catalog
 from workbench.core.entry import FREED, PENDING, READY
 from workbench.core.job_manager import MOST_RECORDS
 from workbench.core.pool import Pool
-from workbench.core.records import (
+from workbench.core.scheduler import Scheduler
+from workbench.core.state import State
+from workbench.core.tasks import (
     DONE,
     LOST,
     QUEUED,
@@ -19,9 +21,7 @@ from workbench.core.records import (
     Actor,
     ActorState,
 )
-from workbench.core.scheduler import Scheduler
-from workbench.core.state import State
-from workbench.units import round_up
+from workbench.sizes import round_up
 
 
 def check(state: State) -> None:

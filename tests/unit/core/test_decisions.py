@@ -18,8 +18,8 @@ from workbench.core.memory_monitor import LATE
 from workbench.core.pool import KILLS, MOST, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
-from workbench.core.snapshots import take_snapshot
-from workbench.units import PAGE
+from workbench.core.snapshot_builder import take_snapshot
+from workbench.sizes import PAGE
 
 T = TypeVar("T")
 

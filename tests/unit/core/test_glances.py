@@ -10,9 +10,9 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import snapshots
+from workbench.core import snapshot_builder
 from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
-from workbench.core.snapshots import MOST_NAMED, take_snapshot
+from workbench.core.snapshot_builder import MOST_NAMED, take_snapshot
 
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:
@@ -150,7 +150,7 @@ def test_names_by_their_beginning_and_not_very_many(
         driver.put(ev.Value(b"x"), name)
     assert asked(s, driver, "names", name="tr").names == ("train", "trial")
     assert len(asked(s, driver, "names").names) == 3
-    monkeypatch.setattr(snapshots, "MOST_NAMES", 2)
+    monkeypatch.setattr(snapshot_builder, "MOST_NAMES", 2)
     assert asked(s, driver, "names").names == ("train", "test")
 
 

@@ -16,7 +16,7 @@ from workbench.core import instructions as do
 from workbench.core import job_manager, logs
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
-from workbench.core.snapshots import take_snapshot
+from workbench.core.snapshot_builder import take_snapshot
 
 Make = Callable[..., Stage]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.core.events import Submit
 from workbench.core.queue import Queue
-from workbench.core.records import DONE, QUEUED, SENT, Task
+from workbench.core.tasks import DONE, QUEUED, SENT, Task
 
 STEPS = st.lists(st.tuples(st.sampled_from(["append", "appendleft", "popleft", "remove"]),
                            st.integers(0, 1000)), max_size=60)  # fmt: skip

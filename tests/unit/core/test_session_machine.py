@@ -20,8 +20,8 @@ from workbench.core.events import ID_BITS
 from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
-from workbench.core.snapshots import take_snapshot
-from workbench.units import PAGE
+from workbench.core.snapshot_builder import take_snapshot
+from workbench.sizes import PAGE
 
 T = TypeVar("T")
 

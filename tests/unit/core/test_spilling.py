@@ -9,9 +9,9 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Tick
-from workbench.core.snapshots import take_snapshot
+from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.spilling import PATIENCE, RESPITE
-from workbench.units import PAGE
+from workbench.sizes import PAGE
 
 Make = Callable[..., Stage]
 

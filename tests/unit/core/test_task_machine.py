@@ -21,10 +21,10 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left, Measured, Tick, WorkerExited
 from workbench.core.pool import LIGHT, SPARE_SECONDS
-from workbench.core.records import ONE
 from workbench.core.session import Session
-from workbench.core.snapshots import take_snapshot
+from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.task_manager import PATIENCE
+from workbench.core.tasks import ONE
 
 T = TypeVar("T")
 

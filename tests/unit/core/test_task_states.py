@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.core.events import Submit
-from workbench.core.records import DONE, TRANSITIONS, WAITING, Task, TaskState
+from workbench.core.tasks import DONE, TRANSITIONS, WAITING, Task, TaskState
 
 STEPS = [(old, new) for old in TaskState for new in TaskState]
 

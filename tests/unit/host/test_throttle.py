@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.host.texts import overwritten, whole
+from workbench.host.text_cuts import overwritten, whole
 from workbench.host.throttle import LIMITS, TEXT, Limits, Shown, Throttle, process_room
 
 SMALL = Limits(burst=200, rate=128, displays=75)

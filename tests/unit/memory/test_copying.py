@@ -18,7 +18,7 @@ from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
 from workbench.memory.arena import Extent
 from workbench.memory.copying import PARALLEL_BYTES, WRITE_CHUNK, Copier, Filling, fill, write_cold
-from workbench.units import PAGE
+from workbench.sizes import PAGE
 
 Array = npt.NDArray[np.generic]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from workbench.core.entry import READY, Entry
 from workbench.core.events import Search
-from workbench.core.records import Actor, Task, Worker
 from workbench.core.snapshot import (
     A_RESULT,
     ActorRecord,
@@ -26,6 +25,7 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.core.state import ClientState, State
+from workbench.core.tasks import Actor, Task, Worker
 
 LARGEST = 5
 """Objects that are told of when there is no room."""

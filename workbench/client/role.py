@@ -1,4 +1,4 @@
-"""Side: what a driver and a worker each answer in their own way. `client.client` asks it."""
+"""Role: what a driver and a worker each answer in their own way. `client.client` asks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from workbench.core import instructions as do
 
 
-class Side(Protocol):
+class Role(Protocol):
     """See the module. Any thread may ask."""
 
     @property
