@@ -63,42 +63,13 @@ _HOMES = {
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Config",
-    "ObjectRef",
-    "ObjectRefGenerator",
-    "Snapshot",
-    "as_completed",
-    "cancel",
-    "dashboard",
-    "deregister_serializer",
-    "exit_actor",
-    "explain_cost",
-    "free",
-    "gather",
-    "get",
-    "get_actor",
-    "init",
-    "inspect_serializability",
-    "is_initialized",
-    "kill",
-    "map",
-    "objects",
-    "pin",
-    "plot_costs",
-    "plot_occupancy",
-    "plot_pins",
-    "plot_timeline",
-    "put",
-    "register_serializer",
-    "remote",
-    "shutdown",
-    "snapshot",
-    "spill",
-    "unpin",
-    "wait",
-    "why",
+    "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed", "cancel",
+    "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather", "get",
+    "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "map", "objects",
+    "pin", "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put",
+    "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin", "wait", "why",
     "widgets",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

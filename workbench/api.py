@@ -7,6 +7,7 @@ A thin layer: it checks what people pass, and hands it to the engine. `init` and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import context
@@ -28,15 +29,10 @@ if TYPE_CHECKING:
     from workbench.report.text import Objects, Why
 
 __all__ = [
-    "deregister_serializer",
-    "engine",
-    "explain_cost",
-    "init",
-    "inspect_serializability",
-    "is_initialized",
-    "register_serializer",
-    "shutdown",
-]  # what others define, for whoever needs all of it; beside what is defined here
+    "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
+    "is_initialized", "register_serializer", "shutdown",
+]  # fmt: skip
+"""What others define, for whoever needs all of it; beside what is defined here."""
 
 
 def put(value: Any, *, name: str = "") -> ObjectRef:
@@ -334,9 +330,19 @@ def observed(of: Any = None) -> Observed:
     current session."""
     if of is None:
         return engine()
-    from workbench.engines import others
+    if isinstance(of, ModuleType) and of.__name__ == "ray":
+        from workbench.engines.ray import Ray
 
-    return others.observe(of)
+        return Ray(of)
+    if any(cls.__module__.partition(".")[0] == "distributed" for cls in type(of).__mro__):
+        from workbench.engines.dask import Dask, is_client
+
+        if is_client(of):
+            return Dask(of)
+    raise TypeError(
+        "Views are of the current session (give nothing), of a Dask cluster (give its "
+        f"distributed.Client), or of Ray (give the module ray); not of {type(of).__name__}."
+    )
 
 
 def cancel(

@@ -34,10 +34,7 @@ _BETWEEN = re.compile(
 def call_site(task: str = "") -> str:
     """``Cell In[7], line 3``, ``train.py:12`` or ``train.py:12, from Cell In[7], line 3``.
 
-    Parameters
-    ----------
-    task : str
-        In a worker: the running task's name. A remote cell is known by it.
+    ``task`` is the running task's name, in a worker: a remote cell is known by it.
     """
     frame = _outside(sys._getframe(1))
     if frame is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,19 +89,9 @@ def load(
     root: Path = Path("/"),
     file: Path | None = None,
 ) -> Config:
-    """The settings in force.
+    """The settings in force. ``given`` is what the caller says; None values don't count.
 
-    Parameters
-    ----------
-    given : mapping, optional
-        What the caller says, by the names of `Config`. None values don't count.
-    environ, root, file
-        Where to look; tests give their own.
-
-    Raises
-    ------
-    ConfigError
-        If a value can't be used; the message says which, from where, and what would do.
+    ConfigError if a value can't be used; the message says which, from where, and what would do.
     """
     cpus = cpu_count(root)
     limit = memory_limit(environ, root)
@@ -108,14 +99,15 @@ def load(
         "workers": cpus,
         "memory": int(limit * SHARE_OF_MEMORY),
         "headroom": min(int(limit * SHARE_OF_HEADROOM), HEADROOM),
-        "linger": NOTEBOOK_LINGER if _in_notebook(environ) else 0.0,
+        "linger": NOTEBOOK_LINGER if _notebook_path(environ) else 0.0,
         "session": notebook_session(environ),
         "spill_dir": spill_directory(environ, root),
     }
     path = _config_file() if file is None else file
+    variables = {k: v for k in _PARSERS if (v := environ.get(f"WORKBENCH_{k.upper()}"))}
     for source, settings in (
         (str(path), _read(path)),
-        ("the environment", _from_environment(environ)),
+        ("the environment", variables),
         ("this call", {k: v for k, v in (given or {}).items() if v is not None}),
     ):
         for key, value in settings.items():
@@ -203,14 +195,6 @@ def _parse(key: str, value: Any, source: str) -> Any:
         raise ConfigError(f"{key}={value!r} (from {source}) can't be used: {error}.") from None
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key: environ[f"WORKBENCH_{key.upper()}"]
-        for key in _PARSERS
-        if environ.get(f"WORKBENCH_{key.upper()}")
-    }
-
-
 def _config_file() -> Path:
     from platformdirs import user_config_path
 
@@ -233,14 +217,8 @@ def _notebook_path(environ: Mapping[str, str]) -> str:
     """The notebook's path, as Jupyter or VS Code tell its kernel; '' if they don't."""
     path = environ.get("JPY_SESSION_NAME", "")
     if not path:
-        import sys
-
         path = str(getattr(sys.modules.get("__main__"), "__vsc_ipynb_file__", "") or "")
     return path
-
-
-def _in_notebook(environ: Mapping[str, str]) -> bool:
-    return bool(_notebook_path(environ))
 
 
 def notebook_session(environ: Mapping[str, str]) -> str:

@@ -26,12 +26,10 @@ _render: Callable[[Any], dict[str, str]] | None = None
 
 
 def get() -> Engine | None:
-    """The engine in use, or None."""
     return _engine
 
 
 def set(engine: Engine | None) -> None:
-    """Make it the current one."""
     global _engine, _is_fork
     _engine = engine
     _is_fork = False
@@ -43,10 +41,7 @@ def set(engine: Engine | None) -> None:
 def companion(make: Callable[[Engine], T]) -> T:
     """The one thing of its kind that goes with the current session, made when first asked for.
 
-    Raises
-    ------
-    LookupError
-        If there is no session.
+    LookupError if there is no session.
     """
     if _engine is None:
         raise LookupError("There is no current session.")
@@ -87,24 +82,7 @@ def watch(watcher: Callable[[Engine], None] | None) -> None:
 
 
 def restore(id: int, session: str) -> ObjectRef:
-    """Make a ref again, in the process that unpickles it.
-
-    Parameters
-    ----------
-    id : int
-        The object's.
-    session : str
-        The one it lives in.
-
-    Returns
-    -------
-    ObjectRef
-
-    Raises
-    ------
-    ForeignRefError
-        If this process isn't in that session.
-    """
+    """Make a ref again, in the process that unpickles it; ForeignRefError in another session."""
     if _engine is None or _engine.session != session:
         where = "no session" if _engine is None else f"session {_engine.session!r}"
         raise ForeignRefError(
@@ -115,31 +93,16 @@ def restore(id: int, session: str) -> ObjectRef:
 
 
 def render_with(render: Callable[[Any], dict[str, str]]) -> None:
-    """Have refs, actors' handles and sessions shown so, from now on.
+    """Have refs, actors' handles and sessions shown so, from now on: as a MIME bundle.
 
     They lie below whatever has words and HTML for them, so that has to be passed in.
-
-    Parameters
-    ----------
-    render : callable(thing) → dict
-        Returns a MIME bundle.
     """
     global _render
     _render = render
 
 
 def mimebundle(thing: object) -> dict[str, str]:
-    """What Jupyter is given to show a ref, an actor's handle or a session.
-
-    Parameters
-    ----------
-    thing : ObjectRef, ActorHandle or Engine
-
-    Returns
-    -------
-    dict of str → str
-        By MIME type.
-    """
+    """What Jupyter is given to show a ref, an actor's handle or a session, by MIME type."""
     return {"text/plain": repr(thing)} if _render is None else _render(thing)
 
 

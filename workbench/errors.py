@@ -213,7 +213,6 @@ def _placed(note: str) -> str:
 
 
 def _shell() -> Any:
-    """The running IPython shell, or None."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 

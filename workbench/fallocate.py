@@ -8,16 +8,9 @@ _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
 
 def punch(fd: int, offset: int, length: int) -> None:
-    """Give the whole pages of a range back to the machine; they read as zeros after.
+    """Give the whole pages of a range of bytes back to the machine; they read as zeros after.
 
     Where the system can't, nothing happens: the memory comes back with the file.
-
-    Parameters
-    ----------
-    fd : int
-        Of the file, writable.
-    offset, length : int
-        The range, in bytes.
     """
     import ctypes  # here: few processes ever punch, and it is slow to import
 

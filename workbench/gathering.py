@@ -7,8 +7,7 @@ import operator
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import closing
-from types import TracebackType
+from contextlib import closing, contextmanager
 from typing import Any
 
 from workbench import api
@@ -99,10 +98,7 @@ class Completed:
     def __iter__(self) -> Iterator[ObjectRef]:
         if not self._refs:
             return
-        with (
-            closing(api.engine().arrivals(self._refs)) as arrivals,
-            _Bar(len(self._refs), self._progress) as bar,
-        ):
+        with self._awaited() as (arrivals, bar):
             for _ in self._refs:
                 ref = _next(arrivals, bar)
                 assert ref is not None
@@ -114,10 +110,7 @@ class Completed:
             return
         import asyncio
 
-        with (
-            closing(api.engine().arrivals(self._refs)) as arrivals,
-            _Bar(len(self._refs), self._progress) as bar,
-        ):
+        with self._awaited() as (arrivals, bar):
             for _ in self._refs:
                 while (ref := arrivals.take()) is None:
                     soon = arrivals.soon()
@@ -126,6 +119,14 @@ class Completed:
                         bar.refresh()
                 bar.advance()
                 yield ref
+
+    @contextmanager
+    def _awaited(self) -> Iterator[tuple[Arrivals, _Bar]]:
+        with (
+            closing(api.engine().arrivals(self._refs)) as arrivals,
+            _Bar(len(self._refs), self._progress) as bar,
+        ):
+            yield arrivals, bar
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -308,13 +309,11 @@ class _Bar:
         return None if self._due is None else max(self._due - time.monotonic(), 0.0)
 
     def advance(self) -> None:
-        """One more is done."""
         self._count += 1
         if self._bar is not None:
             self._bar.update()
 
     def refresh(self) -> None:
-        """Show what is due."""
         now = time.monotonic()
         if self._due is None or now < self._due:
             return
@@ -330,12 +329,7 @@ class _Bar:
         self.refresh()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
         if self._bar is not None:
             self._bar.close()
 

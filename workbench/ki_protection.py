@@ -6,7 +6,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import ctypes
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 _main = threading.main_thread()
@@ -57,12 +57,7 @@ class ki_protection:  # noqa: N801 - used as a statement, `with ki_protection():
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self._noted = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, tb: object) -> None:
         if callable(self._old):
             _signal.signal(_signal.SIGINT, self._old)
             if self._noted:

@@ -92,20 +92,17 @@ def init(
 
 def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
-    engine = context.get()
-    context.set(None)
-    if engine is not None:
-        engine.close()
+    _leave(goodbye=True)
     atexit.unregister(_leave)
     readonly.uninstall()
 
 
-def _leave() -> None:
-    """At the process's end. Without goodbye: a kernel that is restarted finds its session again."""
+def _leave(goodbye: bool = False) -> None:
+    """At the process's end without goodbye: a restarted kernel finds its session again."""
     engine = context.get()
     context.set(None)
     if engine is not None:
-        engine.close(goodbye=False)
+        engine.close(goodbye)
 
 
 def is_initialized() -> bool:
@@ -123,16 +120,8 @@ def is_initialized() -> bool:
 def engine() -> Engine:
     """The current engine; starts a session with the defaults if there is none.
 
-    Not in a forked child: each worker of a process pool would have a session of its own.
-
-    Returns
-    -------
-    Engine
-
-    Raises
-    ------
-    SessionError
-        In a forked child; or if none can be started.
+    Not in a forked child, where it raises SessionError: each worker of a process pool would have a
+    session of its own.
     """
     found = context.get()
     if found is None and context.is_fork():

@@ -105,13 +105,7 @@ def huge_pages_mapped(root: Path = Path("/")) -> int:
 
 
 class MemoryGauge:
-    """Reads what memory is left, over and over.
-
-    Parameters
-    ----------
-    root : Path
-        Where the kernel's files are.
-    """
+    """Reads what memory is left, over and over."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -151,15 +145,9 @@ class MemoryGauge:
 def reset_peak_memory() -> bool:
     """Begin anew with `peak_memory`; False where the system can't."""
     try:
-        file = os.open("/proc/self/clear_refs", os.O_WRONLY)
+        return Path("/proc/self/clear_refs").write_bytes(b"5") > 0
     except OSError:
         return False
-    try:
-        return os.write(file, b"5") > 0
-    except OSError:
-        return False
-    finally:
-        os.close(file)
 
 
 def peak_memory() -> int:

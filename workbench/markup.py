@@ -81,7 +81,6 @@ def code(text: str, indent: float = 0.0) -> Html:
 
 
 def muted(text: str) -> Html:
-    """Something second to read."""
     if not text:
         return Html()
     return Html(f'<span style="{MUTED}">{as_html(text)}</span>')
@@ -95,12 +94,10 @@ def title(name: str, detail: str, state: str, mood: str) -> Html:
 
 
 def heading(text: str) -> Html:
-    """What the things below it are."""
     return Html(f'<div style="margin:.8em 0 .2em"><b>{as_html(text)}</b></div>')
 
 
 def scroll(inside: Html) -> Html:
-    """What may be wider than the page."""
     return Html(f'<div style="overflow-x:auto">{inside}</div>')
 
 
@@ -119,7 +116,6 @@ def clip(text: str, most: int) -> str:
 
 
 def pre(text: str) -> Html:
-    """Lines of a fixed pitch."""
     return Html(
         f'<pre style="{_MONO};font-size:var(--jp-code-font-size,12px);line-height:1.4;margin:0;'
         f'overflow-x:auto;background:none;color:inherit;padding:0">{html.escape(text)}</pre>'
@@ -127,7 +123,6 @@ def pre(text: str) -> Html:
 
 
 def bar(share: float) -> Html:
-    """A strip that is filled so far."""
     width = f"{min(max(share, 0.0), 1.0):.1%}"
     return Html(
         f'<span style="display:inline-block;width:8em;height:.6em;border-radius:.3em;'
@@ -177,7 +172,7 @@ class Strip(NamedTuple):
         return "".join(row[:width])
 
     def html(self) -> Html:
-        """Boxes. Where styles are taken away, the letters."""
+        """Where styles are taken away, the letters."""
         boxes, end = [], 0.0
         following = [*(piece.start for piece in self.pieces[1:]), 2.0]
         for piece, after in zip(self.pieces, following, strict=False):
@@ -202,16 +197,14 @@ class Strip(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What colours mean: (colour, label) each, in a line."""
+    """What colours mean: (colour, label) each."""
 
     entries: tuple[tuple[str, str], ...]
 
     def text(self) -> str:
-        """The labels."""
         return " · ".join(label for _, label in self.entries)
 
     def html(self) -> Html:
-        """With the colours, in as many lines as it takes."""
         entries = (
             f'<span style="display:inline-block;margin-right:1em">{_mark(color)}{as_html(label)}'
             f"</span> "
@@ -231,20 +224,9 @@ def width_of(text: str) -> int:
 class Table(NamedTuple):
     """Texts in rows, for a terminal or a page.
 
-    Attributes
-    ----------
-    head : tuple of str
-        What stands above the columns.
-    rows : tuple of rows of str
-        `Html` in it is taken as it is. A `Strip` takes what room there is.
-    right : tuple of str
-        The heads of columns that are flush right: figures.
-    note : str
-        A line below.
-    marks : tuple of str
-        For each row the colour of a mark before it, on a page.
-    flexible : tuple of str
-        The heads of columns whose cells may be wrapped where there is too little room.
+    `Html` in ``rows`` is taken as it is; a `Strip` takes what room there is. ``right`` are heads of
+    columns that are flush right: figures; ``marks`` for each row the colour of a mark before it, on
+    a page; ``flexible`` heads of columns whose cells may be wrapped where there is too little room.
     """
 
     head: tuple[str, ...]
@@ -257,16 +239,10 @@ class Table(NamedTuple):
     def text(
         self, room: int | None = None, most: int | None = 3, paint: Paint | None = None
     ) -> str:
-        """Columns of a fixed pitch.
+        """Columns of a fixed pitch, in ``room`` letters as far as the flexible columns allow it.
 
-        Parameters
-        ----------
-        room : int, optional
-            So many letters a line, as far as the flexible columns allow it.
-        most : int or None
-            Lines of a cell that is wrapped for that; None: all it takes.
-        paint : callable, optional
-            Gives colour: called with a column's head and a cell as wide as the column.
+        ``most``: lines of a cell that is wrapped for that, None for all it takes; ``paint`` gives
+        colour: called with a column's head and a cell as wide as the column.
         """
         lines = [self.head, *self.rows]
         cells = [[c.text() if isinstance(c, Strip) else c for c in line] for line in lines]
@@ -306,7 +282,6 @@ class Table(NamedTuple):
         return widths
 
     def html(self) -> Html:
-        """A table that is read on any ground."""
         sides = ["right" if title in self.right else "left" for title in self.head]
 
         def line(tag: str, cells: Sequence[str | Strip], style: str, mark: str = "") -> str:
@@ -355,7 +330,6 @@ def page(*parts: str) -> Html:
 
 
 def bullets(texts: Sequence[str]) -> Html:
-    """A list of sentences; nothing if there are none."""
     items = "".join(f"<li>{as_html(text)}</li>" for text in texts)
     return Html(f'<ul style="margin:.4em 0;padding-left:1.4em">{items}</ul>' if items else "")
 

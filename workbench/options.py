@@ -47,7 +47,6 @@ class CellOptions(TaskOptions):
 
     @property
     def is_usual(self) -> bool:
-        """It asks for more: to be found again."""
         return False
 
 
@@ -71,17 +70,8 @@ LONGEST = 1e9
 def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
     """The options with those given in their place; None leaves one as it is.
 
-    Parameters
-    ----------
-    options : TaskOptions or ActorOptions
-    given : mapping of name → value
-    what : str
-        Whose they are, for errors: ``A task``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no such option, or it can't have that value.
+    ``what`` says whose they are, for errors: ``A task``. TypeError or ValueError if there is no
+    such option, or it can't have that value.
     """
     known = type(options).__dataclass_fields__
     unknown = given.keys() - known.keys()

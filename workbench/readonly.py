@@ -133,15 +133,12 @@ class _Hook:
     def __init__(self, before: Callable[..., object]) -> None:
         self.before = before
 
-    def __call__(
-        self, kind: type[BaseException], error: BaseException, tb: TracebackType | None
-    ) -> None:
+    def __call__(self, kind: Any, error: BaseException, tb: TracebackType | None) -> None:
         explain(error)
         self.before(kind, error, tb)
 
 
 def install() -> None:
-    """Explain uncaught errors too."""
     if not isinstance(sys.excepthook, _Hook):
         sys.excepthook = _Hook(sys.excepthook)
 

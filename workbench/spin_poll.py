@@ -21,12 +21,8 @@ class SpinThenPoll:
     Being woken costs 20 to 50 µs on a virtual machine, and the caches are cold then: several
     times what handling a small message costs. So after a wait shorter than `SHORT_WAIT` the next
     one polls again and again for `SPIN`, yielding the processor each time. A wait for something
-    slow costs one such spin; with a single processor there is none.
-
-    Parameters
-    ----------
-    poll : callable(timeout) → list
-        Of a ``select`` object; 0 looks once, None waits for ever.
+    slow costs one such spin; with a single processor there is none. As with ``select``, a timeout
+    of 0 looks once, None waits for ever.
     """
 
     def __init__(self, poll: Callable[[Any], list[tuple[int, int]]]) -> None:
@@ -35,7 +31,6 @@ class SpinThenPoll:
         self._alone = len(os.sched_getaffinity(0)) < 2
 
     def __call__(self, timeout: float | None) -> list[tuple[int, int]]:
-        """What is ready; as ``poll(timeout)``."""
         poll = self._poll
         ready = poll(0)
         if ready or timeout == 0:

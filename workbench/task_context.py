@@ -33,7 +33,6 @@ class TaskContext(Generic[T]):
 
     @contextmanager
     def task(self, run: T) -> Iterator[None]:
-        """While it runs."""
         token = self._mine.set(run)
         self._active[run.task] = run
         try:
@@ -49,12 +48,10 @@ class TaskContext(Generic[T]):
         return active[-1] if active else None
 
     def is_active(self, task: int) -> bool:
-        """Whether it runs."""
         return task in self._active
 
     @property
     def name(self) -> str:
-        """The current one's name, or nothing."""
         run = self.current
         return "" if run is None else run.name
 

@@ -15,7 +15,7 @@ def round_up(nbytes: int) -> int:
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def parse_bytes(text: str) -> int:
@@ -27,7 +27,7 @@ def parse_bytes(text: str) -> int:
         If it isn't a size above zero.
     """
     match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
-    factor = {**_UNITS, **_BINARY}.get(match[2]) if match else None
+    factor = _UNITS.get(match[2]) if match else None
     if match is None or factor is None:
         raise ValueError(f"{text!r} is not a size; write it like 500MB, 2GB or 1.5GiB")
     try:

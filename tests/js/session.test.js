@@ -85,7 +85,7 @@ test("a comm that closes makes everything unusable; a word from the kernel makes
   };
   const heard = [];
   session.actions.send = () => {};
-  session.ask({ do: "free", id: "x" }, ({ state }) => heard.push(state));
+  session.actions.ask({ do: "free", id: "x" }, ({ state }) => heard.push(state));
   model.emit("comm_live_update");
   assert.equal(session.store.usable, false);
   assert.deepEqual(heard, ["sent", "failed"]);

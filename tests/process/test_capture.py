@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError
-from workbench.ipython.capture import LARGE, Carried, capture, preview
+from workbench.ipython.capture import LARGE, Cargo, Carried, Preview
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.notebook import Notebook
 
@@ -30,6 +30,14 @@ def notebook(**variables: Any) -> Notebook:
 
 def reads(*names: str) -> CellNames:
     return analyse("\n".join(names))
+
+
+def capture(*args: Any, **options: Any) -> dict[str, Any]:
+    return Cargo(*args, **options).take()
+
+
+def preview(*args: Any) -> Preview:
+    return Cargo(*args).preview()
 
 
 def table(session: Engine, cell: CellNames, **variables: Any) -> dict[str, Carried]:

@@ -16,7 +16,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from workbench.engines.base import Engine
-from workbench.serialization.safe_load import MOST
+from workbench.serialization.codec import MOST_PEEKED
 
 NASTY = "<script>alert(1)</script>"
 
@@ -152,7 +152,7 @@ def test_a_look_leaves_no_pin_behind(session: Engine) -> None:
 def test_a_large_pickle_is_not_read(session: Engine) -> None:
     class Heavy:
         def __reduce__(self) -> Any:
-            return load, ("x" * MOST,)
+            return load, ("x" * MOST_PEEKED,)
 
     def load(x: str) -> None:
         raise AssertionError("it was read")

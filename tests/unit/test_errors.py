@@ -6,12 +6,12 @@ import inspect
 import pickle
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from workbench import errors
 from workbench.errors import TaskError, WorkbenchError, task_error
 from workbench.host.tracebacks import MOST_FRAMES, describe_error
-from workbench.serialization.pickler import dumps
 
 OURS = [
     kind
@@ -82,7 +82,7 @@ RAISED: list[tuple[Any, type[BaseException]]] = [
 @pytest.mark.parametrize(("make", "kind"), RAISED)
 def test_a_task_error_is_also_what_was_raised(make: Any, kind: type[BaseException]) -> None:
     described = describe_error(raised(make), "the task")
-    again = pickle.loads(dumps(described))
+    again = pickle.loads(cloudpickle.dumps(described))
     for error in (described, again):
         assert isinstance(error, TaskError)
         assert isinstance(error, kind)

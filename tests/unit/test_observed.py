@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from tests.patience import TIMEOUT
-from workbench import context
+from workbench import api, context
 from workbench.core.snapshot import Change, ObjectRecord, Snapshot
-from workbench.engines import observed, others
+from workbench.engines import observed
 from workbench.engines.base import Abilities, acting_on
 from workbench.engines.observed import Course, Looks, difference, id_of
 from workbench.errors import SessionError, WorkbenchError
-from workbench.widgets.actions import ACTIONS, NEEDS
+from workbench.widgets.actions import ACTIONS
 
 
 def a_record(id: int, **more: Any) -> ObjectRecord:
@@ -221,7 +221,7 @@ def test_what_goes_with_a_session_is_made_once_and_anew_when_that_is_over() -> N
 @pytest.mark.parametrize("of", [1, "ray", threading, object, [], lambda: None])
 def test_what_is_no_session_is_refused(of: object) -> None:
     with pytest.raises(TypeError, match=r"distributed\.Client"):
-        others.observe(of)
+        api.observed(of)
 
 
 def test_what_an_engine_lacks_is_said_and_nothing_is_done() -> None:
@@ -232,5 +232,4 @@ def test_what_an_engine_lacks_is_said_and_nothing_is_done() -> None:
 
 
 def test_every_button_names_what_it_needs() -> None:
-    assert NEEDS.keys() == ACTIONS.keys()
-    assert set(NEEDS.values()) == {field.name for field in fields(Abilities)}
+    assert {needs for needs, _ in ACTIONS.values()} == {field.name for field in fields(Abilities)}

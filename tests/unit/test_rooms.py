@@ -47,8 +47,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "machine", "readonly", "serialization.pickler"},
-        {"IPython", "traitlets", "comm"},
+        | {"core.events", "machine", "readonly"},
+        {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
         NEUTRAL

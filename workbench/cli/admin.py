@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -49,17 +48,8 @@ _MODULES = {"workbench.server", "workbench.worker.forkserver"}
 class AdminConnection:
     """A connection to a running session. Each call takes a bounded time.
 
-    Parameters
-    ----------
-    name : str
-        The session's, as `sessions` gives it.
-
-    Raises
-    ------
-    SessionError
-        If no such session runs; its text names those that do.
-    NotAnsweringError
-        If it does, and doesn't answer. So do all methods.
+    Raises `SessionError` if no such session runs (its text names those that do), and, as all
+    methods do, `NotAnsweringError` if it doesn't answer.
     """
 
     def __init__(self, name: str) -> None:
@@ -80,12 +70,7 @@ class AdminConnection:
     def __enter__(self) -> AdminConnection:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sock.close()
 
     def summary(self) -> Snapshot:
@@ -107,7 +92,6 @@ class AdminConnection:
         return self._ask("names").names
 
     def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name; None if there is none."""
         id, name = (0, what) if isinstance(what, str) else (what, "")
         return self._ask("why", id, name, INQUIRY).account
 
@@ -123,7 +107,6 @@ class AdminConnection:
         return answer
 
     def _asked(self, question: ev.Ask | ev.Subscribe, patience: float = PATIENCE) -> Any:
-        """The answer to it, of the same number."""
         self._say(question)
         deadline = time.monotonic() + patience
         while True:
@@ -156,13 +139,7 @@ class AdminConnection:
 
 
 def sessions() -> list[str]:
-    """Names of this user's sessions that run; one whose server is stopped does.
-
-    Raises
-    ------
-    SessionError
-        If the runtime directory can't be used.
-    """
+    """Names of this user's sessions that run; one whose server is stopped does."""
     return [name for name in _found() if _listens(_address(name))]
 
 
@@ -204,6 +181,15 @@ def stop(name: str) -> Stopped:
     began = time.monotonic()
     with suppress(NotAnsweringError), AdminConnection(name) as connection:
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
+    killed = clear(name)
+    return Stopped(time.monotonic() - began, killed)
+
+
+def clear(name: str) -> int:
+    """Wait until a session's processes are gone, killing what hasn't ended after `ENDING` seconds.
+
+    Returns how many it killed. Raises `SessionError` if something is left that can't be killed.
+    """
     killed = 0
     if not _end(name):
         killed = _kill(name)
@@ -213,19 +199,10 @@ def stop(name: str) -> Stopped:
                 f"Processes of session {name!r} are still there though they were killed (pid "
                 f"{left}): the kernel keeps them, as it does while they wait for a disk."
             )
-    clear_up(name)
-    return Stopped(time.monotonic() - began, killed)
-
-
-def clear_up(name: str) -> None:
-    """Wait until a session that is ending has ended; remove the files of servers that were killed.
-
-    The wait is `ENDING` seconds at most.
-    """
-    _end(name)
     directory = runtime_directory()
     with locked(directory):
-        sweep(directory)
+        sweep(directory)  # of a killed server the files are still there
+    return killed
 
 
 def _end(name: str) -> bool:
@@ -240,7 +217,6 @@ def _end(name: str) -> bool:
 
 
 def _kill(name: str) -> int:
-    """SIGKILL all of them; returns how many there were."""
     killed = 0
     for pid, fd in _opened(processes(name)):
         if pid in processes(name):  # the number is still theirs, so what was opened is it

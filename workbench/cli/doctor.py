@@ -69,7 +69,6 @@ def run(as_json: bool) -> int:
 
 
 def examine() -> Iterator[Finding]:
-    """One check after the other."""
     yield versions()
     try:
         config = config_module.load()
@@ -90,7 +89,6 @@ def examine() -> Iterator[Finding]:
 
 
 def versions() -> Finding:
-    """Of ourselves, Python, what we stand on, and the kernel."""
     found = {"workbench": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -105,7 +103,6 @@ def versions() -> Finding:
 
 
 def memory(config: Config) -> Finding:
-    """The limits that are seen, which one counts, and what the store may take of it."""
     limits = machine.memory_limits()
     available, _ = machine.MemoryGauge().read()
     least = min(limits, key=limits.__getitem__, default="")
@@ -127,7 +124,6 @@ def memory(config: Config) -> Finding:
 
 
 def processors(config: Config) -> Finding:
-    """Affinity, quota, and the workers that come of it."""
     affinity, quota = machine.cpu_limits()
     data = {"affinity": affinity, "quota": quota, "cpus": config.cpus, "workers": config.workers}
     limit = "no quota" if quota is None else f"a quota of {quota:.3g}"
@@ -139,7 +135,6 @@ def processors(config: Config) -> Finding:
 
 
 def shared_memory(config: Config) -> Finding:
-    """Whether there is memfd, and readers are refused to write."""
     kind = "memfd" if hasattr(os, "memfd_create") else "unlinked files"
     made = segment.create(PAGE)
     try:
@@ -163,7 +158,6 @@ def shared_memory(config: Config) -> Finding:
 
 
 def dev_shm(config: Config) -> Finding:
-    """Its size, which other systems' users have to care about."""
     path = "/dev/shm"
     if not os.path.isdir(path):
         return Finding(path, OK, "there is none; nothing of Workbench would lie there")
@@ -173,7 +167,6 @@ def dev_shm(config: Config) -> Finding:
 
 
 def huge_pages(config: Config) -> Finding:
-    """Whether the kernel gives them to shared memory."""
     mode = machine.huge_pages()
     data = {"shmem_enabled": mode}
     if mode in ("always", "within_size", "advise", "force"):
@@ -208,7 +201,7 @@ def spill(config: Config) -> Finding:
 
 
 def _space(path: str) -> tuple[int, int]:
-    """(bytes free for us, bytes in all)."""
+    """(free for us, in all), in bytes."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 
@@ -254,7 +247,6 @@ def try_out() -> Iterator[Finding]:
 
 
 def access(tried: dict[str, Any]) -> Finding:
-    """Who else could reach a session: nobody."""
     ports = tried["ports"]
     data = {"tcp_ports": ports, "processes": len(tried["processes"])}
     if ports:
@@ -269,7 +261,6 @@ def access(tried: dict[str, Any]) -> Finding:
 
 
 def nothing_left(name: str) -> Finding:
-    """What is still there of the self-test."""
     pids = admin.processes(name)
     files = [str(path) for path in runtime_directory().glob(f"{name}.*")]
     data = {"processes": pids, "files": files}
@@ -292,8 +283,5 @@ def _self_test(name: str) -> dict[str, Any]:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     except subprocess.TimeoutExpired:
         last = f"it hadn't ended after {human_seconds(LONGEST)}"
-    try:
-        admin.stop(name)
-    except SessionError:  # it is just ending, or had hardly begun
-        admin.clear_up(name)
+    admin.clear(name)  # without its driver it ends, even if it was still starting
     raise SessionError(f"A session could not be used: {last}")

@@ -23,18 +23,14 @@ PATIENCE = 10.0
 
 
 def double(x: int) -> int:
-    """The task."""
     return 2 * x
 
 
 class Counter:
-    """The actor."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def increment(self) -> int:
-        """One call."""
         self.count += 1
         return self.count
 
@@ -42,51 +38,43 @@ class Counter:
 def run(name: str) -> dict[str, Any]:
     """Start a session of this name, try everything once, and end it.
 
-    Returns
-    -------
-    dict
-        ``seconds``: what each step took, in order. A task and a call are timed when there has
-        been one already. ``processes``: pids of the session; ``ports``: on which these listen.
+    ``seconds``: what each step took, in order; a task and a call are timed when there has been one
+    already. ``ports``: on which the session's ``processes`` listen.
     """
     seconds: dict[str, float] = {}
     array = np.arange(NBYTES // 8)
-    watch = _Watch(seconds)
+    last = time.perf_counter()
+
+    def lap(name: str) -> None:
+        """What came since the last one was called so; nothing: it doesn't count."""
+        nonlocal last
+        if name:
+            seconds[name] = time.perf_counter() - last
+        last = time.perf_counter()
+
     api.init(session=name, workers=2, memory="64MB", linger=0)
     _expect(api.get(remote(double).remote(1), timeout=PATIENCE), 2)
-    watch.lap("start, first task")
+    lap("start, first task")
     ref = api.put(array)
-    watch.lap("put 10 MB")
+    lap("put 10 MB")
     read = api.get(ref, timeout=PATIENCE)
-    watch.lap("get 10 MB")
+    lap("get 10 MB")
     _expect(np.array_equal(read, array), True)
-    watch.lap("")
+    lap("")
     _expect(api.get(remote(double).remote(21), timeout=PATIENCE), 42)
-    watch.lap("task")
+    lap("task")
     counter = remote(Counter).remote()
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 1)
-    watch.lap("start of an actor")
+    lap("start of an actor")
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)
-    watch.lap("actor call")
+    lap("actor call")
     pids = admin.processes(name)
     ports = {pid: found for pid in pids if (found := machine.tcp_listeners(pid))}
     del read, ref, counter
-    watch.lap("")
+    lap("")
     api.shutdown()
-    watch.lap("end")
+    lap("end")
     return {"seconds": seconds, "processes": pids, "ports": ports}
-
-
-class _Watch:
-    def __init__(self, laps: dict[str, float]) -> None:
-        self._laps = laps
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """What came since the last one was called so; nothing: it doesn't count."""
-        now = time.perf_counter()
-        if name:
-            self._laps[name] = now - self._last
-        self._last = time.perf_counter()
 
 
 def _expect(found: object, right: object) -> None:

@@ -42,11 +42,9 @@ class Seen:
 
     @property
     def state(self) -> str:
-        """In one word."""
         return "not answering" if self.snapshot is None else "ok"
 
     def row(self) -> tuple[str, ...]:
-        """For people."""
         now, inside = self.snapshot, ("", "", "", "")
         if now is not None:
             users = [f"{client_name(c)} ({c.pid})" for c in now.clients if c.role == "driver"]
@@ -56,7 +54,6 @@ class Seen:
         return (self.name, self.state, *inside, human_bytes(self.memory), human_age(self.age))
 
     def document(self) -> json.Document:
-        """For programs."""
         outside = {
             "name": self.name, "state": self.state, "processes": self.processes,
             "memory": self.memory, "age": self.age,
@@ -65,7 +62,6 @@ class Seen:
 
 
 def ps(as_json: bool) -> int:
-    """Every session."""
     names = admin.sessions()
     with ThreadPoolExecutor(max(len(names), 1)) as pool:  # one that hangs keeps no other waiting
         seen = [each for each in pool.map(_look, names) if each is not None]
@@ -98,7 +94,6 @@ def _look(name: str) -> Seen | None:
 
 
 def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
-    """What the session's store has."""
     with admin.AdminConnection(session) as connection:
         found = text.objects(connection.objects(), pattern, sort)
     if as_json:
@@ -111,7 +106,6 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
 
 
 def why(session: str, name: str, as_json: bool) -> int:
-    """What keeps an object, in the words of `%why`."""
     with admin.AdminConnection(session) as connection:
         account = connection.why(name)
         by_name = account is not None
@@ -126,7 +120,8 @@ def why(session: str, name: str, as_json: bool) -> int:
         )
     answer = text.why(account, name if by_name else "")
     if as_json:
-        show.document({"session": session, **json.of_why(answer)})
+        lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
+        show.document({"session": session, "what": answer.what, "reasons": lines})
     else:
         print(answer)
     return 0
@@ -136,7 +131,7 @@ def why(session: str, name: str, as_json: bool) -> int:
 
 
 def stop(session: str | None, as_json: bool) -> int:
-    """End one, or with None all."""
+    """End one; with None, all."""
     ended = {}
     if session is not None:
         ended[session] = admin.stop(session)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,28 +43,19 @@ Claims = list[tuple[int, int]]
 """Extents (offset, length) that were allocated, and that the server hasn't heard of yet."""
 
 
+class _Memory(NamedTuple):
+    """The segment, mapped writable, and its arena."""
+
+    descriptors: seg.Descriptors
+    mapped: Bytes
+    arena: Arena
+
+
 class ArenaWriter:
     """See the module. The server decides how much may be touched (`Grow`, `Trim`).
 
-    Parameters
-    ----------
-    send : callable(message or parcel)
-        Sends something to the server.
-    ask : callable(request → message) → answer
-        Sends a request and waits for its answer.
-    views : Views
-        Of this process: it reads its own segment as it reads others'.
-    next_id : callable() → int
-        A fresh id.
-    threads : int
-        Threads for large copies.
-    huge : bool
-        Whether to ask for huge pages.
-
-    Attributes
-    ----------
-    held : callable() → Held
-        The variables of this process that have objects: what an error calls those.
+    ``huge``: whether to ask for huge pages. ``held`` gives the variables of this process that have
+    objects: what an error calls those.
     """
 
     def __init__(
@@ -85,65 +76,51 @@ class ArenaWriter:
         self._copier = Copier(threads, ki_protection)
         self._capacity = 0
         self._segment = 0
-        self._descriptors: seg.Descriptors | None = None
-        self._arena: Arena | None = None
-        self._mapped: Bytes | None = None
+        self._memory: _Memory | None = None
         self._granted = 0
         self.copy_speed = self._copier.speed
         self.held: Callable[[], Held] = dict
 
     def write(
-        self,
-        serialized: codec.Serialized,
-        contains: tuple[int, ...],
-        capacity: int,
-        claims: Claims,
+        self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int, claims: Claims
     ) -> tuple[ev.Value, float]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
 
-        Returns the value and how long the copying took, without what was waited for room.
-
-        Raises
-        ------
-        StoreFullError
-            If there is no room and none can be made.
+        Returns the value and how long the copying took, without what was waited for room. Raises
+        StoreFullError if there is no room and none can be made.
         """
-        if self._arena is None:
-            self._start(capacity)
-        extent = self._allocate(serialized.size, claims)
-        assert self._descriptors is not None
-        assert self._mapped is not None
-        fd = self._descriptors.writable
+        memory = self._memory or self._started(capacity)
+        extent = self._allocate(memory, serialized.size, claims)
+        fd = memory.descriptors.writable
         began = time.perf_counter()
-        fill(self._mapped, fd, extent, serialized.layout(), self._copier, self._huge)
+        fill(memory.mapped, fd, extent, serialized.layout(), self._copier, self._huge)
         seconds = time.perf_counter() - began
         place = self._segment, extent.offset, extent.length
         return ev.Value(serialized.header(), *place, contains), seconds
 
     def copying(self) -> tuple[int, int] | None:
-        """See `Engine.copying`."""
         filling = self._copier.filling
         return None if filling is None else (filling.done, filling.whole)
 
-    def _start(self, capacity: int) -> None:
+    def _started(self, capacity: int) -> _Memory:
         """Make the arena: one sparse segment with room for all the store may hold."""
         with self._lock, ki_protection():
-            if self._arena is not None:
-                return
+            if self._memory is not None:
+                return self._memory
             size = round_up(capacity * ADDRESS_SLACK)
             segment = self._next_id()
             descriptors = seg.create(size)
             mapping = seg.map_writable(descriptors.writable, size, self._huge)
-            self._mapped = np.frombuffer(mapping, np.uint8)
             self._views.map(segment, os.dup(descriptors.readonly), size)
             fds = (descriptors.writable, descriptors.readonly)
             self._send(Parcel(ev.Opened(segment, size), fds))
             self._capacity = capacity
             self._segment = segment
-            self._descriptors = descriptors
-            self._arena = Arena(size)
+            memory = _Memory(descriptors, np.frombuffer(mapping, np.uint8), Arena(size))
+            self._memory = memory
+            return memory
 
-    def _allocate(self, nbytes: int, claims: Claims) -> Extent:
+    def _allocate(self, memory: _Memory, nbytes: int, claims: Claims) -> Extent:
         """Warm memory first; then what was freed meanwhile; then cold; then what others free."""
         length = round_up(nbytes)
         if length > self._capacity:
@@ -152,39 +129,37 @@ class ArenaWriter:
                 f"{human_bytes(self._capacity)}. Start a larger one (`%workbench start --memory "
                 "…`, `init(memory=…)`), or put it in pieces."
             )
-        extent = self._take(length, claims)
+        extent = self._take(memory.arena, length, claims)
         if extent is None and length >= WORTH_A_ROUND_TRIP:
             self._ask(ev.Ask)
-            extent = self._take(length, claims)
+            extent = self._take(memory.arena, length, claims)
         while extent is None:
-            self._grow(length)
-            extent = self._take(length, claims)
+            self._grow(memory, length)
+            extent = self._take(memory.arena, length, claims)
         return extent
 
-    def _take(self, length: int, claims: Claims) -> Extent | None:
-        assert self._arena is not None
+    def _take(self, arena: Arena, length: int, claims: Claims) -> Extent | None:
         with self._lock, ki_protection():
-            extent = self._arena.allocate(length, warm=True)
-            if extent is None and self._arena.footprint + length <= self._granted:
-                extent = self._arena.allocate(length, warm=False)
+            extent = arena.allocate(length, warm=True)
+            if extent is None and arena.footprint + length <= self._granted:
+                extent = arena.allocate(length, warm=False)
             if extent is not None:
                 claims.append((extent.offset, extent.length))
             return extent
 
-    def _grow(self, length: int) -> None:
+    def _grow(self, memory: _Memory, length: int) -> None:
         """Get leave for ``length`` bytes more, or raise StoreFullError.
 
         First from what nobody uses, then from what we keep warm in pieces too small, and only
         then from objects that can move to disk.
         """
-        assert self._arena is not None
-        short = length - (self._granted - self._arena.footprint)
+        short = length - (self._granted - memory.arena.footprint)
         if short > 0:
             for nbytes in sorted({max(short, GROW), short}, reverse=True):
                 if not self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).text:
                     return
         with self._lock, ki_protection():
-            cooled = self._cool(max(short, length))
+            cooled = _cool(memory, max(short, length))
         if cooled:
             return
         snapshot, reason = None, "The memory is in pieces."
@@ -195,17 +170,7 @@ class ArenaWriter:
             snapshot, reason = answer.snapshot, answer.text
         raise StoreFullError(full_text(length, snapshot, reason, self.held()))
 
-    def _cool(self, nbytes: int) -> int:
-        """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
-        assert self._arena is not None
-        assert self._descriptors is not None
-        cooled = self._arena.cool(nbytes)
-        for extent in cooled:
-            punch(self._descriptors.writable, extent.offset, extent.length)
-        return sum(e.length for e in cooled)
-
     def huge_pages(self) -> str:
-        """What became of the wish for huge pages, to a person; '' if nobody wished."""
         if not self._huge:
             return ""
         mapped = machine.huge_pages_mapped()
@@ -228,30 +193,30 @@ class ArenaWriter:
 
     def released(self, message: do.Release) -> None:
         """Extents of ours that nobody needs any more; cold ones without their memory."""
-        if message.cold and self._arena is not None:
+        if message.cold and self._memory is not None:
             with self._lock, ki_protection():
                 for offset, _ in message.extents:
-                    self._granted -= self._arena.free(offset, touched=False)
+                    self._granted -= self._memory.arena.free(offset, touched=False)
         else:
             self.give_back(message.extents)
 
     def trim(self, message: do.Trim) -> None:
         """Somebody else needs memory that we haven't touched yet, or only keep warm."""
         given = 0
-        if self._arena is not None:
+        memory = self._memory
+        if memory is not None:
             with self._lock, ki_protection():
-                given = min(self._granted - self._arena.footprint, message.nbytes)
-                given += self._cool(message.nbytes - given)
+                given = min(self._granted - memory.arena.footprint, message.nbytes)
+                given += _cool(memory, message.nbytes - given)
                 self._granted -= given
         self._send(ev.Trimmed(given, answer=True))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
-        """These extents are free again."""
-        if self._arena is None:
+        if self._memory is None:
             return
         with self._lock, ki_protection():
             for offset, _ in extents:
-                self._arena.free(offset)
+                self._memory.arena.free(offset)
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -260,14 +225,19 @@ class ArenaWriter:
 
         Without the lock, which another thread of the parent's may have held.
         """
-        self._arena = None
-        self._mapped = None
-        if self._descriptors is not None:
-            self._descriptors.close()
-            self._descriptors = None
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.descriptors.close()
 
     def close(self) -> None:
-        """Unmap and close everything; end the threads."""
         self._copier.close()
         with self._lock:
             self.abandon()
+
+
+def _cool(memory: _Memory, nbytes: int) -> int:
+    """Punch free warm extents; returns how many bytes came back to the machine. Locked."""
+    cooled = memory.arena.cool(nbytes)
+    for extent in cooled:
+        punch(memory.descriptors.writable, extent.offset, extent.length)
+    return sum(extent.length for extent in cooled)

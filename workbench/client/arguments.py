@@ -47,7 +47,6 @@ def slot_names(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[int, str]
 def fill_slots(
     packed: tuple[tuple[Any, ...], dict[str, Any]], values: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with each slot's value in its place."""
     args, kwargs = packed
 
     def fill(value: Any) -> Any:

@@ -34,35 +34,23 @@ class ClientBase:
 
     Parameters
     ----------
-    sock : socket
-        Connected to the server.
     session : str
         The session's unique name; '' if only the server knows it.
     worker : int
         The pool's number for a worker process; 0 in a driver.
     linger : float
         Seconds the session shall outlive its last driver.
-    label : str
-        What people call this process.
     threads : int
         Threads for large copies.
-    debug : bool
-        See `Marshal`.
-    huge : bool
-        Whether to ask for huge pages.
 
     Attributes
     ----------
-    workers : int
-        Of the session's pool; 0 until the server's Welcome, as ``capacity``.
-    capacity : int
-        Bytes that the session's store may hold.
+    workers, capacity : int
+        Of the session, in processes and bytes; 0 until the server's Welcome.
     handlers : dict of type → callable(message)
-        Who handles which message. Other parts add theirs before `join`.
+        Other parts add theirs before `join`.
     at_end : list of callable(reason)
         Called, in order, when the server hangs up or this process leaves.
-    next_id : callable() → int
-        A fresh id.
     """
 
     def __init__(
@@ -86,14 +74,14 @@ class ClientBase:
             sock, self._handle, lambda queued: self._send_queue.translate(queued), self._ended
         )
         finalized = connection.put, connection.wake_from_finalizer
-        self.requests = Requests(connection, connection.check_open)
+        self.requests = Requests(connection)
         self.references = ReferenceCounter(*finalized)
         self.views = Views(*finalized)
         self.arena = ArenaWriter(
             connection.send, self.requests.ask, self.views, self.next_id, threads, huge
         )
         side = "on the worker" if worker else "in this process"
-        self.marshal = Marshal(self.arena, self._known_capacity, self.references.check, side, debug)
+        self.marshal = Marshal(self.arena, self.wait_welcome, self.references.check, side, debug)
         self.objects = Objects(connection, self.references, self.views, self.marshal)
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
@@ -120,16 +108,11 @@ class ClientBase:
         """Say hello. From now on messages come, so whoever handles them must be in place."""
         self.connection.send(self._hello)
 
-    def wait_welcome(self) -> None:
-        """Read until the server has told us the session's name and size.
-
-        Raises
-        ------
-        SessionError
-            If it hangs up instead.
-        """
+    def wait_welcome(self) -> int:
+        """Read until the server has told us name and capacity, and return that; or SessionError."""
         if not self.capacity:
             self.connection.wait_for(lambda: self.capacity > 0)
+        return self.capacity
 
     def check_refs(self, refs: Iterable[ObjectRef]) -> None:
         """Raise unless all are refs of this session, and it goes on."""
@@ -138,7 +121,6 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
-        """These objects are gone."""
         for id in message.objects:
             self.objects.forget(id)
 
@@ -160,10 +142,6 @@ class ClientBase:
         self.references.close()
         self.objects.close()
 
-    def _known_capacity(self) -> int:
-        self.wait_welcome()
-        return self.capacity
-
     # -- the reading thread -----------------------------------------------------------------------
 
     def _handle(self, message: Any) -> None:
@@ -181,8 +159,7 @@ class ClientBase:
 
     def _ready(self, message: do.Ready) -> None:
         self.objects.ready(message)
-        if self.generators.is_awaited:
-            self.generators.notify(message.object)
+        self.generators.notify(message.object)
 
     def _granted(self, message: do.Granted) -> None:
         self.arena.granted(message)

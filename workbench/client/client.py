@@ -6,7 +6,6 @@ Threads: any may call the public methods; messages are handled in whichever read
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, cast
 
 from workbench import context
@@ -23,20 +22,13 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.registry import check
+from workbench.serialization.registry import Custom
 
 
 class Client:
     """A session, seen from one of its processes: an `Engine`, but for what a notebook sets on it.
 
     Most of its methods are those of its parts, named in ``__init__``.
-
-    Parameters
-    ----------
-    base : ClientBase
-        Of this process. Its handles belong to this engine.
-    side : Side
-        A driver's, or a worker's.
     """
 
     can = Abilities()
@@ -45,6 +37,7 @@ class Client:
         base.references.engine = cast(Engine, self)  # what is missing, only notebooks use
         self._base = base
         self._side = side
+        self.session = base.session  # an attribute, for it is read once for each ref in a pickle
         self.connection = base.connection
         self.objects = base.objects
         self._requests = requests = base.requests
@@ -53,13 +46,13 @@ class Client:
 
         store = ObjectStore(base, side)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
-        self.future, self.arrivals, self.state = store.future, store.arrivals, store.state
+        self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
         self.find, self.name, self.unname = store.find, store.name, store.unname
         self.wait_for_item, self.next_item = store.wait_for_item, store.next_item
         self.took = base.generators.took
-        self.stored_as = base.objects.stored_as
+        self.state, self.stored_as = base.objects.state, base.objects.stored_as
         self.copy_speed, self.copying = base.arena.copy_speed, base.arena.copying
         self.huge_pages = base.arena.huge_pages
         base.arena.held = self.held
@@ -72,7 +65,7 @@ class Client:
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary = requests.why, requests.summary
         self.mimebundle = context.mimebundle
-        self.wait_welcome, self.abandon = base.wait_welcome, base.abandon
+        self.abandon = base.abandon
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -83,11 +76,9 @@ class Client:
     # -- objects ------------------------------------------------------------------------------
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
-        """See `Engine.describe`."""
         return self._requests.describe(ref.id)
 
     def shown(self, array: Any) -> Shown | None:
-        """See `Engine.shown`."""
         id = self.objects.shown(array, self._side.task)
         if not id:
             return None if id is None else Shown(0, (), "")
@@ -100,7 +91,6 @@ class Client:
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
     def names(self, beginning: str = "") -> list[str]:
-        """See `Engine.names`."""
         names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
@@ -109,11 +99,10 @@ class Client:
     def register(
         self, cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
     ) -> None:
-        """See `Engine.register`."""
         self.connection.check_open()
         if cls is ObjectRef:
             raise TypeError("An ObjectRef has its own serializer: what it refers to stays alive.")
-        custom = check(cls, serializer, deserializer)
+        custom = Custom(cls, serializer, deserializer)
         parts = {cls.__name__: cls, "serializer": serializer, "deserializer": deserializer}
         marshal = self._base.marshal
         payload = marshal.inline((cls, serializer, deserializer), lambda: parts)
@@ -122,48 +111,40 @@ class Client:
             self.connection.send(ev.Register(number, payload))
 
     def deregister(self, cls: type) -> None:
-        """See `Engine.deregister`."""
         with ki_protection():
             number = self._base.marshal.registry.remove(cls)
             if number is not None:
                 self.connection.send(ev.Register(number, b""))
 
     def reducers(self) -> Mapping[type, Reducer]:
-        """See `Engine.reducers`."""
         return self._base.marshal.reducers([])
 
     # -- the session --------------------------------------------------------------------------
 
-    @property
-    def session(self) -> str:
-        """See `Engine.session`."""
-        return self._base.session
+    def wait_welcome(self) -> None:
+        """Wait until the server has said which session this is."""
+        self._base.wait_welcome()
+        self.session = self._base.session
 
     @property
     def workers(self) -> int:
-        """See `Engine.workers`."""
         return self._base.workers
 
     @property
     def capacity(self) -> int:
-        """See `Engine.capacity`."""
         return self._base.capacity
 
     @property
     def ended(self) -> str | None:
-        """See `Engine.ended`."""
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:
-        """See `Engine.snapshot`."""
         return self._gauge.measured(self._requests.snapshot())
 
     def search(self, pattern: str, order: str, most: int) -> Change:
-        """See `Engine.search`."""
         return self._requests.search(ev.Search(pattern, order, most))
 
     def changes(self) -> Subscription:
-        """See `Engine.changes`."""
         self.connection.check_open()
         number = self._requests.number()
         made = self._subscriptions[number] = Subscription(
@@ -174,15 +155,12 @@ class Client:
         return made
 
     def held(self) -> dict[int, Places]:
-        """See `Engine.held`."""
         return survey(self.objects.held_by, self._side.roots())
 
     def refresh(self) -> None:
-        """See `Engine.refresh`."""
         self.connection.post(ev.Refresh())
 
     def collect(self, job: int) -> CollectedJob | None:
-        """See `Engine.collect`."""
         origin = self._side.origin()
         found: CollectedJob | None = self._requests.ask(
             lambda request: ev.Collect(request, job, origin)
@@ -190,13 +168,11 @@ class Client:
         return found
 
     def keep(self, linger: float) -> None:
-        """See `Engine.keep`."""
         self.connection.check_open()
         self.connection.send(ev.Keep(linger))
         self.connection.flush()
 
     def close(self, goodbye: bool = True) -> None:
-        """See `Engine.close`."""
         self._base.close(goodbye)
 
     def _tell(self, message: ev.Event) -> None:
@@ -207,7 +183,10 @@ class Client:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _explain(self, message: do.Explain) -> None:
-        kind_of = partial(self.objects.kind_of, message.object)
+        def kind_of(thing: Any) -> str:
+            held, kind = self.objects.held_by(thing)
+            return kind if held == message.object else ""
+
         places, complete = find(kind_of, self._side.roots())
         self.connection.post(ev.Explained(message.inquiry, places, complete))
 

@@ -14,19 +14,7 @@ from workbench.ref import ObjectRef
 
 
 class CompletionQueue:
-    """See the module, and `engines.base.Arrivals`.
-
-    Parameters
-    ----------
-    objects : Objects
-        This process's own.
-    wait : callable(done, timeout) → bool
-        Reads until ``done()``.
-    check : callable(refs)
-        Raises if the session is over, or a ref isn't of it.
-    flush : callable()
-        Sends what is queued.
-    """
+    """An `engines.base.Arrivals`. ``wait(done, timeout)`` reads until ``done()``."""
 
     def __init__(
         self,
@@ -44,25 +32,21 @@ class CompletionQueue:
         self._waiting: list[Future[None]] = []
 
     def add(self, refs: Iterable[ObjectRef]) -> None:
-        """See `engines.base.Arrivals`."""
         new = [ref for ref in refs if ref.id not in self._pending]
         self._check(new)
         self._pending.update((ref.id, ref) for ref in new)
         self._objects.announce([ref.id for ref in new], self)
 
     def take(self) -> ObjectRef | None:
-        """See `engines.base.Arrivals`."""
         return self._came.popleft() if self._came else None
 
     def next(self, timeout: float | None = None) -> ObjectRef | None:
-        """See `engines.base.Arrivals`."""
         if not self._came:
             self._check(())
             self._wait(lambda: bool(self._came), timeout)
         return self.take()
 
     def soon(self) -> Future[None] | None:
-        """See `engines.base.Arrivals`."""
         future: Future[None] = Future()
         self._waiting.append(future)
         if self._came:
@@ -73,20 +57,17 @@ class CompletionQueue:
         return future
 
     def close(self) -> None:
-        """See `engines.base.Arrivals`."""
         self._objects.withdraw(list(self._pending), self)
         self._pending.clear()
         self._came.clear()
 
     def arrived(self, id: int) -> None:
-        """It is known now."""
         ref = self._pending.pop(id, None)
         if ref is not None:
             self._came.append(ref)
             self._notify()
 
     def ended(self, reason: str) -> None:
-        """Nothing more comes. Whoever waits shall look, and find that."""
         self._notify()
 
     def _notify(self) -> None:

@@ -47,17 +47,9 @@ class Line:
 class Connection:
     """Both directions of one connected unix socket.
 
-    Parameters
-    ----------
-    sock : socket
-        Connected; becomes non-blocking.
-    handle : callable(message)
-        Called for each message in order and once, by the leader or the connection's thread,
-        never by two at once. Ctrl-C is held back meanwhile.
-    translate : callable(list) → list
-        Turns what was queued into messages: see `Outbox`. Finalizers queue their weak references.
-    on_end : callable(reason)
-        Called once, when the server hangs up.
+    ``handle`` is called for each message in order and once, by the leader or the connection's
+    thread, never by two at once, with Ctrl-C held back. ``translate`` turns what was queued into
+    messages: see `Outbox`; finalizers queue their weak references. ``on_end`` is called once.
     """
 
     def __init__(
@@ -106,7 +98,6 @@ class Connection:
         return self._ended
 
     def check_open(self) -> None:
-        """Raise SessionError if the connection is no more."""
         if self._ended is not None:
             raise SessionError(
                 f"{self._ended} Its objects are out of reach; `init()` or `%workbench start` "
@@ -166,16 +157,14 @@ class Connection:
             if True in locked:
                 self._writer.release()
 
+    def push(self) -> None:
+        if not self.flush():
+            self.wake()
+
     # -- waiting: any thread but the connection's -------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Read until ``done()``; False after ``timeout`` seconds.
-
-        Raises
-        ------
-        SessionError
-            If the server hangs up first.
-        """
+        """Read until ``done()``; False after ``timeout`` seconds. SessionError if it ends first."""
         if done():
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -225,7 +214,6 @@ class Connection:
                 os.eventfd_write(self._wake, 1)  # as `wake`, where Ctrl-C can't come before it
 
     def _disarm(self) -> None:
-        """Keep the socket from waking the thread."""
         if self._armed:
             self._armed = False
             self._gate.modify(self._sock, 0)
@@ -272,7 +260,6 @@ class Connection:
             self._end("The session has ended: its server hung up.")
 
     def told_to_end(self, message: Ended) -> None:
-        """The server hangs up next, and this is why."""
         self._farewell = message.reason
 
     def _end(self, reason: str) -> None:
@@ -381,7 +368,6 @@ class Connection:
         self._release()
 
     def _release(self) -> None:
-        """Close every descriptor."""
         self._asleep = False  # nobody wakes anybody through a number that isn't ours any more
         self._gate.close()
         self._inbox.close()

@@ -23,14 +23,8 @@ PATIENCE = 5.0
 class Driver(Client):
     """An `Engine`. It is its own `Side`, because notebooks set on an engine what a side answers.
 
-    Parameters
-    ----------
-    base : ClientBase
-        Of this process, not yet joined.
-    linger : float
-        Seconds the session shall outlive its last driver.
-    reap : callable(seconds), optional
-        Waits for the end of the server, if this process started it.
+    ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
+    ``reap`` waits for the end of the server, if this process started it; None: it didn't.
     """
 
     task = None  # the code that calls is no task's
@@ -57,11 +51,9 @@ class Driver(Client):
         return self.mimebundle(self)
 
     def blocking(self) -> AbstractContextManager[None]:
-        """See `Side.blocking`: nobody else is kept waiting."""
         return nullcontext()
 
     def keep(self, linger: float) -> None:
-        """See `Engine.keep`."""
         super().keep(linger)
         self._linger = linger
 

@@ -26,14 +26,13 @@ PROBES = 64
 
 
 class DuplicatePuts:
-    """See the module. Any thread may ask; of two at once one may not be counted."""
+    """Any thread may ask; of two at once one may not be counted."""
 
     def __init__(self) -> None:
         # (address, bytes) → owner, what a few of the values were, how often
         self._seen: OrderedDict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = OrderedDict()
 
     def count(self, buffers: Iterable[Any]) -> int:
-        """How often the largest of these was counted before."""
         largest = max(buffers, key=lambda buffer: buffer.nbytes, default=None)
         if largest is None or largest.nbytes < LARGE:
             return 0

@@ -6,11 +6,10 @@ import builtins
 import dis
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from workbench.ref import ObjectRef
-from workbench.serialization.pickler import GlobalsRead
 
 _ABSENT = object()
 _GONE = object()
@@ -26,10 +25,11 @@ class Export:
 
     __slots__ = ("_watched", "ref")
 
-    def __init__(self, ref: ObjectRef, globals_read: Sequence[GlobalsRead]) -> None:
+    def __init__(self, ref: ObjectRef, functions: Sequence[FunctionType]) -> None:
         self.ref = ref
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
-        for function, namespace in globals_read:
+        for function in functions:
+            namespace = function.__globals__
             for name in _global_names(function.__code__):
                 value = namespace.get(name, _ABSENT)
                 if value is not _ABSENT or not hasattr(builtins, name):

@@ -20,14 +20,10 @@ from workbench.ref_generator import ObjectRefGenerator
 
 
 class ReaderWatch(Watch):
-    """Watches an ObjectRefGenerator."""
-
     __slots__ = ()
 
 
 class GeneratorReaders:
-    """See the module."""
-
     def __init__(
         self, connection: Connection, references: ReferenceCounter, objects: Objects
     ) -> None:
@@ -38,7 +34,6 @@ class GeneratorReaders:
         self._waiting: dict[int, list[Future[None]]] = {}
 
     def new(self, end: ObjectRef, ahead: int) -> ObjectRefGenerator:
-        """The reader of a task that is about to be submitted."""
         reader = ObjectRefGenerator(end, engine_of(end), ahead)
         connection = self._connection
         self._readers[end.id] = ReaderWatch(
@@ -53,7 +48,6 @@ class GeneratorReaders:
         return self._references.alive(watch.id) and watch.id not in self._objects.values
 
     def ready(self, reader: ObjectRefGenerator) -> Callable[[], bool]:
-        """Whether its next item is there, or there won't be one."""
         items, values, id = reader.items, self._objects.values, reader.id
         return lambda: bool(items) or id in values
 
@@ -70,7 +64,6 @@ class GeneratorReaders:
         return future
 
     def took(self, reader: ObjectRefGenerator, taken: int) -> None:
-        """Its reader has taken so many: more may come."""
         self._connection.send(ev.Took(reader.id, taken))
 
     # -- the reading thread -----------------------------------------------------------------------
@@ -87,17 +80,10 @@ class GeneratorReaders:
             self.notify(message.task)
 
     def notify(self, task: int) -> None:
-        """Whoever waits for it shall look."""
         for future in self._waiting.pop(task, ()):
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether anybody waits without a thread."""
-        return bool(self._waiting)
-
     def end(self, reason: str = "") -> None:
-        """Nothing will come any more."""
         for task in list(self._waiting):
             self.notify(task)

@@ -32,8 +32,6 @@ Parts = Callable[[], Mapping[str, Any]]
 
 
 class Encoded(NamedTuple):
-    """A value as it is stored, and what that took."""
-
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
@@ -55,18 +53,9 @@ class Encoded(NamedTuple):
 class Marshal:
     """See the module.
 
-    Parameters
-    ----------
-    arena : ArenaWriter
-        Where large values go.
-    capacity : callable() → int
-        Bytes the whole store may hold; waits until that is known.
-    check : callable(ref)
-        Raises if the ref isn't of this session.
-    side : str
-        Where this is, for errors: ``on the worker`` or ``in this process``.
-    debug : bool
-        Pickle slowly, and show where it was when something breaks.
+    ``capacity`` waits until it is known how many bytes the whole store may hold. ``check`` raises
+    if a ref isn't of this session. ``side`` says where this is, for errors. With ``debug`` it
+    pickles slowly, and shows where it was when something breaks.
     """
 
     def __init__(
@@ -105,12 +94,8 @@ class Marshal:
         """Serialize a value and bring its bytes where they can be read: inline or in our arena.
 
         An extent taken for it is added to ``claims``. Until the server knows of it, that list is
-        all that does: whoever gives up gives it back.
-
-        Parameters
-        ----------
-        parts : callable() → mapping of name → value, optional
-            Asked if it fails: what to look through for the cause, and what each is called.
+        all that does: whoever gives up gives it back. ``parts`` is asked if it fails: what to look
+        through for the cause, and what each is called.
         """
         inside: list[int] = []
         done = self._serialize(value, inside, parts)
@@ -128,7 +113,6 @@ class Marshal:
         return Encoded(stored, done, seconds, repeats)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
-        """A value's inline header, whatever its size."""
         return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
@@ -142,7 +126,7 @@ class Marshal:
                 scratch=self._scratch,
             )
         except SerializationError as error:
-            for text in self.registry.broken:
+            for text in list(self.registry.broken.values()):
                 error.add_note(f"A serializer registered elsewhere is missing {self._side}: {text}")
             raise
 
@@ -159,14 +143,12 @@ class Marshal:
         else:
             built = codec.deserialize(value.header, extent.copy() if copy else extent, where)
         if id not in self._loads:
-            self._note(id, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            if len(self._loads) >= MOST_LOADS:
+                self._loads.clear()
+            self._loads[id] = seconds
+            self._unreported.append(id)
         return built
-
-    def _note(self, id: int, seconds: float) -> None:
-        if len(self._loads) >= MOST_LOADS:
-            self._loads.clear()
-        self._loads[id] = seconds
-        self._unreported.append(id)
 
     def report(self, known: Callable[[int], bool]) -> ev.Loaded | None:
         """What the first loads since the last report took.

@@ -26,15 +26,7 @@ from workbench.serialization import codec
 
 
 class ObjectStore:
-    """See the module. Until the server knows of an extent, only the list of claims does.
-
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    side : Side
-        Whether the calling code is a task's, and what to do while it waits.
-    """
+    """Until the server knows of an extent, only the list of claims does."""
 
     def __init__(self, base: ClientBase, side: Side) -> None:
         self._base = base
@@ -48,13 +40,6 @@ class ObjectStore:
     # -- putting ------------------------------------------------------------------------------
 
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, ev.About]:
-        """See `Engine.put`.
-
-        Raises
-        ------
-        SerializationError, StoreFullError
-            Nothing of the value stays in the store then.
-        """
         self._connection.check_open()
         if isinstance(value, ObjectRef):
             raise SerializationError(
@@ -67,18 +52,7 @@ class ObjectStore:
     def store(
         self, value: Any, name: str, parts: Parts, what: str = ""
     ) -> tuple[ObjectRef, Encoded, ev.About]:
-        """Store any value.
-
-        Parameters
-        ----------
-        value : object
-        name : str
-            In the store; may be empty.
-        parts : callable() → mapping of name → value
-            What to look through for the cause, should it fail.
-        what : str
-            What it is, to people; by default what it looks like.
-        """
+        """Store any value. ``what`` it is, to people; ``parts``: see `Marshal.encode`."""
         claims: Claims = []
         try:
             encoded = self._base.marshal.encode(value, claims, parts)
@@ -108,17 +82,6 @@ class ObjectStore:
     # -- reading and waiting --------------------------------------------------------------------
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
-        """See `Engine.get`.
-
-        Raises
-        ------
-        GetTimeoutError
-            If time is up first. Nothing is lost.
-        TaskError
-            What the task raised; also an instance of its own type.
-        WorkbenchError
-            Whatever else keeps the object from being there.
-        """
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):
@@ -135,7 +98,6 @@ class ObjectStore:
     def wait(
         self, refs: Sequence[Waitable], num_returns: int, timeout: float | None
     ) -> tuple[list[Waitable], list[Waitable]]:
-        """See `Engine.wait`."""
         engine = self._references.engine
         foreign = [ref for ref in refs if ref._engine is not engine]
         self._check_refs([r if isinstance(r, ObjectRef) else r.completed() for r in foreign])
@@ -164,28 +126,23 @@ class ObjectStore:
         return _first(refs, is_ready, num_returns)
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
-        """See `Engine.wait_for_item`."""
         self._check_refs([stream.completed()])
         self._wait(self._generators.ready(stream), None)
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
-        """See `Engine.next_item`."""
         self._check_refs([stream.completed()])
         return self._generators.next(stream)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
-        """See `Engine.arrivals`."""
         found = CompletionQueue(self._objects, self._wait, self._check_refs, self._connection.flush)
         found.add(refs)
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
-        """See `Engine.future`."""
         self._check_refs([ref])
         return self._objects.future(ref)
 
     def peek(self, ref: ObjectRef) -> Any:
-        """See `Engine.peek`."""
         known = partial(self._objects.values.__contains__, ref.id)
         if not known():
             try:
@@ -209,23 +166,19 @@ class ObjectStore:
     # -- what keeps objects -------------------------------------------------------------------
 
     def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        """See `Engine.pin`."""
         self._tell_of(ref, ev.Pin(ref.id, site or self.site(), on))
 
     def spill(self, ref: ObjectRef) -> str:
-        """See `Engine.spill`."""
         self._check_refs([ref])
         return self._base.requests.spill(ref.id)
 
     def free(self, refs: Sequence[ObjectRef]) -> None:
-        """See `Engine.free`."""
         self._check_refs(refs)
         for chunk in chunks([ref.id for ref in refs]):
             self._connection.send(ev.Free(chunk))
             self._objects.freed(chunk)
 
     def borrow(self, id: int) -> ObjectRef:
-        """See `Engine.borrow`."""
         with self._objects.lock, ki_protection():
             ref = self._references.find(id)
             if ref is None:
@@ -234,28 +187,20 @@ class ObjectStore:
             return ref
 
     def escaped(self, ref: ObjectRef) -> tuple[Any, ...]:
-        """See `Engine.escaped`."""
         if self._connection.ended is None:
             self._connection.post(ev.Escape(ref.id, self.site()))
         return context.restore, (ref.id, self._base.session)
 
-    def state(self, ref: ObjectRef) -> str:
-        """See `Engine.state`."""
-        return self._objects.state(ref.id)
-
     # -- names --------------------------------------------------------------------------------
 
     def find(self, name: str) -> ObjectRef | None:
-        """See `Engine.find`."""
         ref: ObjectRef | None = self._base.requests.ask(lambda request: ev.Find(request, name))
         return ref
 
     def name(self, ref: ObjectRef, name: str) -> None:
-        """See `Engine.name`."""
         self._tell_of(ref, ev.Bind(name, ref.id))
 
     def unname(self, name: str) -> None:
-        """See `Engine.unname`."""
         self._connection.send(ev.Bind(name, 0))
         self._connection.flush()
 

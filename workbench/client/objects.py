@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workbench import errors
 from workbench.client.connection import Connection
-from workbench.client.failures import refusal_error
 from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
@@ -26,10 +26,20 @@ from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.serialization.safe_load import peek
 
 CHUNK = 10_000
 """Most ids in one message."""
+
+_REFUSALS: dict[str, type[errors.WorkbenchError]] = {
+    "freed": errors.ObjectFreedError,
+    "unknown": errors.ObjectLostError,
+    "crashed": errors.WorkerCrashedError,
+    "memory": errors.OutOfMemoryError,
+    "timeout": errors.TaskTimeoutError,
+    "cancelled": errors.TaskCancelledError,
+    "actor": errors.ActorDiedError,
+}
+"""By code, what the core decides. The texts come from where the decision was made."""
 
 
 class Listener(Protocol):
@@ -38,23 +48,11 @@ class Listener(Protocol):
     def arrived(self, id: int) -> None:
         """It is known now: its value, or what it failed with."""
 
-    def ended(self, reason: str) -> None:
-        """It won't come any more: the session is over."""
+    def ended(self, reason: str) -> None: ...
 
 
 class Objects:
-    """See the module.
-
-    Parameters
-    ----------
-    connection, references, views, marshal
-        This process's own.
-
-    Attributes
-    ----------
-    values : dict of id → Value
-        Objects with a handle here that are there, or never will be. Read it.
-    """
+    """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
         self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
@@ -73,7 +71,6 @@ class Objects:
     # -- asking ---------------------------------------------------------------------------------
 
     def expect(self, ids: Iterable[int]) -> None:
-        """Ready will come for these by itself."""
         self._expected.update(ids)
 
     def request(self, ids: Iterable[int]) -> None:
@@ -107,7 +104,6 @@ class Objects:
         self.request(ids)
 
     def withdraw(self, ids: list[int], listener: Listener) -> None:
-        """It doesn't listen any more."""
         with self.lock, ki_protection():
             for id in ids:
                 others = [each for each in self._listeners.pop(id, ()) if each is not listener]
@@ -120,19 +116,17 @@ class Objects:
         for listener in listeners:
             listener.arrived(id)
 
-    def state(self, id: int) -> str:
-        """In a word or two."""
-        value = self.values.get(id)
+    def state(self, ref: ObjectRef) -> str:
+        value = self.values.get(ref.id)
         if value is None:
             if self._connection.ended is not None:
                 return "session over"
-            return "pending" if id in self._expected else "in the store"
+            return "pending" if ref.id in self._expected else "in the store"
         return "failed" if value.failed else "ready"
 
     # -- reading --------------------------------------------------------------------------------
 
     def load(self, id: int, copy: bool) -> Any:
-        """The value of a known object; raises what it failed with."""
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
@@ -158,13 +152,7 @@ class Objects:
         return self._marshal.decode(id, value, extent, name=name)
 
     def peek(self, id: int) -> Any:
-        """The value of a known object, if building it takes neither time nor room.
-
-        Raises
-        ------
-        LookupError
-            If it isn't built; the text says why.
-        """
+        """The value of a known object if that takes neither time nor room, else LookupError."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -175,7 +163,7 @@ class Objects:
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
                 extent = self._open(id, value)
-        return peek(value.header, extent)
+        return codec.peek(value.header, extent)
 
     def _check(self, id: int, value: ev.Value) -> None:
         """If it lies on disk, read it through before anybody maps it. It may take long."""
@@ -205,7 +193,6 @@ class Objects:
         return next((id for id, value in inline if value.header is last), None)
 
     def stored_as(self, value: Any) -> ObjectRef | None:
-        """See `Engine.stored_as`."""
         if type(value) is not np.ndarray or value.base is None:
             return None
         id = self._views.begun_by(value)
@@ -215,11 +202,6 @@ class Objects:
         if stored is None or stored.failed or not codec.is_all_of(value, stored.header):
             return None
         return self._references.find(id)
-
-    def kind_of(self, id: int, thing: Any) -> str:
-        """``ref`` or ``view`` if the thing holds this object here, else nothing."""
-        held, kind = self.held_by(thing)
-        return kind if held == id else ""
 
     def held_by(self, thing: Any) -> tuple[int | None, str]:
         """The object that a thing is a handle of (``ref``), or shows (``view``)."""
@@ -248,7 +230,6 @@ class Objects:
     # -- what happens to them ---------------------------------------------------------------------
 
     def ready(self, message: do.Ready) -> None:
-        """The server's word on an object."""
         id = message.object
         self._expected.discard(id)
         with self.lock:
@@ -258,7 +239,6 @@ class Objects:
             self._tell(id)
 
     def forget(self, id: int) -> None:
-        """Somebody freed it."""
         with self.lock:
             if self._references.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
@@ -274,12 +254,10 @@ class Objects:
             self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
-        """We did."""
         for id in ids:
             self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
 
     def finalized(self, watch: Watch) -> None:
-        """A handle or view has died."""
         with self.lock:
             if type(watch) is not HandleWatch:
                 self._views.finalized(watch)
@@ -289,7 +267,6 @@ class Objects:
                 self._expected.discard(watch.id)
 
     def close(self) -> None:
-        """Forget all."""
         self.values.clear()
 
 
@@ -315,13 +292,13 @@ class _Resolver:
 
 
 def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """The ids in pieces that fit into messages."""
     return (tuple(ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK))
 
 
 def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
-        return refusal_error(value.header)
+        code, _, text = value.header[1:].decode().partition("\n")
+        return _REFUSALS.get(code, errors.WorkbenchError)(text)
     error = codec.deserialize_inline(value.header)
     assert isinstance(error, BaseException)
     return error

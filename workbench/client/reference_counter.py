@@ -21,15 +21,8 @@ class HandleWatch(Watch):
 class ReferenceCounter:
     """Handles by object id.
 
-    Parameters
-    ----------
-    on_finalized, wake
-        Called when a handle dies: at any allocation, in any thread. See `Watch`.
-
-    Attributes
-    ----------
-    engine : Engine
-        What the handles ask. Whoever makes the engine sets it, before the first handle.
+    ``on_finalized`` and ``wake`` are called when a handle dies: at any allocation, in any thread;
+    see `Watch`. ``engine`` is set by whoever makes it, before the first handle.
     """
 
     engine: Engine
@@ -46,7 +39,6 @@ class ReferenceCounter:
         return ref
 
     def find(self, id: int) -> ObjectRef | None:
-        """The living handle."""
         watch = self._watches.get(id)
         return watch() if watch is not None else None
 
@@ -59,19 +51,10 @@ class ReferenceCounter:
         return ref
 
     def alive(self, id: int) -> bool:
-        """Whether a handle lives here."""
         return self.find(id) is not None
 
     def check(self, ref: ObjectRef) -> None:
-        """Raise unless it is a ref of this session.
-
-        Raises
-        ------
-        TypeError
-            If it is no ref.
-        ForeignRefError
-            If it is another session's.
-        """
+        """TypeError if it is no ref, ForeignRefError if it is another session's."""
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"An ObjectRef was expected, not {type(ref).__name__}.")
         if ref._engine is not self.engine and ref.session != self.engine.session:

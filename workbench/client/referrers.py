@@ -63,20 +63,11 @@ def main_variables() -> dict[str, Any]:
 
 
 def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Places, bool]:
-    """Walk from the roots to all that holds an object.
+    """Walk from the variables ``roots`` to all that holds an object: (path, kind), by the shortest.
 
-    Parameters
-    ----------
-    kind_of : callable(thing) → str
-        ``ref`` or ``view`` if the thing is what is looked for, else nothing.
-    roots : mapping of name → thing
-        Where to begin: variables. The shortest path to each find is told. What stands behind
-        `WHERE` in a name comes behind the whole path.
-
-    Returns
-    -------
-    (places, complete)
-        ``places`` are (path, kind); ``complete`` says whether the walk came to its end.
+    ``kind_of`` gives ``ref`` or ``view`` if the thing is what is looked for, else nothing. What
+    stands behind `WHERE` in a root's name comes behind the whole path. Returns also whether the
+    walk came to its end.
     """
     places: dict[tuple[str, str], None] = {}
 
@@ -95,19 +86,9 @@ def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Place
 def survey(
     held_by: Callable[[Any], tuple[int | None, str]], roots: Mapping[str, Any]
 ) -> dict[int, Places]:
-    """Where every object is held, as far as that is found in no time.
+    """Where every object is held, the plainest first, as far as that is found in no time.
 
-    Parameters
-    ----------
-    held_by : callable(thing) → int or None, kind
-        The object that it is a handle of, or shows; and which of the two.
-    roots : mapping of name → thing
-        As in `find`.
-
-    Returns
-    -------
-    dict
-        By object, the places, the plainest first.
+    ``held_by`` gives the object that a thing is a handle of, or shows, and which of the two.
     """
     found: dict[int, dict[tuple[str, str], None]] = {}
 
@@ -135,9 +116,10 @@ def _walk(
     """
     seen: set[int] = set()
     queue: deque[tuple[str, Any, bool, str]] = deque(
-        (*_named(key, value), key.partition(WHERE)[2])
+        (name, value, True, where)
         for key, value in list(roots.items())
         if key not in _SAME
+        for name, _, where in [key.partition(WHERE)]
     )
     until = time.monotonic() + most_seconds
     nodes = 0
@@ -207,10 +189,6 @@ def _kept(error: BaseException | None) -> Iterator[tuple[str, Any]]:
 def _is_ours(kind: type) -> bool:
     """Whether it is part of the session itself: that has everything, and is no reason."""
     return str(kind.__module__).startswith(_MACHINERY)
-
-
-def _named(key: str, value: Any) -> Step:
-    return key.partition(WHERE)[0], value, True
 
 
 def _inside(path: str, thing: Any) -> Iterator[Step]:

@@ -24,31 +24,19 @@ _AWAITED = object()
 
 
 class Requests:
-    """See the module. A component of the client's.
-
-    Parameters
-    ----------
-    connection : Connection
-        Its own.
-    check_open : callable()
-        Raises if the session is over.
-    """
-
-    def __init__(self, connection: Connection, check_open: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._check_open = check_open
         self._answers: dict[int, Any] = {}
         self._requests = itertools.count(1)
 
     def number(self) -> int:
-        """One that no other question has, nor will have."""
         return next(self._requests)
 
     def ask(
         self, question: Callable[[int], Any], timeout: float | None = None, request: int = 0
     ) -> Any:
         """Send a question, read until its answer; None if there is none in time."""
-        self._check_open()
+        self._connection.check_open()
         request = request or self.number()
         answers = self._answers
         try:
@@ -60,7 +48,6 @@ class Requests:
             answers.pop(request, None)
 
     def answer(self, request: int, answer: Any) -> None:
-        """It is there."""
         if request in self._answers:  # else whoever asked was interrupted
             self._answers[request] = answer
 
@@ -80,14 +67,12 @@ class Requests:
                 self._connection.post(ev.Subscribe(number, on=False))
 
     def snapshot(self) -> Snapshot:
-        """See `Engine.snapshot`."""
         objects: list[ObjectRecord] = []
         for change in self.look():
             objects += change.objects
         return change.session.having(tuple(objects), change.session.history)
 
     def search(self, search: ev.Search) -> Change:
-        """See `Engine.search`."""
         objects: list[ObjectRecord] = []
         others = size = 0
         for change in self.look(search):
@@ -99,48 +84,40 @@ class Requests:
     # -- the kinds that `Ask` has -----------------------------------------------------------------
 
     def why(self, what: int | str) -> Account | None:
-        """See `Engine.why`."""
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "why", id, name))
-        return answer.account
+        return self._ask("why", id, name).account
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """See `Engine.names`."""
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "names", 0, beginning))
-        return answer.names
+        return self._ask("names", name=beginning).names
 
     def summary(self) -> Snapshot:
-        """See `Engine.summary`."""
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, "overview"))
-        assert answer.snapshot is not None
-        return answer.snapshot
+        snapshot = self._ask("overview").snapshot
+        assert snapshot is not None
+        return snapshot
 
     def spill(self, id: int) -> str:
-        """See `Engine.spill`."""
-        text: str = self.ask(lambda request: ev.Ask(request, "spill", id)).text
-        return text
+        return self._ask("spill", id).text
 
     def describe(self, id: int) -> ObjectDescription | None:
-        """See `Engine.describe`."""
         answer = self._glance("describe", id)
         return None if answer is None else answer.description
 
     def overview(self) -> Snapshot | None:
-        """See `Engine.overview`."""
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 
-    def _glance(self, what: str, object: int = 0) -> do.Answer | None:
+    def _ask(self, what: str, id: int = 0, name: str = "") -> do.Answer:
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name))
+        return answer
+
+    def _glance(self, what: str, id: int = 0) -> do.Answer | None:
         try:
-            found: do.Answer | None = self.ask(
-                lambda request: ev.Ask(request, what, object), GLANCE
-            )
+            found: do.Answer | None = self.ask(lambda request: ev.Ask(request, what, id), GLANCE)
         except SessionError:
             return None
         return found
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
-        """See `Engine.interrupt`."""
         chosen = tuple(jobs)
         answer = self.ask(lambda request: ev.Interrupt(request, origin, chosen, force), timeout)
         return answer is not None

@@ -20,16 +20,6 @@ _KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
 
 
 class SendQueue:
-    """See the module.
-
-    Parameters
-    ----------
-    objects, generators, marshal
-        This process's own.
-    prefix : int
-        Of the ids it makes.
-    """
-
     def __init__(
         self, objects: Objects, generators: GeneratorReaders, marshal: Marshal, prefix: int
     ) -> None:

@@ -32,18 +32,6 @@ MOST_SPECS = 1000
 
 
 class Submitter:
-    """See the module.
-
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    store : ObjectStore
-        Where functions and large arguments are put.
-    side : Side
-        What the calls come from.
-    """
-
     def __init__(self, base: ClientBase, store: ObjectStore, side: Side) -> None:
         self._base = base
         self._store = store
@@ -56,17 +44,14 @@ class Submitter:
         self._specs = lru_cache(MOST_SPECS)(self._spec_of)
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
-        """See `Engine.submit`."""
         self._connection.check_open()
         return self._submit(self._exported(function).ref.id, call, function.name)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        """See `Engine.call`."""
         self._base.check_refs([actor])
         return self._submit(0, call, method, actor.id, method)
 
     def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
-        """See `Engine.create`."""
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
@@ -88,27 +73,19 @@ class Submitter:
         return ref
 
     def find_actor(self, name: str) -> ObjectRef | None:
-        """See `Engine.find_actor`."""
         return self._store.find(f"{ACTOR_PREFIX}{name}")
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
-        """See `Engine.kill_actor`."""
         self._base.check_refs([actor])
         self._connection.send(ev.KillActor(actor.id, restart))
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
-        """See `Engine.cancel`."""
         self._base.check_refs([ref])
         self._connection.send(ev.Cancel(ref.id, force, recursive))
         self._connection.flush()
 
     def _submit(
-        self,
-        function: int,
-        call: Call[TaskOptions],
-        name: str,
-        actor: int = 0,
-        method: str = "",
+        self, function: int, call: Call[TaskOptions], name: str, actor: int = 0, method: str = ""
     ) -> Submitted:
         args, kwargs, options = call
         spec = None if options.is_usual else self._specs(options)
@@ -138,9 +115,13 @@ class Submitter:
         return stream or (refs[0] if given == 1 else refs or None)
 
     def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
-        """What they ask for, as it is sent."""
         if options.num_cpus > 1:  # any session has one: no need to wait for its word
-            self._check_cpus(options.num_cpus)
+            self._base.wait_welcome()
+            if options.num_cpus > self._base.workers:
+                raise ValueError(
+                    f"num_cpus={options.num_cpus:g}, and session {self._base.session!r} has "
+                    f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
+                )
         types = options.retry_exceptions
         job: tuple[Any, ...] = ()
         if isinstance(options, CellOptions):
@@ -153,14 +134,6 @@ class Submitter:
             *job,
         )
 
-    def _check_cpus(self, cpus: float) -> None:
-        self._base.wait_welcome()
-        if cpus > self._base.workers:
-            raise ValueError(
-                f"num_cpus={cpus:g}, and session {self._base.session!r} has "
-                f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
-            )
-
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
@@ -169,7 +142,7 @@ class Submitter:
         ref, encoded, _ = self._store.store(
             function.function, "", lambda: {function.name: function.function}, what
         )
-        export = Export(ref, encoded.serialized.globals_read)
+        export = Export(ref, encoded.serialized.functions)
         function.handle = self._references.engine, export
         return export
 

@@ -20,19 +20,7 @@ _INTERRUPTED = object()
 
 
 class Subscription:
-    """See the module, and `engines.base.Changes`.
-
-    Parameters
-    ----------
-    number : int
-        This process's own for it.
-    tell : callable(message)
-        Sends, soon.
-    gauge : Gauge
-        Adds what the session can't know.
-    on_close : callable(number)
-        Called when nobody listens any more.
-    """
+    """An `engines.base.Changes`. ``tell`` sends, soon."""
 
     def __init__(
         self,
@@ -51,11 +39,9 @@ class Subscription:
         self._closed = False
 
     def came(self, change: Change | None) -> None:
-        """The answer; None: there won't be one any more."""
         self._came.put(change)
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """See `engines.base.Changes`."""
         with self._lock:
             if not self._asked and not self._closed:
                 self._asked = True
@@ -76,15 +62,12 @@ class Subscription:
 
     @property
     def is_over(self) -> bool:
-        """See `engines.base.Changes`."""
         return self._closed
 
     def interrupt(self) -> None:
-        """See `engines.base.Changes`."""
         self._came.put(_INTERRUPTED)
 
     def close(self) -> None:
-        """See `engines.base.Changes`."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -100,7 +83,6 @@ class Gauge:
         self._gauge: MemoryGauge | None = None  # it looks for cgroups when it is made
 
     def measured(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with that."""
         gauge = self._gauge = self._gauge or MemoryGauge()
         available, total = gauge.read()
         found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}

@@ -14,8 +14,6 @@ from workbench.core.state import ClientState, State
 
 
 class ActorManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State, objects: ObjectManager) -> None:
         self._state = state
         self._objects = objects
@@ -24,7 +22,6 @@ class ActorManager:
         self.without_worker: list[Actor] = []  # those that shall get one when this batch settles
 
     def create(self, client: ClientState, event: ev.Create) -> None:
-        """A new actor: its object is there, its process is to be."""
         state, submit = self._state, event.creation
         entry = self._catalog.get(submit.actor)
         is_own = submit.task == submit.actor and not submit.returns
@@ -48,7 +45,6 @@ class ActorManager:
         return None
 
     def start_workers(self) -> None:
-        """Have a worker of its own made for each actor that has none and is to live."""
         pool, actors = self._state.pool, self.without_worker
         self.without_worker = []
         for actor in actors:
@@ -71,7 +67,6 @@ class ActorManager:
         return actor.why
 
     def born(self, actor: Actor, value: ev.Value) -> None:
-        """Its instance was made, or not."""
         if value.failed:
             self.dies(actor, value)
             self.release(actor)
@@ -80,7 +75,6 @@ class ActorManager:
             self._scheduler.notify(actor)
 
     def lost(self, actor: Actor, tasks: list[Task], crash: str, event: WorkerExited) -> None:
-        """Its worker is gone: restart it, or let it be dead."""
         words, last = last_words(event), place_of(event.running, tasks)
         if actor.state is ActorState.DEAD:
             assert actor.why is not None
@@ -106,7 +100,6 @@ class ActorManager:
         self.without_worker.append(actor)
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
-        """Somebody ends it from outside."""
         actor = self._scheduler.actors.get(event.actor)
         if actor is None or actor.state is ActorState.DEAD:
             return
@@ -118,7 +111,6 @@ class ActorManager:
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
-        """It ends itself."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
@@ -148,7 +140,6 @@ class ActorManager:
         self.release(actor)
 
     def release(self, actor: Actor) -> None:
-        """Its process has no more use."""
         worker = actor.worker
         if worker is not None and worker.client is not None:
             self._state.hang_up(worker.client, "its actor has ended")

@@ -61,19 +61,9 @@ class GrowRequest:
 
 
 class Budget:
-    """Grants by client.
+    """Grants by client: ``capacity`` bytes for all arenas in memory and inline objects together.
 
-    Parameters
-    ----------
-    capacity : int
-        Bytes all arenas in memory and inline objects may hold together.
-    inline_bytes : callable() → int
-        What the inline objects hold now.
-
-    Attributes
-    ----------
-    make_room : callable(int) → bool
-        Has so many bytes of objects moved to disk; False if that can't be done.
+    ``make_room(bytes)`` has so much moved to disk; False if that can't be done.
     """
 
     def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
@@ -87,7 +77,7 @@ class Budget:
         self._by_owner: dict[int, ArenaUsage] = {}
         self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
         self._own_segments = 0
-        self._queue: deque[GrowRequest] = deque()
+        self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
 
@@ -102,10 +92,7 @@ class Budget:
         return self._live + self._inline_bytes()
 
     def of(self, client: int) -> ArenaUsage | None:
-        """The arena this client writes."""
         return self._by_owner.get(client)
-
-    # -- arenas -------------------------------------------------------------------------------
 
     def open(self, client: int, segment: int, size: int) -> bool:
         """The client made an arena; False if it has one."""
@@ -154,7 +141,6 @@ class Budget:
         )
 
     def seal(self, segment: int, offset: int, length: int) -> None:
-        """An extent holds an object now."""
         arena = self.arenas[segment]
         length = round_up(length)
         arena.extents[offset] = length // PAGE  # a small number is nobody's own object
@@ -184,7 +170,7 @@ class Budget:
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
-        self._queue = deque(r for r in self._queue if r.client != client)
+        self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
         if arena is not None:
             arena.owner = None
@@ -201,31 +187,22 @@ class Budget:
         arena.granted += nbytes
         self._granted += nbytes
 
-    # -- grants -------------------------------------------------------------------------------
-
     def ask(self, request: GrowRequest) -> None:
-        """A client wants to grow. :meth:`settle` answers."""
-        self._queue.append(request)
+        self.requests.append(request)
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
-        """A client gave back memory."""
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
-        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self._queue:
-            self._queue[0].spent.add(client)
+        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self.requests:
+            self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
         """Whether who waits for memory is the owner of these free bytes: then they are its."""
-        if not self._queue or self._queue[0].client != owner:
+        if not self.requests or self.requests[0].client != owner:
             return False
-        self._queue[0].returned += nbytes
+        self.requests[0].returned += nbytes
         return True
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether anybody waits for memory."""
-        return bool(self._queue)
 
     def deadline(self) -> float | None:
         """When who hasn't trimmed is given up."""
@@ -238,14 +215,14 @@ class Budget:
         Requests are served in order: a large one isn't starved by small ones behind it. Room is
         made from what others keep warm, and only then by moving objects to disk.
         """
-        while self._queue:
-            head = self._queue[0]
+        while self.requests:
+            head = self.requests[0]
             arena = self.of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
             short = self.granted + nbytes - self.capacity
             nobody = arena is None and head.client != SERVER
             if short <= 0 and not nobody:
-                self._queue.popleft()
+                self.requests.popleft()
                 if arena is not None:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
@@ -272,29 +249,8 @@ class Budget:
                 return
             if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
-            self._queue.popleft()
+            self.requests.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
-
-    def check(self) -> None:
-        """Raise AssertionError unless each arena holds what it says, within what it was granted."""
-        for segment, arena in self.arenas.items():
-            assert arena.segment == segment
-            assert arena.live == sum(arena.lengths().values())
-            for offset, length in arena.lengths().items():
-                assert 0 <= offset < offset + length <= arena.size
-            if arena.owner is None:
-                assert arena.granted == (0 if arena.disk else arena.live), "memory nobody will use"
-                assert arena.extents, "an empty arena without an owner"
-            else:
-                assert arena.live <= arena.granted
-                assert self._by_owner[arena.owner] is arena
-        arenas = self.arenas.values()
-        assert len(self._by_owner) == sum(a.owner is not None for a in arenas)
-        assert all(self.arenas[a.segment] is a for a in self._filling.values())
-        assert self._granted == sum(a.granted for a in arenas) <= self.capacity
-        assert self._live == sum(a.live for a in arenas if not a.disk)
-        assert self.spilled == sum(a.live for a in arenas if a.disk)
-        assert self._trimming.keys() <= self._by_owner.keys()
 
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:

@@ -9,8 +9,7 @@ freed at once.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import force_setattr
 
@@ -24,9 +23,10 @@ MOST_SITES = 20
 MOST_KINDS = 10_000
 
 
-class Catalog:
-    """All objects by id and by name. What its attributes ``on_...`` are set to is called:
+class Catalog(dict[int, Entry]):
+    """All objects by id, in the order of their making. Read the dict; the methods change it.
 
+    What its attributes ``on_...`` are set to is called:
     ``on_release(entry, value)``, once for each value whose bytes nobody needs any more;
     ``on_unused(entry)``, once or more, before that: the object is freed and no task reads it, so
     whoever has cached it must be told, and counts as a viewer until it has let go;
@@ -34,51 +34,31 @@ class Catalog:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.on_release: Callable[[Entry, Value], None]
         self.on_unused: Callable[[Entry], None]
         self.on_rest: Callable[[Entry], None]
-        self._entries: dict[int, Entry] = {}
-        self._names: dict[str, int] = {}
+        self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
         self._kinds: dict[Kind, Kind] = {}
         self._last = Value(b"")  # that was sealed in a segment
-        self.get = self._entries.get
         self.inline_bytes = 0
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
         self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, id: int) -> bool:
-        return id in self._entries
-
-    def entries(self) -> Iterable[Entry]:
-        """All of them, in the order of their making."""
-        return self._entries.values()
-
     def ids(self) -> list[int]:
         """Those of all objects, the newest first."""
-        return list(reversed(self._entries))
-
-    @property
-    def names(self) -> dict[str, int]:
-        """Name → object id. Read it; :meth:`bind` changes it."""
-        return self._names
+        return list(reversed(self))
 
     def named(self, name: str) -> Entry | None:
-        """The object of that name."""
-        id = self._names.get(name)
-        return None if id is None else self._entries[id]
+        id = self.names.get(name)
+        return None if id is None else self[id]
 
-    def expect(self, id: int) -> Entry:
-        """The entry for an object that a task will make; new, or already known."""
-        return self._entries.get(id) or self._make(id)
-
-    def _make(self, id: int) -> Entry:
-        entry = self._entries[id] = Entry(id, self.now)
+    def make(self, id: int) -> Entry:
+        """A new object, PENDING. Nothing keeps it yet."""
+        entry = self[id] = Entry(id, self.now)
         if self.touched is not None:
             self.touched.setdefault(id, True)
         return entry
@@ -89,8 +69,7 @@ class Catalog:
             self.touched.setdefault(entry.id, False)
 
     def create_pending(self, id: int, client: int) -> None:
-        """A new object that a task will make for ``client``, who holds it and waits for it."""
-        entry = self._make(id)
+        entry = self.make(id)
         if client in self._of:
             self._of[client].add(id)
         entry.holds, entry.waiting_clients = self._alone.get(client) or self._sole(client)
@@ -132,9 +111,9 @@ class Catalog:
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
-        entry = self._entries.get(id)
+        entry = self.get(id)
         if entry is None:
-            entry = self._make(id)
+            entry = self.make(id)
             entry.state = FREED
         self.touch(entry)
         return entry
@@ -142,7 +121,6 @@ class Catalog:
     # -- pins ---------------------------------------------------------------------------------
 
     def hold(self, entry: Entry, client: int) -> None:
-        """One more hold by ``client``."""
         self._follow(entry, client)
         self.touch(entry)
         entry.holds = more(entry.holds, client) if entry.holds else self._sole(client)[0]
@@ -159,13 +137,11 @@ class Catalog:
                 self.settle(entry)
 
     def view(self, entry: Entry, client: int) -> None:
-        """One more view in ``client``."""
         self._follow(entry, client)
         self.touch(entry)
         entry.viewers = more(entry.viewers, client)
 
     def unview(self, entry: Entry, client: int) -> None:
-        """One view fewer there."""
         count = entry.viewers.get(client)
         if count is not None:
             self.touch(entry)
@@ -182,7 +158,6 @@ class Catalog:
             self.on_rest(entry)
 
     def add_waiting_client(self, entry: Entry, client: int) -> None:
-        """``client`` is to be told when it is ready."""
         if client not in entry.waiting_clients:
             self._follow(entry, client)
             entry.waiting_clients += (client,)
@@ -215,16 +190,14 @@ class Catalog:
         return failed
 
     def need(self, entry: Entry, task: Task) -> None:
-        """It lives as long as the task."""
         entry.tasks += 1
         task.pins.append(entry.id)
         self.touch(entry)
 
     def unneed_all(self, task: Task) -> None:
-        """The task needs nothing any more."""
         pins, task.pins = task.pins, []
         for id in pins:
-            entry = self._entries[id]
+            entry = self[id]
             entry.tasks -= 1
             self.touch(entry)
             self.settle(entry)
@@ -260,9 +233,9 @@ class Catalog:
     def bind(self, name: str, entry: Entry | None) -> None:
         """``name`` means this object from now on (None: means nothing)."""
         old = self.named(name)
-        self._names.pop(name, None)
+        self.names.pop(name, None)
         if entry is not None:
-            self._names[name] = entry.id
+            self.names[name] = entry.id
             entry.names += (name,)
             self.touch(entry)
         if old is not None:
@@ -295,10 +268,10 @@ class Catalog:
         if not any(client in kept for kept in (entry.holds, entry.viewers, entry.waiting_clients)):
             self._of[client].discard(entry.id)
 
-    def forget_client(self, client: int, views: bool = True) -> None:
+    def forget_client(self, client: int, views: bool) -> None:
         """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
-        pinned = self._of.pop(client, self._entries.keys())
+        pinned = self._of.pop(client, self.keys())
         for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
             if client in entry.waiting_clients:
                 entry.waiting_clients = tuple(c for c in entry.waiting_clients if c != client)
@@ -323,7 +296,7 @@ class Catalog:
         """
         self.touch(entry)
         for name in entry.names:
-            del self._names[name]
+            del self.names[name]
         entry.names = entry.escapes = ()
         entry.pinned = entry.job = ""
         if entry.state is READY:
@@ -353,7 +326,7 @@ class Catalog:
             if value is not None:
                 self.on_release(entry, value)
             if not entry.alive:
-                self._entries.pop(entry.id, None)
+                self.pop(entry.id, None)
 
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
@@ -365,40 +338,8 @@ class Catalog:
         self.ended += 1
         if not entry.value.segment:
             self.inline_bytes -= len(entry.value.header)
-        children = [self._entries[id] for id in entry.value.contains]
+        children = [self[id] for id in entry.value.contains]
         for child in children:
             child.parents -= 1
             self.touch(child)
         return children
-
-    def check(self) -> None:
-        """Raise AssertionError unless every entry has a reason, and the counts are true."""
-        parents: Counter[int] = Counter()
-        inline = 0
-        for id, entry in self._entries.items():
-            assert entry.id == id
-            assert entry.alive or entry.viewers, "nothing keeps it"
-            assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
-            assert entry.tasks >= 0
-            if entry.state is FREED:
-                assert not entry.names, "a name of nothing"
-                assert not entry.escapes
-                assert not entry.pinned
-                assert not entry.job
-                assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
-            else:
-                assert entry.alive
-                assert (entry.value is None) == (entry.state is PENDING)
-            for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
-                assert client not in self._of or id in self._of[client]
-            if entry.state is not PENDING:
-                assert not entry.waiting_clients, "was to be told when it was ready"
-                assert not entry.waiting_tasks
-            if entry.state is READY and entry.value is not None:
-                parents.update(entry.value.contains)
-                inline += 0 if entry.value.segment else len(entry.value.header)
-        assert inline == self.inline_bytes
-        assert {id: e.parents for id, e in self._entries.items() if e.parents} == parents
-        named = [(name, id) for id, e in self._entries.items() for name in e.names]
-        assert dict(named) == self._names
-        assert len(named) == len(self._names)

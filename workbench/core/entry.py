@@ -66,7 +66,6 @@ class Entry(LruNode):
         self.waiting_tasks: list[Task] | None = None  # that depend on it, until it is ready
 
     def describe(self, about: About, kind: Kind) -> None:
-        """Keep what is known of its put, with the type and place that many have in common."""
         self.kind = kind
         self.cost = _COST.pack(
             about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
@@ -75,7 +74,6 @@ class Entry(LruNode):
 
     @property
     def about(self) -> About | None:
-        """What is known of its put."""
         if self.kind is None:
             return None
         inband, outband, buffers, repeats, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
@@ -84,7 +82,6 @@ class Entry(LruNode):
 
     @property
     def alive(self) -> bool:
-        """Whether any pin keeps it."""
         return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
             or self.job
@@ -92,7 +89,6 @@ class Entry(LruNode):
 
 
 def more(counts: Counts, client: int) -> Counts:
-    """One more of ``client``."""
     return {**counts, client: counts.get(client, 0) + 1}
 
 
@@ -105,7 +101,6 @@ def fewer(counts: Counts, client: int) -> Counts:
 
 
 def without(counts: Counts, client: int) -> Counts:
-    """None of ``client``."""
     if client not in counts:
         return counts
     return {c: n for c, n in counts.items() if c != client} if len(counts) > 1 else NONE

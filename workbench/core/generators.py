@@ -13,8 +13,6 @@ from workbench.core.task_manager import TaskManager
 
 
 class Generators:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State, objects: ObjectManager, tasks: TaskManager) -> None:
         self._state = state
         self._objects = objects
@@ -22,7 +20,6 @@ class Generators:
         self.unread: list[int] = []  # tasks whose reader has dropped them
 
     def yielded(self, client: ClientState, event: ev.Yielded) -> None:
-        """One more item: give it to who reads."""
         state, catalog = self._state, self._state.catalog
         worker = state.scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
@@ -36,7 +33,7 @@ class Generators:
             client.segments.add(event.value.segment)
         task.made += 1
         if task.owner in state.clients:
-            entry = catalog.expect(event.object)
+            entry = catalog.make(event.object)
             catalog.hold(entry, task.owner)
             self._objects.seal(entry, event.value, event.about)
             state.share(task.owner, event.value)

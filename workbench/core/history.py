@@ -27,7 +27,7 @@ class History:
         while len(self._samples) > 1 and self._samples[1][0] < now - HISTORY_SECONDS:
             self._samples.popleft()
 
-    def samples(self, now: float, levels: Levels, since: float = 0.0) -> tuple[Sample, ...]:
+    def samples(self, now: float, levels: Levels, since: float) -> tuple[Sample, ...]:
         """Those after that time, and how it is now."""
         past = [Sample(now - time, *s) for time, s in self._samples if since < time < now]
         return (*past, Sample(0.0, *levels))

@@ -9,8 +9,6 @@ what they show, until somebody collects it or the session ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from workbench.core import events as ev
@@ -23,8 +21,6 @@ MOST_RECORDS = 100
 
 
 class JobManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._jobs = state.jobs
@@ -58,7 +54,6 @@ class JobManager:
         return True
 
     def began(self, task: Task) -> None:
-        """It was sent to a worker, perhaps once more."""
         job = task.job
         if job is None or task not in self or task.worker is None:
             return
@@ -69,7 +64,6 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        """It shows something, or a task of its own does."""
         if job.id in self._jobs:
             job.log.add(event)
         for number, origin in job.audience.items():
@@ -118,7 +112,6 @@ class JobManager:
             self._settle(job)
 
     def collect(self, client: ClientState, event: ev.Collect) -> None:
-        """Show it all that was kept, from now on all that comes, and give it the results."""
         state, job = self._state, self._jobs.get(event.job)
         if job is None:
             record = self._past.get(event.job)
@@ -152,21 +145,3 @@ class JobManager:
         self._past[job.id] = job.record(self._state.now)
         if len(self._past) > MOST_RECORDS:
             del self._past[next(iter(self._past))]
-
-    def check(self) -> None:
-        """Raise AssertionError unless each is with somebody, or kept; and not done, or kept."""
-        for id, job in self._jobs.items():
-            assert job.id == id == job.tasks[0].submit.task
-            assert job.audience.keys() <= self._state.clients.keys()
-            unfinished = sum(not task.is_over for task in job.tasks)
-            assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
-            assert not (job.is_over and job.audience), "over, and somebody has it all"
-        assert len(self._past) <= MOST_RECORDS
-        assert not self._past.keys() & self._jobs.keys()
-
-
-def kept_results(state: State) -> Iterator[tuple[int, str]]:
-    """(id, name of the job) for the results that are kept, or were until somebody freed one."""
-    for job in state.jobs.values():
-        if not job.audience:
-            yield from ((id, job.name) for id in job.results)

@@ -43,7 +43,6 @@ class Log:
         self.displays = 0
 
     def add(self, output: ev.Output) -> None:
-        """It shows something more."""
         pieces, kind, data = self._pieces, output.kind, output.data
         if pieces and pieces[-1][0].kind == "clear":
             self._reset()  # what was before is off the screen from now on

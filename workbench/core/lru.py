@@ -45,7 +45,6 @@ class LruList(Generic[L]):
             thing.older = thing.newer = None
 
     def is_newest(self, thing: L) -> bool:
-        """Whether nothing was used after it."""
         return thing.newer is self._end
 
     def __iter__(self) -> Iterator[L]:

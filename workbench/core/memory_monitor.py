@@ -22,15 +22,7 @@ BLAMELESS = 0.02
 
 
 class MemoryMonitor:
-    """See the module.
-
-    Parameters
-    ----------
-    state : State
-        The session's.
-    headroom : int
-        Bytes that shall stay free; 0: nobody looks.
-    """
+    """See the module. ``headroom``: bytes that shall stay free; 0: nobody looks."""
 
     def __init__(self, state: State, headroom: int) -> None:
         self._state = state
@@ -49,7 +41,6 @@ class MemoryMonitor:
             self.due = now + SOON
 
     def measured(self, event: Measured) -> None:
-        """Decide who ends, and when to look again."""
         spare = event.available - self.headroom
         if spare < 0 and self._ending not in self._scheduler.workers:
             self._relieve(event)
@@ -87,7 +78,6 @@ class MemoryMonitor:
 
 
 def _doing(worker: Worker) -> str:
-    """Who that is, to a person: what it runs."""
     if worker.actor is not None:
         return worker.actor.name
     task = worker.running

@@ -14,17 +14,12 @@ from workbench.units import round_up
 
 
 class ObjectManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State, spilling: Spilling) -> None:
         self._state = state
         self._catalog = state.catalog
         self._spilling = spilling
 
-    # -- their making -------------------------------------------------------------------------
-
     def sealed(self, client: ClientState, event: ev.Sealed) -> None:
-        """A client has put an object."""
         state, catalog = self._state, self._catalog
         if not state.owns(client, event.object):
             return None
@@ -32,7 +27,7 @@ class ObjectManager:
             return state.hang_up(client.number, "an extent that is not its own")
         if catalog.get(event.object) is not None:
             return state.hang_up(client.number, "an object sealed twice")
-        entry = catalog.expect(event.object)
+        entry = catalog.make(event.object)
         catalog.hold(entry, client.number)
         if event.value.segment:
             client.segments.add(event.value.segment)
@@ -42,7 +37,6 @@ class ObjectManager:
         return None
 
     def seal(self, entry: Entry, value: ev.Value, about: ev.About | None = None) -> None:
-        """The object is complete: tell who waits, start what waits."""
         if value.segment:
             self._state.budget.seal(value.segment, value.offset, value.length)
         self._catalog.seal(entry, value, about)
@@ -68,7 +62,6 @@ class ObjectManager:
             self._state.vacate(value.segment, value.offset)
 
     def _tell(self, number: int, entry: Entry) -> None:
-        """Send the client what there is to know about a ready or freed object."""
         if entry.state is READY:
             assert entry.value is not None
             self._state.share(number, entry.value)
@@ -77,10 +70,7 @@ class ObjectManager:
             text = "The object was freed while this ref was still held. Put it again, or keep it."
             self._state.send(number, do.Ready(entry.id, ev.error_value("freed", text)))
 
-    # -- their use ----------------------------------------------------------------------------
-
     def want(self, client: ClientState, event: ev.Want) -> None:
-        """Tell it of each, now or when it is ready."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None:
@@ -92,36 +82,26 @@ class ObjectManager:
                 self._catalog.add_waiting_client(entry, client.number)
 
     def hold(self, client: ClientState, event: ev.Hold) -> None:
-        """One more hold on each."""
-        for id in event.objects:
-            entry = self._catalog.get(id)
-            if entry is not None:
-                self._catalog.hold(entry, client.number)
+        for entry in filter(None, map(self._catalog.get, event.objects)):
+            self._catalog.hold(entry, client.number)
 
     def drop(self, client: ClientState, event: ev.Drop) -> None:
-        """One hold fewer on each."""
-        for id in event.objects:
-            entry = self._catalog.get(id)
-            if entry is not None:
-                self._catalog.drop(entry, client.number)
+        for entry in filter(None, map(self._catalog.get, event.objects)):
+            self._catalog.drop(entry, client.number)
 
     def view(self, client: ClientState, event: ev.View) -> None:
-        """It maps the object's bytes."""
         entry = self._state.stale_copies.viewed(event.object, event.segment, client.number)
         if entry is not None:
             self._spilling.used(entry)
 
     def unview(self, client: ClientState, event: ev.Unview) -> None:
-        """It doesn't any more."""
         for id, segment in event.views:
             self._state.stale_copies.unviewed(id, segment, client.number)
 
     def noted(self, client: ClientState, event: ev.Noted) -> None:
-        """It knows the new place of an object that has moved."""
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
-        """A person wants them gone, whoever holds them."""
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None or entry.state is FREED:
@@ -138,13 +118,11 @@ class ObjectManager:
                 self._state.fail(task, why)
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
-        """A ref was pickled outside the store."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.escape(entry, event.site)
 
     def pin(self, client: ClientState, event: ev.Pin) -> None:
-        """A person wants it kept in memory, or no longer."""
         entry = self._catalog.get(event.object)
         if entry is not None:
             self._catalog.pin(entry, (event.site or "somewhere") if event.on else "")
@@ -152,16 +130,12 @@ class ObjectManager:
                 self._spilling.used(entry, force=True)
 
     def loaded(self, client: ClientState, event: ev.Loaded) -> None:
-        """How long it took to read them."""
         for id, seconds in zip(event.objects, event.seconds, strict=False):
             entry = self._catalog.get(id)
             if entry is not None:
                 self._catalog.loaded(entry, seconds)
 
-    # -- names --------------------------------------------------------------------------------
-
     def find(self, client: ClientState, event: ev.Find) -> None:
-        """Which object has this name?"""
         entry = self._catalog.named(event.name)
         if entry is None:
             self._state.send(client.number, do.Found(event.request, 0))
@@ -170,17 +144,13 @@ class ObjectManager:
             self._state.send(client.number, do.Found(event.request, entry.id))
 
     def bind(self, client: ClientState, event: ev.Bind) -> None:
-        """Give it a name, or take a name away."""
         entry = self._catalog.get(event.object)
         if not event.object:
             self._catalog.bind(event.name, None)
         elif entry is not None and entry.state is not FREED:
             self._catalog.bind(event.name, entry)
 
-    # -- memory -------------------------------------------------------------------------------
-
     def opened(self, client: ClientState, event: ev.Opened) -> None:
-        """It has made its arena."""
         if not self._state.owns(client, event.segment):
             return
         if self._state.budget.open(client.number, event.segment, event.size):
@@ -195,5 +165,5 @@ class ObjectManager:
         """
         budget = self._state.budget
         owner, length = budget.arenas[value.segment].owner, round_up(value.length)
-        others_wait = budget.is_asked and not budget.returns(owner, length)
+        others_wait = bool(budget.requests) and not budget.returns(owner, length)
         self._state.vacate(value.segment, value.offset, cold=others_wait)

@@ -26,13 +26,9 @@ KILLS = 10
 
 
 class Pool:
-    """The workers' number over time.
+    """See the module. ``target`` workers shall be able to run a task at any time.
 
-    Parameters
-    ----------
-    target : int
-        Workers that shall be able to run a task at any time. One that waits for the result of
-        another task lends its slot, so there can be more processes than this.
+    One that waits for the result of another task lends its slot, so there can be more processes.
     """
 
     def __init__(self, target: int, scheduler: Scheduler) -> None:
@@ -55,7 +51,6 @@ class Pool:
 
     @property
     def hopeless(self) -> bool:
-        """No worker can run a task, and none can be made."""
         return self.broken and not self._scheduler.working
 
     def wanted(self) -> Iterator[int]:
@@ -107,18 +102,15 @@ class Pool:
         return longest.since + SPARE_SECONDS if longest is not None else None
 
     def block(self, worker: Worker) -> None:
-        """Its task waits for others: its slot is free."""
         self._scheduler.block(worker)
         self.steady = False
 
     def unblock(self, worker: Worker) -> None:
-        """One of its waits is over."""
         if worker.blocked:
             self._scheduler.unblock(worker)
             self.steady = False
 
     def forked(self, number: int, pid: int) -> None:
-        """The process exists."""
         worker = self._scheduler.workers.get(number)
         if worker is not None:
             worker.pid = pid
@@ -134,15 +126,6 @@ class Pool:
             self.startup_failures += 1 if status == -signal.SIGKILL else KILLS
             self.last_words = crash
         return worker, crash
-
-    def check(self) -> None:
-        """Raise AssertionError unless there are as many workers as there is use for."""
-        scheduler = self._scheduler
-        assert len(scheduler.workers) <= self.most
-        assert not self.steady or scheduler.working == self.target
-        if scheduler.working < self.target and self._may_grow:
-            assert scheduler.pooled >= self.target
-            assert not scheduler.queue, "tasks wait, and a slot is not filled"
 
 
 def _how_it_ended(status: int) -> str:

@@ -27,13 +27,11 @@ class Queue:
         return (task for task in self._tasks if task.state is QUEUED)
 
     def append(self, task: Task) -> None:
-        """It is the last."""
         task.to(QUEUED)
         self._tasks.append(task)
         self.size += 1
 
     def appendleft(self, task: Task) -> None:
-        """It is the first."""
         task.to(QUEUED)
         self._tasks.appendleft(task)
         self.size += 1
@@ -54,7 +52,6 @@ class Queue:
         return task
 
     def left(self) -> None:
-        """One of its tasks is DONE before it was sent."""
         self.size -= 1
         self._gaps += 1
         if self._gaps > len(self._tasks) // 2:

@@ -59,9 +59,8 @@ class Task:
         self.parent = parent  # the task that submitted it
         # The client that sees its output: a task's own tasks show theirs where it does.
         self.audience: int = owner if parent is None else parent.audience
-        self.job: TaskGroup | None = (
-            None if parent is None else parent.job
-        )  # that it is, or belongs to
+        # That it is, or belongs to.
+        self.job: TaskGroup | None = None if parent is None else parent.job
         self.actor: Actor | None = None  # whose call it is, or whose creation
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
@@ -86,17 +85,14 @@ class Task:
 
     @property
     def is_creation(self) -> bool:
-        """Whether it makes an actor's instance."""
         return self.actor is not None and self.actor.creation_task is self
 
     @property
     def spec(self) -> TaskSpec:
-        """What it asks for."""
         return self.submit.spec or USUAL
 
     @property
     def results(self) -> range:
-        """The objects it makes."""
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
@@ -120,7 +116,6 @@ class Worker:
 
     @property
     def idle(self) -> bool:
-        """Ready for any task."""
         return self.client is not None and not self.sent and not self.blocked and self.actor is None
 
     @property
@@ -158,7 +153,6 @@ class Actor:
     ready: deque[Task] = field(default_factory=deque)  # those that are queued
 
     def add(self, task: Task) -> None:
-        """One more call."""
         self.waiting.setdefault(task.owner, deque()).append(task)
         self.advance(task.owner)
 
@@ -212,15 +206,6 @@ class Actor:
                 return  # what counts as running shall run
             yield worker, self.ready.popleft()
 
-    def check(self) -> None:
-        """Raise AssertionError unless its calls are where they belong."""
-        assert all(not task.pending_dependencies for task in self.ready)
-        assert all(queue and queue[0].pending_dependencies for queue in self.waiting.values())
-        assert self.worker is None or self.worker.actor is self
-        if self.state is ActorState.DEAD:
-            assert self.why is not None
-            assert not self.calls, "calls of a dead actor fail at once"
-
     @property
     def calls(self) -> list[Task]:
         """All that wasn't sent."""
@@ -243,12 +228,10 @@ class TaskGroup:
 
     @property
     def id(self) -> int:
-        """Its first task's."""
         return self.tasks[0].submit.task
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.tasks[0].spec.job
 
     @property
@@ -258,20 +241,18 @@ class TaskGroup:
 
     @property
     def results(self) -> Iterator[int]:
-        """The objects it makes."""
         return (id for task in self.tasks for id in task.results)
 
     def record(self, now: float) -> JobRecord:
-        """What a snapshot says of it."""
         runs = any(task.worker is not None for task in self.tasks)
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
-        ran_until_now = self.began is not None and not self.is_over
+        began = None if self.is_over else self.began
         return JobRecord(
             id=self.id,
             number=self.number,
             name=self.name,
             state=ended if self.is_over else "running" if runs else "queued",
-            seconds=now - self.began if ran_until_now and self.began is not None else self.seconds,
+            seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,
             binds=self.tasks[0].spec.binds,

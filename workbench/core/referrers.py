@@ -11,13 +11,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.entry import Entry
 from workbench.core.snapshot import Account, PinRecord
-from workbench.core.snapshots import (
-    actor_record,
-    clients_of,
-    object_record,
-    pins_of,
-    worker_record,
-)
+from workbench.core.snapshots import actor_record, clients_of, object_record, pins_of, worker_record
 from workbench.core.state import ClientState, State
 
 PATIENCE = 3.0
@@ -37,60 +31,49 @@ class Inquiry:
 
 
 class Referrers:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
-        self._open: dict[int, Inquiry] = {}
+        self.inquiries: dict[int, Inquiry] = {}
         self._numbers = 0
 
     def ask(self, client: ClientState, event: ev.Ask) -> None:
-        """Pass the question on."""
-        entry = self._state.catalog.get(event.object)
+        catalog = self._state.catalog
+        entry = catalog.named(event.name) if event.name else catalog.get(event.object)
         if entry is None:
             return self._state.send(client.number, do.Answer(event.request))
         self._numbers += 1
         holders = {*entry.holds, *entry.viewers} & self._state.clients.keys()
         until = self._state.now + PATIENCE
-        self._open[self._numbers] = Inquiry(
-            client.number, event.request, event.object, until, holders
-        )
+        inquiry = Inquiry(client.number, event.request, entry.id, until, holders)
+        self.inquiries[self._numbers] = inquiry
         for number in holders:
-            self._state.send(number, do.Explain(self._numbers, event.object))
+            self._state.send(number, do.Explain(self._numbers, entry.id))
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
-        """One of them has looked."""
-        inquiry = self._open.get(event.inquiry)
+        inquiry = self.inquiries.get(event.inquiry)
         if inquiry is not None and client.number in inquiry.waiting:
             inquiry.waiting.discard(client.number)
             inquiry.answers[client.number] = event
 
     def left(self, number: int) -> None:
-        """It won't answer any more, nor hear an answer."""
-        for key, inquiry in list(self._open.items()):
+        for key, inquiry in list(self.inquiries.items()):
             inquiry.waiting.discard(number)
             if inquiry.asker == number:
-                del self._open[key]
+                del self.inquiries[key]
 
     def deadline(self) -> float | None:
         """When the next one is answered, however little is known."""
-        return min((inquiry.until for inquiry in self._open.values()), default=None)
+        return min((inquiry.until for inquiry in self.inquiries.values()), default=None)
 
     def settle(self) -> None:
-        """Answer what can be answered."""
-        for key, inquiry in list(self._open.items()):
+        for key, inquiry in list(self.inquiries.items()):
             if not inquiry.waiting or self._state.now >= inquiry.until:
-                del self._open[key]
+                del self.inquiries[key]
                 entry = self._state.catalog.get(inquiry.object)
                 account = None if entry is None else self._account(entry, inquiry)
                 answer = do.Answer(inquiry.request, account=account)
                 self._state.send(inquiry.asker, answer)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody waits for an answer."""
-        return bool(self._open)
 
     def _account(self, entry: Entry, inquiry: Inquiry) -> Account:
         pins = [_found(pin, inquiry) for pin in pins_of(self._state, entry)]

@@ -70,7 +70,6 @@ class StaleCopies(dict[int, StaleCopy]):
         return holders
 
     def noted(self, id: int, client: int) -> None:
-        """``client`` knows the new place."""
         stale = self.get(id)
         if stale is not None:
             stale.owed.discard(client)
@@ -96,7 +95,6 @@ class StaleCopies(dict[int, StaleCopy]):
             self._catalog.unview(entry, client)
 
     def forget_client(self, client: int, views: bool) -> None:
-        """It is gone, and its ``views`` unless they live on."""
         for id, stale in list(self.items()):
             stale.owed.discard(client)
             if views:

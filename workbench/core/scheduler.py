@@ -10,23 +10,11 @@ free, and nobody overtakes it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.queue import Queue
-from workbench.core.records import (
-    DONE,
-    LOST,
-    ONE,
-    QUEUED,
-    SENT,
-    STOPPING,
-    WAITING,
-    Actor,
-    Task,
-    Worker,
-)
+from workbench.core.records import DONE, LOST, ONE, QUEUED, SENT, Actor, Task, Worker
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -39,13 +27,7 @@ RECENT = 0.2
 
 
 class Scheduler:
-    """All tasks that aren't done, and all workers.
-
-    Parameters
-    ----------
-    processors : int
-        What the pool's tasks may use at a time.
-    """
+    """All tasks that aren't done, and all workers; the pool's may use so many ``processors``."""
 
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
@@ -71,11 +53,9 @@ class Scheduler:
     # -- tasks --------------------------------------------------------------------------------
 
     def maker(self, object: int) -> Task | None:
-        """The task that is to make this object."""
         return self.tasks.get(object) or self._several.get(object)
 
     def children(self, task: Task) -> list[Task]:
-        """Those it has submitted."""
         return list(self._children.get(task.submit.task, {}).values())
 
     def running_in(self, client: int) -> Task | None:
@@ -100,7 +80,6 @@ class Scheduler:
             self._enqueue(task)
 
     def dependency_ready(self, task: Task) -> None:
-        """One dependency of the task is ready."""
         if task.state is DONE:
             return
         task.pending_dependencies -= 1
@@ -172,7 +151,6 @@ class Scheduler:
                 self.notify(task.actor)
 
     def forget_function(self, id: int) -> None:
-        """The function's object is gone."""
         self._seconds.pop(id, None)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
@@ -185,8 +163,7 @@ class Scheduler:
 
     # -- workers ------------------------------------------------------------------------------
 
-    def new_worker(self, number: int, actor: Actor | None = None) -> Worker:
-        """One more process was asked for: for the pool, or for an actor."""
+    def new_worker(self, number: int, actor: Actor | None) -> Worker:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
@@ -238,7 +215,6 @@ class Scheduler:
         self._note(worker)
 
     def unblock(self, worker: Worker) -> None:
-        """One of its waits is over."""
         worker.blocked -= 1
         self.working += not worker.blocked and worker.actor is None
         self._note(worker)
@@ -268,7 +244,6 @@ class Scheduler:
 
     @property
     def has_work(self) -> bool:
-        """Whether there may be anything to send."""
         return bool(self.queue.size or self._notified)
 
     # -- decisions ----------------------------------------------------------------------------
@@ -361,52 +336,6 @@ class Scheduler:
         if not victim.recalled:
             victim.recalled = True
             yield victim, len(victim.sent) // 2
-
-    def check(self) -> None:
-        """Raise AssertionError unless each task is where its state says, and the sums are true."""
-        queued = {*self.queue, *(t for actor in self.actors.values() for t in actor.ready)}
-        sent = {t: worker for worker in self.workers.values() for t in worker.sent.values()}
-        tasks = set(self.tasks.values())
-        assert queued <= tasks
-        assert sent.keys() <= tasks
-        for id, task in self.tasks.items():
-            assert task.submit.task == id
-            assert task.state not in (LOST, DONE)
-            assert task.worker is sent.get(task)
-            assert (task in sent) == (task.state in (SENT, STOPPING))
-            assert (task.final_value is not None) == (task.state is STOPPING)
-            calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
-            waits = task in calls or (task not in queued and task.pending_dependencies > 0)
-            assert waits == (task.state is WAITING)
-            assert (task in queued) == (task.state is QUEUED) or task.is_creation
-        for id, actor in self.actors.items():
-            assert actor.id == id
-            actor.check()
-        assert len(list(self.queue)) == len(self.queue)
-        self._check_workers()
-        assert self.owners == Counter(task.owner for task in self.tasks.values())
-        several = {id: t for t in self.tasks.values() for id in t.results[1:]}
-        assert self._several == several
-        children = [id for siblings in self._children.values() for id in siblings]
-        assert sorted(children) == sorted(i for i, t in self.tasks.items() if t.parent is not None)
-        assert self.limits.keys() <= {t for t in sent if t.spec.timeout}
-
-    def _check_workers(self) -> None:
-        for number, worker in self.workers.items():
-            assert worker.number == number
-            assert worker.blocked >= 0
-            assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
-            assert not worker.sent or worker.client is not None
-        pooled = [worker for worker in self.workers.values() if worker.actor is None]
-        assert self.pooled == len(pooled)
-        assert self.working == sum(1 for worker in pooled if not worker.blocked)
-        assert self.idle == {c: w for c, w in self.pool.items() if w.idle}
-        assert self._ahead == {c: w for c, w in self.pool.items() if len(w.sent) > 1}
-        assert self._accepting.keys() <= {c for c, w in self.pool.items() if not w.blocked}
-        assert self.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
-        for client, worker in self.by_client.items():
-            assert worker.client == client
-            assert self.workers[worker.number] is worker
 
     def _send(self, worker: Worker, now: float) -> Task:
         task = self.queue.popleft()

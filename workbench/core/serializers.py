@@ -8,8 +8,6 @@ from workbench.core.state import ClientState, State
 
 
 class Serializers:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._payloads: dict[int, bytes] = {}  # by the number its maker gave it
@@ -25,7 +23,6 @@ class Serializers:
         self._tell(event.serializer, event.payload, but=client.number)
 
     def tell_all(self, worker: int) -> None:
-        """A new worker is told of all."""
         for serializer, payload in self._payloads.items():
             self._state.send(worker, do.Registered(serializer, payload))
 

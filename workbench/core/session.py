@@ -11,7 +11,6 @@ from typing import Any
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core import invariants
 from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
@@ -22,13 +21,7 @@ from workbench.core.memory_monitor import MemoryMonitor
 from workbench.core.object_manager import ObjectManager
 from workbench.core.referrers import Referrers
 from workbench.core.serializers import Serializers
-from workbench.core.snapshots import (
-    describe,
-    largest,
-    names_with,
-    some_named,
-    take_snapshot,
-)
+from workbench.core.snapshots import describe, largest, names_with, some_named, take_snapshot
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
@@ -42,20 +35,9 @@ ALONE_AT_START = 30.0
 
 
 class Session:
-    """See the module.
-
-    Parameters
-    ----------
-    name : str
-        For people; shown in Welcome and snapshots.
-    workers : int
-        How many workers shall have a slot at any time.
-    capacity : int
-        Bytes the store may hold.
-    headroom : int
-        Bytes of the machine's memory that shall stay free: before they are taken, a task is ended.
-    spills : bool
-        Whether objects may move to disk.
+    """See the module. ``workers`` shall have a slot at any time; the store may hold ``capacity``
+    bytes. Before the machine's last ``headroom`` bytes of memory are taken, a task is ended.
+    ``spills``: objects may move to disk.
     """
 
     def __init__(
@@ -123,22 +105,11 @@ class Session:
             ev.Subscribe: self.subscriptions.subscribe,
         }
 
-    # -- the two ways in ----------------------------------------------------------------------
-
     def handle(self, batch: Sequence[tuple[int, ev.Event]], now: float) -> list[do.Anything]:
         """Take in what happened, decide once at the end, return what to do, in order.
 
-        Parameters
-        ----------
-        batch : sequence of (int, Event)
-            Each with the connection it came from (0 for the loop's own events).
-        now : float
-            Any clock that only goes forward, in seconds.
-
-        Returns
-        -------
-        list of instructions
-            What the server is to do.
+        Each event comes with its connection's number, 0 for the loop's own. ``now``: of any clock
+        that only goes forward, in seconds.
         """
         state = self.state
         if now >= state.history.due:
@@ -160,43 +131,26 @@ class Session:
             if state.failing:
                 self.tasks.fail_all()
         self._settle()
-        if self.subscriptions.is_open:
+        if self.subscriptions.subscribers:
             self.subscriptions.settle(event for _, event in batch)
         out, state.out = state.out, []
         return out
 
     def deadline(self) -> float | None:
-        """When `handle` must be called again even if nothing happens.
-
-        Returns
-        -------
-        float or None
-            In seconds of the clock that `handle` is given; None: never.
-        """
+        """When `handle` must be called again even if nothing happens; None: never."""
         state = self.state
         when = self._exit_at
         for time in (
             None if state.pool.steady else state.pool.deadline(),
             self.memory_monitor.due,
             self.tasks.deadline() if state.scheduler.limits else None,
-            self.referrers.deadline() if self.referrers.is_open else None,
-            state.budget.deadline() if state.budget.is_asked else None,
-            self.spilling.deadline() if state.budget.is_asked else None,
+            self.referrers.deadline() if self.referrers.inquiries else None,
+            state.budget.deadline() if state.budget.requests else None,
+            self.spilling.deadline() if state.budget.requests else None,
         ):
             if time is not None and (when is None or time < when):
                 when = time
         return when
-
-    def check(self) -> None:
-        """Raise AssertionError unless all that is kept agrees. To be called between batches.
-
-        Raises
-        ------
-        AssertionError
-            With what doesn't agree.
-        """
-        invariants.check(self.state)
-        self.jobs.check()
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
@@ -227,11 +181,11 @@ class Session:
             for (client, cold), extents in state.releases.items():
                 state.send(client, do.Release(tuple(extents), cold))
             state.releases.clear()
-        if state.budget.is_asked:
+        if state.budget.requests:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
-        if self.referrers.is_open:
+        if self.referrers.inquiries:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
             for number in state.pool.wanted():
@@ -255,10 +209,7 @@ class Session:
                 found = take_snapshot(state, largest(state))
                 state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
 
-    # -- clients ------------------------------------------------------------------------------
-
     def _outside(self, number: int, event: ev.Event) -> None:
-        """An event from the loop itself, or the first one of a client."""
         state = self.state
         match event:
             case ev.Hello():
@@ -309,12 +260,9 @@ class Session:
         client.graceful = not event.lingers
         if event.shows and not client.worker:
             self.state.showing.add(client.number)
-            self._depart(client)
+            self._left(client, event)
 
-    def _left(self, client: ClientState, event: Left) -> None:
-        self._depart(client)
-
-    def _depart(self, client: ClientState) -> None:
+    def _left(self, client: ClientState, event: Left | ev.Bye) -> None:
         """It is nobody's counterpart any more; its views may live on (`State.showing`)."""
         state, number = self.state, client.number
         del state.clients[number]
@@ -358,10 +306,7 @@ class Session:
                 self.state.send(number, do.Ended(event.reason))
         self.state.out.append(do.Exit())
 
-    # -- objects that go ----------------------------------------------------------------------
-
     def _released(self, entry: Entry, value: ev.Value) -> None:
-        """Nobody needs these bytes: see `Catalog`."""
         actor = self.state.scheduler.actors.get(entry.id)
         if actor is not None:
             self.actors.retire(actor)
@@ -370,12 +315,9 @@ class Session:
             self.state.vacate(value.segment, value.offset)
 
     def _unused(self, entry: Entry) -> None:
-        """No task reads this freed object: see `Catalog`."""
         if entry.id in self.state.scheduler.tasks:
             self.generators.unread.append(entry.id)
         self.tasks.unused(entry)
-
-    # -- memory and questions -----------------------------------------------------------------
 
     def _grow(self, client: ClientState, event: ev.Grow) -> None:
         request = GrowRequest(client.number, event.request, event.nbytes, event.spill)
@@ -386,8 +328,7 @@ class Session:
 
     def _ask(self, client: ClientState, event: ev.Ask) -> None:
         if event.what == "why":
-            object = self.state.catalog.names.get(event.name, 0) if event.name else event.object
-            return self.referrers.ask(client, ev.Ask(event.request, "why", object))
+            return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
         state = self.state

@@ -38,7 +38,6 @@ MOST_NAMES = 10_000
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes the object holds in the store."""
     value = entry.value
     return 0 if value is None else value.length if value.segment else len(value.header)
 
@@ -84,7 +83,7 @@ _ORDERS: dict[str, Callable[[Entry], Any]] = {
 
 def largest(state: State) -> list[Entry]:
     """What takes most of the memory, for the person whose put found no room."""
-    there = (entry for entry in state.catalog.entries() if entry.value and not entry.value.digest)
+    there = (entry for entry in state.catalog.values() if entry.value and not entry.value.digest)
     return heapq.nlargest(LARGEST, there, key=size_of)
 
 
@@ -94,7 +93,7 @@ def take_snapshot(
     """The session as it is now, with these objects, or all; of its history what came ``since``."""
     scheduler, catalog = state.scheduler, state.catalog
     in_use = state.in_use()
-    entries = catalog.entries() if entries is None else entries
+    entries = catalog.values() if entries is None else entries
     actors = tuple(actor_record(state, actor) for actor in scheduler.actors.values())
     return Snapshot(
         session=state.name,
@@ -141,7 +140,6 @@ def describe(state: State, id: int) -> ObjectDescription | None:
 
 
 def worker_record(worker: Worker) -> WorkerRecord:
-    """What a snapshot says of a worker."""
     state = (
         "starting" if worker.client is None
         else "blocked" if worker.blocked
@@ -163,7 +161,6 @@ def _task(task: Task) -> TaskRecord:
 
 
 def actor_record(state: State, actor: Actor) -> ActorRecord:
-    """What a snapshot says of an actor."""
     entry = state.catalog.get(actor.id)
     worker = actor.worker
     return ActorRecord(
@@ -233,7 +230,7 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
             if entry.id in actor.creation_task.pins and actor.creation_task.is_over:
                 pins.append(PinRecord("task", 0, actor.name, actor.id))
     if entry.parents:
-        for parent in state.catalog.entries():
+        for parent in state.catalog.values():
             if parent.state is READY and parent.value and entry.id in parent.value.contains:
                 type = parent.about.type if parent.about else "a result"
                 pins.append(PinRecord("contained", 0, ", ".join(parent.names) or type, parent.id))
@@ -242,10 +239,8 @@ def pins_of(state: State, entry: Entry) -> list[PinRecord]:
 
 
 def clients_of(state: State) -> tuple[ClientRecord, ...]:
-    """Who is connected."""
     return tuple(map(client_record, state.clients.values()))
 
 
 def client_record(client: ClientState) -> ClientRecord:
-    """What is told of one."""
     return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)

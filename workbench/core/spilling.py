@@ -32,15 +32,7 @@ RESPITE = 5.0
 
 
 class Spilling:
-    """See the module.
-
-    Parameters
-    ----------
-    state : State
-        The session's.
-    enabled : bool
-        Whether there is a disk to move to.
-    """
+    """See the module. ``enabled``: there is a disk to move to."""
 
     def __init__(self, state: State, enabled: bool) -> None:
         self._state = state
@@ -54,8 +46,6 @@ class Spilling:
         self._wished: dict[int, bool] = {}  # on disk and in use → whether others shall make room
         self._asked: set[int] = set()  # those of them for which memory was asked
         self._grown = False  # objects came since the last look at the capacity
-
-    # -- what it hears ------------------------------------------------------------------------
 
     def rested(self, entry: Entry) -> None:
         """Nobody shows it now: the most recently used of those that may go."""
@@ -80,12 +70,10 @@ class Spilling:
             self._resting.add(entry)
 
     def gone(self, entry: Entry) -> None:
-        """Its bytes are nobody's any more."""
         self._resting.discard(entry)
         self._wished.pop(entry.id, None)
 
     def spill(self, client: ClientState, event: ev.Ask) -> None:
-        """A person wants the object on disk."""
         entry = self._catalog.get(event.object)
         text = self._obstacle(entry)
         move = self._moves.get(event.object)
@@ -100,7 +88,6 @@ class Spilling:
         self._state.send(client.number, do.Answer(event.request, text=text))
 
     def copied(self, event: Copied) -> None:
-        """A copy is made, or isn't."""
         move = self._moves[event.object]
         if event.error:
             if move.disk:
@@ -113,10 +100,7 @@ class Spilling:
             move.digest = event.digest
             self._copied.add(event.object)
 
-    # -- memory -------------------------------------------------------------------------------
-
     def make_room(self, nbytes: int) -> bool:
-        """Have ``nbytes`` of memory freed; False if that can't be."""
         coming = self._coming()
         if coming >= nbytes:
             return True
@@ -138,7 +122,6 @@ class Spilling:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `settle` has anything to do."""
         return bool(self._copied or self._wished or self._grown)
 
     def settle(self) -> None:
@@ -190,8 +173,6 @@ class Spilling:
             "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
             "task, or held by a process that doesn't answer."
         )
-
-    # -- moving -------------------------------------------------------------------------------
 
     def _coming(self) -> int:
         """Bytes of memory that moves under way will free."""

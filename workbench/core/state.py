@@ -1,7 +1,7 @@
 """The state of one session: what its components read and change, and the messages they send.
 
 Components (`object_manager`, `task_manager`, `spilling`, ...) hold this, and at most some of those
-below them: never the session, which routes events to them.
+below them: never the session, which routes events to them. Methods named like an event handle it.
 """
 
 from __future__ import annotations
@@ -42,17 +42,7 @@ class ClientState:
 
 
 class State:
-    """See the module.
-
-    Parameters
-    ----------
-    name : str
-        The session's, for people.
-    workers : int
-        How many workers shall have a slot at any time.
-    capacity : int
-        Bytes the store may hold.
-    """
+    """See the module, and `Session` for the arguments."""
 
     def __init__(self, name: str, workers: int, capacity: int) -> None:
         self.name = name
@@ -76,15 +66,12 @@ class State:
         self.out: list[do.Anything] = []  # what this batch asks to be done, in order
         self.releases: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # by owner, and cold
 
-    # -- what goes out ------------------------------------------------------------------------
-
     def send(self, number: int, message: do.Message) -> None:
         """Have a message sent, if the client is still there."""
         if number in self.clients:
             self.out.append(do.Send(number, message))
 
     def hang_up(self, number: int, reason: str) -> None:
-        """End this client's connection."""
         self.out.append(do.Hangup(number, reason))
 
     def owns(self, client: ClientState, id: int) -> bool:
@@ -109,8 +96,6 @@ class State:
         """
         self.failing.append((task, value))
 
-    # -- memory -------------------------------------------------------------------------------
-
     def vacate(self, segment: int, offset: int, cold: bool = False) -> None:
         """These bytes are nobody's any more: their arena may use them again.
 
@@ -127,7 +112,6 @@ class State:
             self.releases.setdefault((arena.owner, cold), []).append(extent)
 
     def close_arena(self, segment: int) -> None:
-        """Nothing lies in this segment, and nobody will write there."""
         self.budget.close(segment)
         self.out.append(do.Discard(segment))
         for client in self.clients.values():
@@ -141,7 +125,6 @@ class State:
         return {id for task in sent for id in (*task.submit.deps, task.submit.function)}
 
     def cached_functions(self) -> set[int]:
-        """What workers keep, to call it again."""
         return {id for id, caching in self.functions.items() if caching}
 
     def in_use(self) -> set[int]:
@@ -149,6 +132,5 @@ class State:
         return self.sent_objects() | self.cached_functions()
 
     def levels(self) -> Levels:
-        """How full the store is, for the history."""
         budget, catalog = self.budget, self.catalog
         return budget.live, budget.spilled, catalog.sealed, catalog.ended, self.spills

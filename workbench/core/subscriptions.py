@@ -43,50 +43,41 @@ class Subscriber:
 
 
 class Subscriptions:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(self, state: State) -> None:
         self._state = state
-        self._subscribers: dict[tuple[int, int], Subscriber] = {}
+        self.subscribers: dict[tuple[int, int], Subscriber] = {}
         self._looks: dict[tuple[int, int], list[int]] = {}  # ids to be told, the next at the end
 
     def subscribe(self, client: ClientState, event: ev.Subscribe) -> None:
-        """It asks for what has changed; the first time everything has."""
         key, catalog = (client.number, event.request), self._state.catalog
-        subscriber = self._subscribers.get(key)
+        subscriber = self.subscribers.get(key)
         if not event.on:
             self._looks.pop(key, None)
-            self._subscribers.pop(key, None)
-            if not self._subscribers:
+            self.subscribers.pop(key, None)
+            if not self.subscribers:
                 catalog.touched = None
         elif event.once:
             self._look(key, event.search)
         elif subscriber is not None:
             subscriber.waits = True
         else:
-            self._subscribers[key] = Subscriber()
+            self.subscribers[key] = Subscriber()
             if catalog.touched is None:
                 catalog.touched = {}
 
     def left(self, number: int) -> None:
-        """A client is gone."""
-        for keyed in (self._subscribers, self._looks):
+        for keyed in (self.subscribers, self._looks):
             for key in [key for key in keyed if key[0] == number]:
                 del keyed[key]
-        if not self._subscribers:
+        if not self.subscribers:
             self._state.catalog.touched = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody subscribes."""
-        return bool(self._subscribers)
 
     def settle(self, events: Iterable[ev.Event]) -> None:
         """Take note of what this batch changed, and tell who waits for it."""
         catalog = self._state.catalog
         touched, catalog.touched = catalog.touched or {}, {}
         changed = bool(touched) or any(not isinstance(event, QUIET) for event in events)
-        for (client, request), subscriber in self._subscribers.items():
+        for (client, request), subscriber in self.subscribers.items():
             subscriber.changed |= changed
             if subscriber.is_new:
                 subscriber.is_new = False

@@ -26,8 +26,6 @@ PATIENCE = 1.0
 
 
 class TaskManager:
-    """See the module. Methods named like an event handle it."""
-
     def __init__(
         self,
         state: State,
@@ -46,7 +44,6 @@ class TaskManager:
         self.interrupts: list[tuple[int, int, set[int]]] = []  # (client, request, tasks not over)
 
     def submit(self, client: ClientState, event: ev.Submit) -> None:
-        """A new task, or a call of an actor."""
         state = self._state
         task = Task(event, client.number, self._scheduler.running_in(client.number))
         results = task.results
@@ -83,7 +80,6 @@ class TaskManager:
             self._objects.result(id, value)
 
     def run(self, number: int, task: Task) -> None:
-        """Send the task with all it needs that the worker hasn't got."""
         submit = task.submit
         values = []
         for id in submit.deps:
@@ -111,7 +107,6 @@ class TaskManager:
             self._jobs.began(task)
 
     def done(self, client: ClientState, event: ev.Done) -> None:
-        """It is over: its results are what they are."""
         state = self._state
         worker = self._scheduler.by_client.get(client.number)
         task = worker.sent.get(event.task) if worker is not None else None
@@ -190,13 +185,11 @@ class TaskManager:
                     self._catalog.unneed_all(task)
 
     def give_up(self) -> None:
-        """Nobody will ever run what is queued."""
         text = f"No worker can be started: {self._state.pool.last_words} before it said a word."
         for task in list(self._scheduler.queue):
             self._state.fail(task, ev.error_value("crashed", text))
 
     def output(self, client: ClientState, event: ev.Output) -> None:
-        """Pass on what a task shows."""
         task = self._scheduler.tasks.get(event.task)
         if task is not None and task.job is not None:
             self._jobs.output(task.job, replace(event, worker=client.worker))
@@ -206,7 +199,6 @@ class TaskManager:
             self._state.send(task.audience, output)
 
     def cancel(self, client: ClientState, event: ev.Cancel) -> None:
-        """Somebody doesn't want an object any more."""
         tasks = self._jobs.cancelled(event.object)
         maker = self._scheduler.maker(event.object)
         if not tasks and maker is not None:
@@ -215,7 +207,6 @@ class TaskManager:
             self.stop(task, event.force, event.recursive)
 
     def interrupt(self, client: ClientState, event: ev.Interrupt) -> None:
-        """A person doesn't want what a cell began; they wait until it is over."""
         tasks = [task for job in event.jobs for task in self._jobs.cancelled(job)]
         tasks += [
             task
@@ -228,7 +219,6 @@ class TaskManager:
             self.stop(task, event.force)
 
     def answer_interrupts(self) -> None:
-        """Tell those who wait that what they have stopped is over."""
         left = []
         for number, request, tasks in self.interrupts:
             tasks &= self._scheduler.tasks.keys()
@@ -259,11 +249,7 @@ class TaskManager:
                     self._state.out.append(do.Kill(worker.number))
 
     def stop(
-        self,
-        task: Task,
-        force: bool = False,
-        recursive: bool = True,
-        why: ev.Value | None = None,
+        self, task: Task, force: bool = False, recursive: bool = True, why: ev.Value | None = None
     ) -> None:
         """Nobody wants its results: drop it, or have it interrupted. Its getters hear of it."""
         if task.is_over:
@@ -286,7 +272,6 @@ class TaskManager:
             self.stop(child, force, recursive)
 
     def gave_back(self, client: ClientState, event: ev.GaveBack) -> None:
-        """A worker won't begin these."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is None:
             return
@@ -297,13 +282,11 @@ class TaskManager:
         self._give_back([t for t in tasks if t.actor is None or t.final_value is not None])
 
     def blocked(self, client: ClientState, event: ev.Blocked) -> None:
-        """A worker's task waits for others."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
             self._state.pool.block(worker)
 
     def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
-        """It goes on."""
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
             self._state.pool.unblock(worker)
@@ -359,5 +342,4 @@ def _owed(task: Task) -> int:
 
 
 def cancelled(task: Task) -> ev.Value:
-    """What the results of a task are that somebody cancelled."""
     return ev.error_value("cancelled", f"`{task.submit.name}` was stopped.")

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.engines.base import Abilities
 from workbench.engines.observed import Observer, id_of
@@ -29,26 +28,18 @@ LABELS = {"fire-and-forget": "fire_and_forget"}
 
 
 def is_client(of: object) -> bool:
-    """Whether it is one, rather than something else of that package."""
     from distributed import Client
 
     return bool(isinstance(of, Client))
 
 
 class Dask(Observer):
-    """See the module.
+    """``client`` is a distributed.Client that is used from ordinary code, not from coroutines.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        One that is used from ordinary code, not from coroutines.
-
-    Raises
-    ------
-    SessionError
-        If it isn't connected, or belongs to an event loop.
+    SessionError if it isn't connected, or belongs to an event loop.
     """
 
+    who = "Dask's scheduler"
     can = Abilities.none(
         "This is a read-only view of a Dask cluster. Dask frees a result with its last Future, or "
         "by client.cancel."
@@ -69,47 +60,23 @@ class Dask(Observer):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
         if self._client.status in ("closing", "closed"):
             return "The client of the Dask cluster is closed."
         return None
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
+    def _key(self, thing: object) -> str | None:
         from distributed import Future
 
-        def held_by(thing: object) -> tuple[int | None, str]:
-            return (id_of(str(thing.key)), "ref") if isinstance(thing, Future) else (None, "")
+        return str(thing.key) if isinstance(thing, Future) else None
 
-        return survey(held_by, main_variables())
-
-    def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`.
-
-        Raises
-        ------
-        SessionError
-            If the scheduler doesn't answer, or answers nobody what it is asked here.
-        """
-        if self.ended:
-            raise SessionError(self.ended)
-        try:
-            seen = self._client.sync(
-                self._client._run_on_scheduler,
-                _seer(),
-                most=MOST,
-                since=self._since,
-                callback_timeout=ANSWER,
-            )
-        except Exception as error:
-            raise SessionError(
-                f"Dask's scheduler at {self.session} doesn't say what it has: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        return self._made(seen)
-
-    def _made(self, seen: dict[str, Any]) -> Snapshot:
-        """The scheduler's answer as a snapshot."""
+    def _look(self) -> Snapshot:
+        seen = self._client.sync(
+            self._client._run_on_scheduler,
+            _seer(),
+            most=MOST,
+            since=self._since,
+            callback_timeout=ANSWER,
+        )
         now = time.time()
         self._since = seen["now"]
         self._born.update((key, now - age) for key, age in seen["ages"].items())

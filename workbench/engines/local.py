@@ -34,10 +34,7 @@ ATTEMPTS = 5
 def connect(config: Config) -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
 
-    Raises
-    ------
-    SessionError
-        If the runtime directory can't be used, or the session won't have us.
+    SessionError if the runtime directory can't be used, or the session won't have us.
     """
     directory = runtime_directory()
     name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
@@ -121,8 +118,6 @@ def _launch(
 
 
 class ServerProcess:
-    """A server this process started, to be reaped when it ends."""
-
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
@@ -140,13 +135,7 @@ class ServerProcess:
 
 
 def runtime_directory() -> Path:
-    """Where sockets lie: ours alone, mode 0700.
-
-    Raises
-    ------
-    SessionError
-        If it belongs to somebody else, or others could enter it.
-    """
+    """Where sockets lie: ours alone, mode 0700; SessionError if it is somebody else's, or open."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = os.path.join(tempfile.gettempdir(), f"workbench-{os.getuid()}")
     directory = Path(

@@ -15,8 +15,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from workbench.client.referrers import main_variables, survey
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
-from workbench.engines.base import Abilities
 from workbench.errors import SessionError
 
 PACE = 1.0
@@ -41,7 +41,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
     """
     old = {} if before is None else {record.id: record for record in before.objects}
     new = {record.id: record for record in after.objects}
-    objects = tuple(r for id, r in new.items() if id not in old or _timeless(old[id], r))
+    objects = tuple(r for id, r in new.items() if id not in old or _differs(old[id], r))
     gone = tuple(id for id in old if id not in new)
     same = before is not None and _frame(before) == _frame(after)
     if same and not (objects or gone or after.history):
@@ -49,7 +49,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
     return Change(after.having((), after.history), objects, gone)
 
 
-def _timeless(before: ObjectRecord, after: ObjectRecord) -> bool:
+def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
     """Whether it differs but for its age."""
     known = before.age is not None and after.age is not None
     return before.at(0.0 if known else before.age) != after.at(0.0 if known else after.age)
@@ -87,14 +87,8 @@ class Looks:
     """`engines.base.Changes` of a session that has to be asked again and again.
 
     It asks in `next`, so only while somebody waits for news, and never sooner than `PACE` after
-    the last time. A look that shows no change ends the wait too.
-
-    Parameters
-    ----------
-    look : callable() → Snapshot
-        Raises SessionError if there is no answer: there may be one the next time.
-    is_over : callable() → bool
-        Whether there won't be any more.
+    the last time. A look that shows no change ends the wait too. ``look`` raises SessionError if
+    there is no answer: there may be one the next time.
     """
 
     def __init__(self, look: Callable[[], Snapshot], is_over: Callable[[], bool]) -> None:
@@ -107,7 +101,6 @@ class Looks:
         self._closed = False
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """See `engines.base.Changes`."""
         wait = max(self._due - time.monotonic(), 0.0)
         in_time = timeout is None or wait <= timeout
         if self._interrupted.wait(wait if timeout is None else min(wait, timeout)):
@@ -127,16 +120,13 @@ class Looks:
         return change
 
     def interrupt(self) -> None:
-        """See `engines.base.Changes`."""
         self._interrupted.set()
 
     @property
     def is_over(self) -> bool:
-        """See `engines.base.Changes`."""
         return self._closed or self._is_over()
 
     def close(self) -> None:
-        """See `engines.base.Changes`."""
         self._closed = True
         self._interrupted.set()
 
@@ -147,27 +137,43 @@ class Looks:
 class Observer(ABC):
     """`engines.base.Observed` for a session that is none of Workbench's: a read-only view of it.
 
-    Its own classes say what `session`, `can`, `ended`, `snapshot` and `held` are.
+    Its own classes say what else `Observed` has. ``who`` answers for the session, to people.
     """
 
     session: str
-    can: Abilities
+    who: str
 
     @property
     @abstractmethod
-    def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
+    def ended(self) -> str | None: ...
 
     @abstractmethod
-    def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`."""
+    def _look(self) -> Snapshot: ...
 
     @abstractmethod
+    def _key(self, thing: object) -> str | None:
+        """The key of what a thing here refers to, if it is one of that system's handles."""
+
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
+        def held_by(thing: object) -> tuple[int | None, str]:
+            key = self._key(thing)
+            return (None, "") if key is None else (id_of(key), "ref")
+
+        return survey(held_by, main_variables())
+
+    def snapshot(self) -> Snapshot:
+        """See `Observed.snapshot`; SessionError if there is no answer, or not to such questions."""
+        if self.ended:
+            raise SessionError(self.ended)
+        try:
+            return self._look()
+        except Exception as error:
+            raise SessionError(
+                f"{self.who} at {self.session} doesn't say what it has: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def changes(self) -> Looks:
-        """See `engines.base.Observed`."""
         return Looks(self.snapshot, lambda: self.ended is not None)
 
     def copy_speed(self) -> float | None:

@@ -14,14 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.client.referrers import main_variables, survey
-from workbench.core.snapshot import (
-    ActorRecord,
-    ClientRecord,
-    ObjectRecord,
-    Snapshot,
-    WorkerRecord,
-)
+from workbench.core.snapshot import ActorRecord, ClientRecord, ObjectRecord, Snapshot, WorkerRecord
 from workbench.engines.base import Abilities
 from workbench.engines.observed import Observer, id_of
 from workbench.errors import SessionError
@@ -47,19 +40,9 @@ VIEW, TASK, CONTAINED, ACTOR = (
 
 
 class Ray(Observer):
-    """See the module.
+    """``ray`` is the module, after ``ray.init()``: SessionError if that wasn't called."""
 
-    Parameters
-    ----------
-    ray : module
-        After ``ray.init()``.
-
-    Raises
-    ------
-    SessionError
-        If this process isn't connected to a cluster.
-    """
-
+    who = "Ray"
     can = Abilities.none(
         "This is a read-only view of a Ray cluster. Ray frees an object with its last ObjectRef."
     )
@@ -77,37 +60,16 @@ class Ray(Observer):
 
     @property
     def ended(self) -> str | None:
-        """See `engines.base.Observed`."""
         if self._ray.is_initialized() and self._context.get_job_id() == self._job:
             return None
         return "This process has left the Ray cluster."
 
-    def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
-        """See `engines.base.Observed`."""
-        ref_type = self._ray.ObjectRef
+    def _key(self, thing: Any) -> str | None:
+        return thing.hex() if isinstance(thing, self._ray.ObjectRef) else None
 
-        def held_by(thing: object) -> tuple[int | None, str]:
-            return (id_of(thing.hex()), "ref") if isinstance(thing, ref_type) else (None, "")
-
-        return survey(held_by, main_variables())
-
-    def snapshot(self) -> Snapshot:
-        """See `engines.base.Observed`.
-
-        Raises
-        ------
-        SessionError
-            If Ray doesn't answer.
-        """
-        if self.ended:
-            raise SessionError(self.ended)
-        try:
-            resources = self._ray.cluster_resources(), self._ray.available_resources()
-            return self._all(*resources) or self._own(*resources)
-        except Exception as error:
-            raise SessionError(
-                f"Ray at {self.session} doesn't say what it has: {type(error).__name__}: {error}"
-            ) from error
+    def _look(self) -> Snapshot:
+        resources = self._ray.cluster_resources(), self._ray.available_resources()
+        return self._all(*resources) or self._own(*resources)
 
     def _made(self, total: dict[str, float], available: dict[str, float], **known: Any) -> Snapshot:
         capacity = int(total[STORE]) if STORE in total else None
@@ -215,7 +177,8 @@ class Ray(Observer):
         ray = self._ray
         worker = ray._private.worker.global_worker  # nothing public counts them
         counts = worker.core_worker.get_all_reference_counts()
-        keys = [key for key in map(bytes.decode, counts) if not _is_actor(key)]
+        # The handle of an actor is left out: the first half of its key is no task's.
+        keys = [key for key in map(bytes.decode, counts) if not key.startswith("f" * 16)]
         # Each is counted as long as it lives, like any other: its end takes nothing from anybody.
         refs = {key: ray.ObjectRef(bytes.fromhex(key)) for key in keys}
         places = ray.experimental.get_object_locations(list(refs.values()))
@@ -241,11 +204,6 @@ def _actor(actor: Any, tasks: Iterable[Any]) -> ActorRecord:
         calls=sum(task.actor_id == actor.actor_id for task in tasks),
         restarts=0,
     )
-
-
-def _is_actor(key: str) -> bool:
-    """Whether it is the handle of an actor: the first half is no task's then."""
-    return key.startswith("f" * 16)
 
 
 def _own_record(key: str, counts: dict[str, int], place: dict[str, Any]) -> ObjectRecord:

@@ -25,62 +25,31 @@ from workbench.report.format import human_seconds
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it travels.
+    """A cell as it travels."""
 
-    Attributes
-    ----------
-    source : str
-        The body, below the magic's line.
-    filename : str
-        The name the notebook's compiler gave the whole cell.
-    first_line : int
-        The body's first line within the cell, counted from 1.
-    outputs : tuple of str
-        Names to return, one result each.
-    given : tuple of str
-        Names that a person gave: in a `Namespace` they replace what it has.
-    code : str
-        The body as Python, line for line, where IPython's syntax is in it; else ''.
-    timed : bool
-        Whether to print the time it took, as ``%%time`` does.
-    label : str
-        What a person calls the file, like ``Cell In[7]``.
-    in_notebook : bool
-        Whether a front end shows what it displays, and not a terminal.
-    around : Environment, optional
-        What is different where it was typed.
-    """
-
-    source: str
-    filename: str
-    first_line: int
-    outputs: tuple[str, ...]
-    given: tuple[str, ...] = ()
-    code: str = ""
-    timed: bool = False
-    label: str = ""
-    in_notebook: bool = False
-    around: Environment | None = None
+    source: str  # the body, below the magic's line
+    filename: str  # the name the notebook's compiler gave the whole cell
+    first_line: int  # the body's first line within the cell, counted from 1
+    outputs: tuple[str, ...]  # names to return, one result each
+    given: tuple[str, ...] = ()  # names that a person gave: in a `Namespace` they replace its own
+    code: str = ""  # the body as Python, line for line, where IPython's syntax is in it; else ''
+    timed: bool = False  # whether to print the time it took, as ``%%time`` does
+    label: str = ""  # what a person calls the file, like ``Cell In[7]``
+    in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
+    around: Environment | None = None  # what is different where it was typed
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a run was.
 
-    Attributes
-    ----------
-    seconds : float
-        By the clock on the wall, without what came before and after.
-    peak : int
-        The most memory that the worker's process had meanwhile, in bytes; shared memory that it
-        has touched counts. 0 where the system doesn't tell.
-    unset : tuple of str
-        Those of its outputs that it gave no value.
+    ``peak`` is the most memory in bytes that the worker's process had meanwhile; shared memory that
+    it has touched counts. It is 0 where the system doesn't tell.
     """
 
-    seconds: float
+    seconds: float  # by the clock on the wall, without what came before and after
     peak: int
-    unset: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()  # outputs that it gave no value
 
 
 def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
@@ -175,9 +144,8 @@ def _run(
     take: Show | None = None,
 ) -> Ran:
     """Run it, and show its last value; or ``take`` that."""
-    from workbench.host.shell import (
-        cell_shell,
-    )  # here: IPython takes 70 ms, and tasks don't need it
+    # Here, because IPython takes 70 ms, and tasks don't need it.
+    from workbench.host.shell import cell_shell
 
     lines = [*[""] * (cell.first_line - 1), *cell.source.splitlines()]
     linecache.cache[cell.filename] = (
@@ -218,17 +186,16 @@ def _results(cell: Cell, ran: Ran, namespace: Names) -> Any:
     if not cell.outputs:
         return ran
     unset = tuple(name for name in cell.outputs if name not in namespace)
-    outputs = (_unset(name) if name in unset else namespace[name] for name in cell.outputs)
+    outputs = (namespace[name] if name in namespace else _unset(name) for name in cell.outputs)
     return replace(ran, unset=unset), *outputs
 
 
 def _unset(name: str) -> Failed:
-    return Failed(
-        NotDefinedError(
-            f"The cell ended without giving {name!r} a value: the line that assigns it did not "
-            "run, or the name was deleted again."
-        )
+    text = (
+        f"The cell ended without giving {name!r} a value: the line that assigns it did not run, or "
+        "the name was deleted again."
     )
+    return Failed(NotDefinedError(text))
 
 
 def _surely_assigned(tree: ast.Module) -> set[str]:

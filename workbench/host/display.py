@@ -16,13 +16,7 @@ _show: Show | None = None
 
 
 def connect(show: Show) -> None:
-    """From now on, what is displayed in this process goes there.
-
-    Parameters
-    ----------
-    show : callable(kind, data, key)
-        See `OutputQueue.show`.
-    """
+    """From now on, what is displayed in this process goes there; see `OutputQueue.show`."""
     global _show
     _show = show
 
@@ -47,14 +41,12 @@ def send(kind: str, content: Any, key: str = "") -> None:
 
 
 def figure_text(figure: Any, printer: Any, cycle: bool) -> None:
-    """A matplotlib figure in a line."""
     width, height = figure.get_size_inches() * figure.dpi
     axes = len(figure.axes)
     printer.text(f"<Figure size {width:.0f}x{height:.0f} with {axes} Axes>")
 
 
 def figure_png(figure: Any) -> bytes:
-    """A matplotlib figure as a picture."""
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
     return file.getvalue()
@@ -69,7 +61,7 @@ def show_figures(show: Callable[[Any], None]) -> None:
 
 
 def close_figures() -> None:
-    """Close all of them, also those that couldn't be shown: the next cell would show them."""
+    # Also those that couldn't be shown: the next cell would show them.
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")

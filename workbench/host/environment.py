@@ -9,36 +9,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What is different in the notebook now.
-
-    Attributes
-    ----------
-    directory : str
-        The current one; '' if it is the same.
-    path : tuple of str
-        All of ``sys.path``; empty if it is the same.
-    environ : tuple of (name, value)
-        Variables that have changed; None for those that are gone.
-    """
+    """What is different in the notebook now; what is empty is the same."""
 
     directory: str = ""
-    path: tuple[str, ...] = ()
-    environ: tuple[tuple[str, str | None], ...] = ()
+    path: tuple[str, ...] = ()  # all of ``sys.path``
+    environ: tuple[tuple[str, str | None], ...] = ()  # changed variables; None: it is gone
 
 
 class Baseline:
     """What the workers have: where this process is now.
 
-    Parameters
-    ----------
-    shared : bool
-        Whether this process started the session. If another did, the workers may be elsewhere.
+    Not ``shared``: another process started the session, so the workers may be elsewhere.
     """
 
     def __init__(self, shared: bool = True) -> None:
@@ -67,14 +54,21 @@ def within(around: Environment | None) -> Iterator[None]:
     Entries of ``sys.path`` stay: what was imported through them does, as well.
     """
     before = _directory()
-    environ: tuple[tuple[str, str | None], ...] = ()
+    environ: list[tuple[str, str | None]] = []
+
+    def restore() -> None:
+        _set(environ)
+        if before and _directory() != before:
+            with contextlib.suppress(OSError):  # removed, or closed to us, meanwhile
+                os.chdir(before)
+
     try:
         if around is not None:
-            environ = tuple((name, os.environ.get(name)) for name, _ in around.environ)
+            environ += [(name, os.environ.get(name)) for name, _ in around.environ]
             move(around)
         yield
     finally:
-        surely(lambda: _restore(before, environ))
+        surely(restore)
 
 
 def surely(clean: Callable[[], object]) -> None:
@@ -84,13 +78,6 @@ def surely(clean: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         clean()
         raise
-
-
-def _restore(directory: str, environ: tuple[tuple[str, str | None], ...]) -> None:
-    _set(environ)
-    if directory and _directory() != directory:
-        with contextlib.suppress(OSError):  # removed, or closed to us, meanwhile
-            os.chdir(directory)
 
 
 def move(around: Environment) -> None:
@@ -104,7 +91,7 @@ def move(around: Environment) -> None:
         os.chdir(around.directory)
 
 
-def _set(environ: tuple[tuple[str, str | None], ...]) -> None:
+def _set(environ: Iterable[tuple[str, str | None]]) -> None:
     for name, value in environ:
         if value is None:
             os.environ.pop(name, None)

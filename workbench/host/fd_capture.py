@@ -15,11 +15,8 @@ from workbench.host.texts import whole
 KEPT = 64 << 10
 """Bytes that stay in the file after they were read: the fault handler's report is long."""
 
-MOST = 8 << 20
-"""Bytes that one `read` returns; the older ones are skipped."""
-
-HOLE = 1 << 20
-"""Bytes that are given back to the machine together, once they were read."""
+MOST = 8 << 20  # bytes that one `read` returns; the older ones are skipped
+HOLE = 1 << 20  # bytes that are given back to the machine together, once they were read
 
 
 class FdCapture:
@@ -71,7 +68,7 @@ class FdCapture:
 
     def last(self, since: int) -> bytes:
         """The end of what was written after position ``since``."""
-        size = os.lseek(self._file, 0, os.SEEK_END)
+        size = self.size()
         start = max(since if since <= size else 0, size - KEPT)
         return os.pread(self._file, size - start, start).lstrip(b"\0")
 

@@ -13,38 +13,26 @@ from workbench.ki_protection import interrupt
 
 
 class Interrupts:
-    """The tasks that run in this process, as they can be stopped.
-
-    Attributes
-    ----------
-    inside : int
-        The task whose own code the main thread is in; else 0. Only then a signal raises. Assigned,
-        not set by a method: where a method begins, a signal can be delivered.
-    """
+    """The tasks that run in this process, as they can be stopped."""
 
     def __init__(self) -> None:
+        # The task whose own code the main thread is in; else 0. Only then a signal raises.
+        # Assigned, not set by a method: where a method begins, a signal can be delivered.
         self.inside = 0
         self._threads: dict[int, int] = {}  # by task
         self._stopping: set[int] = set()
         self._signals = 0  # those we sent ourselves, and that haven't come
 
     def begin(self, task: int) -> None:
-        """It runs in the calling thread from now on."""
+        """In the thread that runs it."""
         self._threads[task] = threading.get_ident()
 
     def enter(self, task: int) -> None:
-        """Its own code comes next.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If it was stopped before.
-        """
+        """Its own code comes next. Raises KeyboardInterrupt if it was stopped before."""
         self.inside = task
         self.check(task)
 
     def check(self, task: int) -> None:
-        """Raise KeyboardInterrupt if it was stopped."""
         if task in self._stopping:
             raise KeyboardInterrupt
 
@@ -53,7 +41,6 @@ class Interrupts:
         self._threads.pop(task, None)
 
     def is_stopping(self, task: int) -> bool:
-        """Whether somebody wants it stopped."""
         return task in self._stopping
 
     def forget(self, task: int) -> None:

@@ -5,6 +5,7 @@ A worker of ours implements it with its client, one of Ray's or Dask's with what
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.core.events import Output
@@ -21,26 +22,15 @@ class Link(Protocol):
     def put(self, output: Output, /) -> None:
         """Queue a message, to be sent after those before it. Any thread; never waits.
 
-        Parameters
-        ----------
-        output : Output
-            Its ``worker`` and ``origin`` are for the receiving side to fill in.
+        Its ``worker`` and ``origin`` are for the receiving side to fill in.
         """
 
     def flush(self) -> None:
         """Send what is queued, or have another thread send it. Any thread; never waits."""
 
 
+@dataclass(eq=False, slots=True)
 class Failed:
-    """One result that is an exception, beside others that are values.
+    """One result that is an exception, raised where it is read, beside others that are values."""
 
-    Parameters
-    ----------
-    error : BaseException
-        Raised where this result is read.
-    """
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    error: BaseException

@@ -24,17 +24,10 @@ from workbench.host.throttle import TEXT, Shown, Throttle, process_room
 from workbench.ki_protection import ki_protection
 from workbench.report.format import human_bytes
 
-PAUSE = 0.05
-"""Seconds from one sending to the next. What comes after a pause is sent at once."""
-
-MOST_QUEUED = 256_000
-"""Characters in the queue. Who shows more takes them out of it himself."""
-
-MOST_SHOWN = 32 << 20
-"""Bytes a task may show at once: a message has to take it."""
-
-PIECE = 1 << 17
-"""Characters of one write that are queued together."""
+PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
+MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself
+MOST_SHOWN = 32 << 20  # bytes a task may show at once: a message has to take it
+PIECE = 1 << 17  # characters of one write that are queued together
 
 _SEPARATORS = (" ", "\n")
 """What `print` writes beside its arguments: no look at the captures before these."""
@@ -49,16 +42,7 @@ class OutStream(io.TextIOBase):
     """A worker's `sys.stdout` or `sys.stderr`: shows what is written as the running task's output.
 
     Any thread may write. What is written while no task runs goes nowhere a person would look
-    for it, so it is dropped.
-
-    Parameters
-    ----------
-    kind : str
-        ``"stdout"`` or ``"stderr"``.
-    fd : int
-        The descriptor for those who want one: what is written there is shown too.
-    queue : OutputQueue
-        Sends it.
+    for it, so it is dropped. ``fd`` is for those who want one: what they write is shown too.
     """
 
     encoding = "utf-8"
@@ -94,7 +78,6 @@ class OutStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back for long."""
         if self._forked is not None:
             self._forked.flush()
 
@@ -109,14 +92,8 @@ class OutStream(io.TextIOBase):
 class OutputQueue:
     """See the module. Any thread may call its methods.
 
-    Parameters
-    ----------
-    link : Link
-        Where it sends to.
-    captures : tuple of FdCapture
-        Where descriptors 1 and 2 lead.
-    mark : callable(position)
-        Told where in the second one a task ended: what comes after it is of the next.
+    Descriptors 1 and 2 lead to the ``captures``. ``mark`` is told the position in the second one
+    at which a task ended: what comes after it is of the next.
     """
 
     def __init__(
@@ -149,14 +126,8 @@ class OutputQueue:
     def show(self, kind: str, data: bytes, key: str = "") -> None:
         """The running task displays something; between tasks it is dropped.
 
-        Parameters
-        ----------
-        kind : str
-            See `Output`.
-        data : bytes
-            The content. What is too large for a message is replaced by a note.
-        key : str
-            Of an update, what it changes: a later one with this key replaces one that waits.
+        What is too large for a message is replaced by a note. Of updates with the same ``key``, a
+        later one replaces one that waits.
         """
         run = self.work.current
         if run is None:

@@ -13,13 +13,7 @@ from workbench.call_site import is_own
 
 
 class Reloader:
-    """See the module.
-
-    Parameters
-    ----------
-    always : bool
-        Look before every task, not only when told that something may have changed.
-    """
+    """Looks before every task (``always``), or only when told that something may have changed."""
 
     def __init__(self, always: bool) -> None:
         self._always = always

@@ -1,13 +1,20 @@
-"""Making the process a host of tasks: all its output goes through a `Link`, nobody is asked."""
+"""Making the process a host of tasks: all its output goes through a `Link`, nobody is asked.
+
+What needs a person at the keyboard is refused: in a worker it would wait forever.
+"""
 
 from __future__ import annotations
 
+import builtins
+import getpass
 import io
 import os
 import sys
 from collections.abc import Callable
+from typing import Any, NoReturn
 
-from workbench.host import display, stdin_guard
+from workbench.errors import UnattendedError
+from workbench.host import display
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.outstream import OutputQueue, OutStream
@@ -20,21 +27,8 @@ def set_up(
 ) -> OutputQueue:
     """Send prints, displays and what is written to descriptors 1 and 2 through ``link``.
 
-    For the whole life of the process, which may fork.
-
-    Parameters
-    ----------
-    link : Link
-        The way out.
-    captures : tuple of FdCapture
-        Where 1 and 2 lead already.
-    mark : callable(position), optional
-        See `OutputQueue`.
-
-    Returns
-    -------
-    OutputQueue
-        Its `finish` is to be called at each task's end.
+    For the whole life of the process, which may fork. 1 and 2 lead to the ``captures`` already. The
+    queue's `finish` is to be called at each task's end.
     """
     queue = OutputQueue(link, captures, mark)
     display.connect(queue.show)
@@ -42,7 +36,22 @@ def set_up(
         sys.__stdout__.reconfigure(line_buffering=True)  # it is our descriptor 1 for some
     streams = OutStream("stdout", 1, queue), OutStream("stderr", 2, queue)
     sys.stdout, sys.stderr = streams
-    stdin_guard.install()
+    _refuse_input()
     for forked in (queue.abandon, *(stream.forked for stream in streams)):
         os.register_at_fork(after_in_child=forked)
     return queue
+
+
+def _refuse_input() -> None:
+    answer = "ask in the notebook, and let the cell read the answer from a variable."
+    native: Any = builtins
+    native.input = _refusing("input()", answer)  # pdb asks through it too
+    getpass.getpass = _refusing("getpass()", answer)
+    sys.breakpointhook = _refusing("breakpoint()", "run the code in the notebook to debug it.")
+
+
+def _refusing(what: str, instead: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UnattendedError(f"{what} needs a person, and nobody sits at a worker: {instead}")
+
+    return refuse

@@ -105,8 +105,6 @@ class _Sign(ModuleType):
 
 
 class Publisher(DisplayPublisher):
-    """Sends what would be published."""
-
     def publish(self, data: Any, metadata: Any = None, *args: Any, **kwargs: Any) -> None:
         send_display(data, metadata or {}, kwargs.get("transient") or {}, kwargs.get("update"))
 
@@ -115,8 +113,6 @@ class Publisher(DisplayPublisher):
 
 
 class WorkerShell(InteractiveShell):
-    """See the module."""
-
     display_pub_class = Publisher
 
     def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:

@@ -8,7 +8,9 @@ once, figures that were cleared, and of a flood the middle.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from workbench.host.texts import line_end, line_start, overwritten
 from workbench.report.format import human_bytes
@@ -30,14 +32,9 @@ class Limits:
     Two floods at a time stay below what Jupyter's server lets through: 3 MB of text in three
     seconds. With more it passes on nothing at all for a while, of no cell.
 
-    Parameters
-    ----------
-    burst : int
-        Bytes of text that a task may show as fast as it likes.
-    rate : int
-        Bytes of text a second after that; it halves each time that four bursts were shown.
-    displays : int
-        Displays that a task may show as fast as it likes; then a hundredth of it a second.
+    A task may show ``burst`` bytes of text as fast as it likes; then ``rate`` bytes a second, which
+    halves each time that four bursts were shown. The same for ``displays``, of which it may show a
+    hundredth a second after that.
     """
 
     def __init__(self, burst: int = 1_000_000, rate: int = 128_000, displays: int = 500) -> None:
@@ -49,7 +46,6 @@ class Limits:
         self.kept_displays = displays / 25  # the latest, shown at the task's end
 
     def rate_after(self, shown: int) -> int:
-        """Bytes of text a second for a task that has shown so many."""
         return max(self.rate >> shown // (4 * self.burst), self.rate // 128)
 
 
@@ -65,7 +61,6 @@ class Bucket:
         self._at = now
 
     def room(self, now: float) -> float:
-        """What there is room for now."""
         self._room = min(self._room + (now - self._at) * self.rate, self._size)
         self._at = now
         return self._room
@@ -80,28 +75,23 @@ def process_room(now: float, limits: Limits = LIMITS) -> Bucket:
     return Bucket(16 * limits.burst, 4 * limits.rate, now)
 
 
+@dataclass(eq=False, slots=True)
 class Pending:
     """Something that waits to be sent; without data it doesn't any more."""
 
-    __slots__ = ("data", "key", "kind")
+    kind: str
+    data: bytes
+    key: str = ""
 
-    def __init__(self, kind: str, data: bytes, key: str = "") -> None:
-        self.kind = kind
-        self.data = data
-        self.key = key
+
+has_data = attrgetter("data")
 
 
 class Throttle:
     """What one task shows, between the task and the socket. The order of all kinds is kept.
 
-    Parameters
-    ----------
-    process : Bucket
-        Its process's room for text.
-    now : float
-        Seconds of any clock, as in all methods.
-    limits : Limits, optional
-        Others than the usual ones.
+    ``process`` is its process's room for text; ``now``, here and in all methods, is in seconds of
+    any clock.
     """
 
     def __init__(self, process: Bucket, now: float, limits: Limits = LIMITS) -> None:
@@ -118,7 +108,6 @@ class Throttle:
         self._held = False  # the last line, at the last `take`
 
     def __bool__(self) -> bool:
-        """Whether anything waits."""
         return bool(self._pending) or any(self._lost.values())
 
     @property
@@ -171,7 +160,7 @@ class Throttle:
                 updates[piece.key] = piece
             shown.append(piece)
         self._pending = []
-        for kind, group in groupby(filter(has_data, shown), lambda piece: piece.kind):
+        for kind, group in groupby(filter(has_data, shown), attrgetter("kind")):
             if kind in TEXT:
                 text = overwritten(b"".join(piece.data for piece in group))
                 self._pending.append(Pending(kind, text))
@@ -330,8 +319,3 @@ class Throttle:
                 piece.data = piece.data[cut:]
                 self._lost[kind] += cut
                 excess -= cut
-
-
-def has_data(piece: Pending) -> bool:
-    """Whether it still waits."""
-    return bool(piece.data)

@@ -8,13 +8,13 @@ import pickle
 import traceback
 from types import TracebackType
 
+import cloudpickle
+
 from workbench import readonly
 from workbench.errors import TaskError, WorkbenchError, task_error
-from workbench.serialization.pickler import dumps
 
 MOST_FRAMES = 60
-MOST_TEXT = 8000
-"""Characters kept of a message: errors travel inline."""
+MOST_TEXT = 8000  # characters kept of a message: errors travel inline
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -41,7 +41,7 @@ def describe_error(error: BaseException, task: str) -> TaskError:
     if isinstance(error, NameError | ImportError):
         described.missing_name = error.name or ""  # its reader may know where it comes from
     try:
-        pickle.loads(dumps(described))
+        pickle.loads(cloudpickle.dumps(described))
     except Exception:  # the type can't travel: its text can
         described = TaskError(task, text, described.frames, notes)
     return described

@@ -14,17 +14,7 @@ from workbench.errors import MagicError
 
 
 def parse(magic: Any, line: str) -> argparse.Namespace:
-    """The options of one call of a magic.
-
-    Parameters
-    ----------
-    magic : method decorated with ``magic_arguments``
-    line : str
-        What stands behind the magic's name.
-
-    Returns
-    -------
-    argparse.Namespace
+    """The options of one call of a magic: the method, and what stands behind its name.
 
     Raises
     ------

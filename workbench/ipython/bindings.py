@@ -48,11 +48,10 @@ class Bindings:
         }
 
     def prune(self, variables: Mapping[str, Any]) -> None:
-        """Forget variables that are gone or have another value. Called after each cell."""
+        """After each cell: forget variables that are gone or have another value."""
         for name, (_, watch) in list(self._known.items()):
             if name not in variables or variables[name] is not watch():
                 del self._known[name]
 
     def clear(self) -> None:
-        """Forget all: the session is over."""
         self._known.clear()

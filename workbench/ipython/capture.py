@@ -6,9 +6,8 @@ Finds and counts; sends nothing, and changes no variable.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from IPython.display import display
@@ -26,59 +25,29 @@ from workbench.serialization.estimate import Estimate, Estimator
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
 
-WORTH_A_WORD = 1_000_000
-"""Bytes by value from which a row says what would be cheaper."""
-
-_ONCE: Mapping[str, Sequence[Any]] = MappingProxyType({})
-
-_EACH = "<each>"
-"""In place of an owner: not a value, but what the cell runs once for each of."""
+WORTH_A_WORD = 1_000_000  # bytes by value from which a row says what would be cheaper
+_EACH = "<each>"  # in place of an owner: not a value, but what the cell runs once for each of
 
 REFERENCE = "by reference"
 VALUE = "by value"
 IMPORT = "by import"
 
-HEAD = ("name", "type", "size", "travels", "")
-
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One thing that a cell takes along.
-
-    Attributes
-    ----------
-    name : str
-        The variable; of a global that a function brings, also which function's.
-    type : str
-        What it is, for people.
-    bytes : int or None
-        About; None if nobody knows before it is there. By value, it is what is sent: nothing
-        counts twice.
-    how : str
-        ``by reference``, ``by value`` or ``by import``.
-    advice : str
-        What would avoid the copy.
-    at_least : bool
-        Whether there are more bytes: counting them was given up.
-    """
-
-    name: str
+    name: str  # the variable; of a global that a function brings, also which function's
     type: str
-    bytes: int | None
-    how: str
-    advice: str = ""
-    at_least: bool = False
+    bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
+    how: str  # by reference, by value or by import
+    advice: str = ""  # what would avoid the copy
+    at_least: bool = False  # whether there are more bytes: counting them was given up
 
 
 @dataclass(frozen=True)
 class Preview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
-    Attributes
-    ----------
-    records : tuple of Carried
-    sent : bool
-        Whether it is on its way, or only would be.
+    It is on its way if ``sent``, else it only would be.
     """
 
     records: tuple[Carried, ...]
@@ -94,7 +63,9 @@ class Preview(Rich):
 
     @property
     def _table(self) -> Table:
-        return Table(HEAD, tuple(_row(record) for record in self.records), ("size",))
+        return Table(
+            ("name", "type", "size", "travels", ""), tuple(map(_row, self.records)), ("size",)
+        )
 
     def __str__(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
@@ -113,92 +84,6 @@ class Preview(Rich):
         return f"This cell would send {size} by value. Nothing was sent."
 
 
-def capture(
-    notebook: Notebook,
-    engine: Engine,
-    names: CellNames,
-    given: tuple[str, ...] = (),
-    known: frozenset[str] = frozenset(),
-    each: Mapping[str, Sequence[Any]] = _ONCE,
-) -> dict[str, Any]:
-    """Values, or refs in their place, for the names a cell reads.
-
-    If much of it goes by value, or if pickling it takes long, that is shown before it does.
-
-    Parameters
-    ----------
-    notebook, engine
-        Where the names are looked up, in this order.
-    names : CellNames
-        What the cell reads; of the optional ones, those that there are.
-    given : tuple of str
-        Names to take along whatever the cell reads.
-    known : frozenset of str
-        Names that are there already, where the cell runs: left alone unless given.
-    each : mapping
-        Of a cell that runs once per item: its items, by variable. They travel too.
-
-    Raises
-    ------
-    NotDefinedError
-        If nobody has a name that is required or given.
-    """
-    captured = _found(notebook, engine, names, given, known)
-    cargo = _Cargo(notebook, engine, captured, each)
-    if cargo.is_large:
-        display(Preview(tuple(cargo.records()), sent=True))
-    return captured
-
-
-def preview(
-    notebook: Notebook,
-    engine: Engine,
-    names: CellNames,
-    given: tuple[str, ...] = (),
-    known: frozenset[str] = frozenset(),
-    each: Mapping[str, Sequence[Any]] = _ONCE,
-) -> Preview:
-    """What `capture` would have sent with the cell, to be shown."""
-    captured = _found(notebook, engine, names, given, known)
-    return Preview(tuple(_Cargo(notebook, engine, captured, each).records()))
-
-
-def _found(
-    notebook: Notebook,
-    engine: Engine,
-    names: CellNames,
-    given: tuple[str, ...],
-    known: frozenset[str],
-) -> dict[str, Any]:
-    variables = notebook.variables
-    hidden = notebook.shell.user_ns_hidden  # IPython's own: In, Out, exit, get_ipython, ...
-    required = {*names.required, *given}
-    wanted = [name for name in (*names.required, *names.optional) if name not in known]
-    captured: dict[str, Any] = {}
-    absent = []
-    for name in dict.fromkeys((*given, *wanted)):
-        if name in variables and (name not in hidden or hidden[name] is not variables[name]):
-            value = variables[name]
-            captured[name] = _stored(notebook, engine, name, value) or value
-        elif name in given or not (hasattr(builtins, name) or name in hidden):
-            ref = engine.find(name)
-            if ref is not None:
-                captured[name] = ref
-            elif name in required:
-                absent.append(name)
-    if absent:
-        visible = [n for n in variables if n not in hidden]
-        known_names = [*visible, *engine.names(), *dir(builtins)]
-        raise missing(absent, "the notebook or the store", known_names)
-    return captured
-
-
-def _stored(notebook: Notebook, engine: Engine, name: str, value: Any) -> ObjectRef | None:
-    """The object in the store that a variable's value is, if it is there still."""
-    ref = notebook.bindings.stored(name, value) or engine.stored_as(value)
-    return None if ref is None or engine.state(ref) == "failed" else ref
-
-
 class _Item(NamedTuple):
     """A thing that travels; ``owner``: the function whose global it is, if any, or `_EACH`.
 
@@ -211,22 +96,36 @@ class _Item(NamedTuple):
     size: Estimate | None
 
 
-class _Cargo:
-    """The captured things, and the globals that functions among them bring."""
+class Cargo:
+    """Values, or refs in their place, for the names a cell reads; and the globals that functions
+    among them bring.
+
+    They are looked up in the notebook, then in the store; of the optional ones, those that there
+    are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
+    given. ``each`` are the variable and the items of a cell that runs once per item.
+
+    Raises
+    ------
+    NotDefinedError
+        If nobody has a name that is required or given.
+    """
 
     def __init__(
         self,
         notebook: Notebook,
         engine: Engine,
-        captured: dict[str, Any],
-        each: Mapping[str, Sequence[Any]],
+        names: CellNames,
+        given: tuple[str, ...] = (),
+        known: frozenset[str] = frozenset(),
+        each: tuple[str, Sequence[Any]] = ("", ()),
     ) -> None:
         self._notebook = notebook
         self._engine = engine
+        self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         estimator = Estimator(engine.reducers())
-        taken = {id(value) for value in captured.values()}
-        for name, value in captured.items():
+        taken = {id(value) for value in self._captured.values()}
+        for name, value in self._captured.items():
             if isinstance(value, ObjectRef):
                 self._items.append(_Item(name, "", value, None))
                 continue
@@ -234,11 +133,51 @@ class _Cargo:
             self._items.append(_Item(name, "", value, size))
             if size.brings:
                 self._follow(name, size, estimator, taken)
-        for name, items in each.items():
-            if not isinstance(items, range):
-                self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
-        by_value = [i.size for i in self._items if i.size and not i.size.by_import]
-        self.is_large = sum(s.bytes for s in by_value) > LARGE or any(s.at_least for s in by_value)
+        name, items = each
+        if items and not isinstance(items, range):
+            self._items.append(_Item(name, _EACH, items, estimator.estimate([*items])))
+
+    def take(self) -> dict[str, Any]:
+        """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
+        first."""
+        sizes = [i.size for i in self._items if i.size and not i.size.by_import]
+        if sum(s.bytes for s in sizes) > LARGE or any(s.at_least for s in sizes):
+            display(self.preview(sent=True))
+        return self._captured
+
+    def preview(self, sent: bool = False) -> Preview:
+        """All of it, to be shown. Asks the session what it has of the refs."""
+        return Preview(tuple(map(self._record, self._items)), sent)
+
+    def _found(
+        self, names: CellNames, given: tuple[str, ...], known: frozenset[str]
+    ) -> dict[str, Any]:
+        variables = self._notebook.variables
+        hidden = self._notebook.shell.user_ns_hidden  # IPython's own: In, Out, get_ipython, ...
+        required = {*names.required, *given}
+        wanted = [name for name in (*names.required, *names.optional) if name not in known]
+        captured: dict[str, Any] = {}
+        absent = []
+        for name in dict.fromkeys((*given, *wanted)):
+            if name in variables and (name not in hidden or hidden[name] is not variables[name]):
+                value = variables[name]
+                captured[name] = self._stored(name, value) or value
+            elif name in given or not (hasattr(builtins, name) or name in hidden):
+                ref = self._engine.find(name)
+                if ref is not None:
+                    captured[name] = ref
+                elif name in required:
+                    absent.append(name)
+        if absent:
+            visible = [n for n in variables if n not in hidden]
+            known_names = [*visible, *self._engine.names(), *dir(builtins)]
+            raise missing(absent, "the notebook or the store", known_names)
+        return captured
+
+    def _stored(self, name: str, value: Any) -> ObjectRef | None:
+        """The object in the store that a variable's value is, if it is there still."""
+        ref = self._notebook.bindings.stored(name, value) or self._engine.stored_as(value)
+        return None if ref is None or self._engine.state(ref) == "failed" else ref
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:
         """What a function brings, what that brings, and so on: each once."""
@@ -250,33 +189,29 @@ class _Cargo:
                 self._items.append(_Item(name, owner, value, size))
                 queue += size.brings.items()
 
-    def records(self) -> Iterator[Carried]:
-        """In words. For people who look: it asks the session what it has of the refs."""
-        for name, owner, value, size in self._items:
-            if size is None:
-                described = self._engine.describe(value)
-                yield _referred(name, None if described is None else described.object)
-                continue
-            if owner == _EACH:
-                kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
-                called = f"{name}, an item each"
-                yield Carried(called, kind, size.bytes, VALUE, at_least=size.at_least)
-                continue
-            called = f"{name}, global of {owner}" if owner else name
-            if size.by_import:
-                yield Carried(called, describe(value), None, IMPORT)
-                continue
-            advice = ""
-            if size.bytes >= WORTH_A_WORD or size.at_least:
-                less = f"{_size(size.bytes, size.at_least)} less per cell"
-                advice = self._advice(name, owner, value, less)
-            yield Carried(called, describe(value), size.bytes, VALUE, advice, size.at_least)
+    def _record(self, item: _Item) -> Carried:
+        name, owner, value, size = item
+        if size is None:
+            described = self._engine.describe(value)
+            return _referred(name, None if described is None else described.object)
+        if owner == _EACH:
+            kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
+            called = f"{name}, an item each"
+            return Carried(called, kind, size.bytes, VALUE, at_least=size.at_least)
+        called = f"{name}, global of {owner}" if owner else name
+        if size.by_import:
+            return Carried(called, describe(value), None, IMPORT)
+        advice = ""
+        if size.bytes >= WORTH_A_WORD or size.at_least:
+            less = f"{_size(size.bytes, size.at_least)} less per cell"
+            advice = self._advice(name, owner, value, less)
+        return Carried(called, describe(value), size.bytes, VALUE, advice, size.at_least)
 
     def _advice(self, name: str, owner: str, value: Any, less: str) -> str:
         if not owner:
             return f"`%put {name}` once, then it goes by reference: {less}"
         then = f"pass it to `{owner}` as an argument: {less}"
-        if _stored(self._notebook, self._engine, name, value) is not None:
+        if self._stored(name, value) is not None:
             return f"it is in the store; {then}"
         return f"`%put {name}` once, and {then}"
 

@@ -19,50 +19,26 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 class CellNames:
     """The names that a cell reads and assigns, each in the order of first appearance.
 
-    Attributes
-    ----------
-    required : tuple of str
-        Read for certain before the cell itself gives them a value (builtins included).
-    optional : tuple of str
-        Perhaps read: in a branch, or in a function that may be called later.
-    assigned : tuple of str
-        What comes back: names the cell assigns, without imports, functions, classes, loop
-        variables, ``as`` names and ``_private`` ones.
-    bound : tuple of str
-        All names that the cell gives a value, of whatever kind.
-    code : str
-        The cell as Python, if IPython's syntax is in it; else ''.
-    timed : bool
-        It begins with ``%%time``, which ``code`` is without.
+    ``assigned`` is what comes back: without imports, functions, classes, loop variables, ``as``
+    names and ``_private`` ones.
     """
 
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
+    required: tuple[str, ...]  # read for certain, before it gives them a value; builtins included
+    optional: tuple[str, ...]  # perhaps: in a branch, or in a function that may be called later
     assigned: tuple[str, ...]
-    bound: tuple[str, ...] = ()
-    code: str = ""
-    timed: bool = False
+    bound: tuple[str, ...] = ()  # all names that the cell gives a value, of whatever kind
+    code: str = ""  # the cell as Python, if IPython's syntax is in it; else ''
+    timed: bool = False  # it begins with ``%%time``, which `code` is without
 
 
 def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellNames:
-    """Find the names of a cell.
-
-    Parameters
-    ----------
-    source : str
-        The cell's body.
-    filename, first_line
-        Where the body is, for the error.
-
-    Returns
-    -------
-    CellNames
+    """Find the names of a cell, whose body is ``source``.
 
     Raises
     ------
     CellSyntaxError
         If it is neither Python nor IPython's syntax, or has a magic that a remote cell can't
-        have; the message shows the place.
+        have; the message shows the place: ``filename`` and ``first_line`` are where the body is.
     """
     read = python(source)
     try:
@@ -103,6 +79,10 @@ class _Scan(ast.NodeVisitor):
         self._depth = 0  # how many branches we are in
         self._hidden: list[set[str]] = []  # the targets of the comprehensions we are in
         self._anything = False  # after `from m import *` any name may be bound
+
+    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self.visit(node)
 
     # -- reading and binding ------------------------------------------------------------------
 
@@ -152,8 +132,7 @@ class _Scan(ast.NodeVisitor):
             for name in _global_names(parsed(text)):
                 self._read(name, certain=False)
         bound, assigned = self._bound.copy(), self.assigned.copy()
-        for statement in parsed(means.code).body:
-            self.visit(statement)
+        self._visit_all(parsed(means.code).body)
         if not means.keeps:
             self._bound, self.assigned = bound, assigned
         for name in means.sets:
@@ -183,16 +162,14 @@ class _Scan(ast.NodeVisitor):
         self.visit(node.value)
         self._bind(node.target, returned=True)
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            self._set(alias.asname or alias.name.partition(".")[0])
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.name == "*":
                 self._anything = True
             else:
-                self._set(alias.asname or alias.name)
+                self._set(alias.asname or alias.name.partition(".")[0])
+
+    visit_ImportFrom = visit_Import
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -201,8 +178,7 @@ class _Scan(ast.NodeVisitor):
         for body in bodies:
             before = self._bound.copy()
             self._depth += 1
-            for node in body:
-                self.visit(node)
+            self._visit_all(body)
             self._depth -= 1
             self._perhaps |= self._bound - before
             self._bound &= before
@@ -229,15 +205,13 @@ class _Scan(ast.NodeVisitor):
             self.visit(item.context_expr)
             if item.optional_vars is not None:
                 self._bind(item.optional_vars, returned=False)
-        for statement in node.body:
-            self.visit(statement)
+        self._visit_all(node.body)
 
     visit_AsyncWith = visit_With
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         self._branch(node.body, node.handlers, node.orelse)
-        for statement in node.finalbody:
-            self.visit(statement)
+        self._visit_all(node.finalbody)
 
     visit_TryStar = visit_Try
 
@@ -246,31 +220,25 @@ class _Scan(ast.NodeVisitor):
             self.visit(node.type)
         if node.name is not None:
             self._set(node.name)
-        for statement in node.body:
-            self.visit(statement)
+        self._visit_all(node.body)
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         for case in node.cases:
             self._branch([case])
 
-    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
         self.generic_visit(node)
-        if node.name is not None:
-            self._set(node.name)
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name is not None:
+            self._set(name)
 
-    visit_MatchStar = visit_MatchAs
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        self.generic_visit(node)
-        if node.rest is not None:
-            self._set(node.rest)
+    visit_MatchStar = visit_MatchMapping = visit_MatchAs
 
     # -- other scopes -------------------------------------------------------------------------
 
     def visit_FunctionDef(self, node: Function) -> None:
-        for decorator in node.decorator_list:
-            self.visit(decorator)
+        self._visit_all(node.decorator_list)
         self._defaults(node.args)
         self._set(node.name)
         self._perhaps_read(node)
@@ -282,8 +250,7 @@ class _Scan(ast.NodeVisitor):
         self._perhaps_read(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for expression in [*node.decorator_list, *node.bases, *node.keywords]:
-            self.visit(expression)
+        self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._set(node.name)
         self._perhaps_read(node)
 
@@ -304,11 +271,9 @@ class _Scan(ast.NodeVisitor):
         first, *others = node.generators
         self.visit(first.iter)  # evaluated outside, where the targets don't hide anything
         self._hidden.append(set().union(*(_stored(g.target) for g in node.generators)))
-        for condition in first.ifs:
-            self.visit(condition)
+        self._visit_all(first.ifs)
         for generator in others:
-            for part in (generator.iter, *generator.ifs):
-                self.visit(part)
+            self._visit_all((generator.iter, *generator.ifs))
         if isinstance(node, ast.DictComp):
             self.visit(node.key)
             self.visit(node.value)
@@ -320,7 +285,6 @@ class _Scan(ast.NodeVisitor):
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all below it, depth first."""
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _in_order(child)

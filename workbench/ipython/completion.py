@@ -25,25 +25,16 @@ from workbench.ipython.magics.sessions import ACTIONS
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 
-PATIENCE = 0.5
-"""Seconds for which the session is waited for: Tab mustn't hang."""
-
-MOST = 500
-"""Names offered."""
+PATIENCE = 0.5  # seconds for which the session is waited for: Tab mustn't hang
+MOST = 500  # names offered
 
 _LINE = re.compile(r"\s*(?:[\w., ]+=\s*)?(%%?\w+) (.*)", re.DOTALL)
 """A magic, also behind ``ref =``, and what stands behind it."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    "%put": ("variables",),
-    "%inspect": ("variables",),
+    **dict.fromkeys(("%put", "%inspect"), ("variables",)),
     "%cost": ("variables", "stored"),
-    "%get": ("refs", "stored"),
-    "%why": ("refs", "stored"),
-    "%free": ("refs", "stored"),
-    "%pin": ("refs", "stored"),
-    "%unpin": ("refs", "stored"),
-    "%spill": ("refs", "stored"),
+    **dict.fromkeys(("%get", "%why", "%free", "%pin", "%unpin", "%spill"), ("refs", "stored")),
     "%objects": ("stored",),
 }
 """What the plain words of each mean."""
@@ -60,14 +51,7 @@ _VALUES: Mapping[tuple[str, str], str] = {
 
 
 class Completion:
-    """See the module.
-
-    Parameters
-    ----------
-    notebook : Notebook
-    magics : sequence of Magics
-        Those whose options are known.
-    """
+    """Knows the options of these magics."""
 
     def __init__(self, notebook: Notebook, magics: Sequence[Magics]) -> None:
         self._notebook = notebook
@@ -83,20 +67,13 @@ class Completion:
             "actors": _actors,
         }
 
-    def attach(self) -> None:
-        """Answer from now on."""
-        self._notebook.shell.Completer.custom_matchers.append(self.match)
-
-    def detach(self) -> None:
-        """Don't any more."""
-        self._notebook.shell.Completer.custom_matchers.remove(self.match)
-
     @context_matcher(identifier="workbench")
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
-        """What the word before the cursor may become."""
         found: list[SimpleCompletion] = []
         line = _LINE.fullmatch(context.text_until_cursor)
-        if line is not None and line[1] in self._options and _begins(line[1], context):
+        # Only in the first line the magic of a whole cell may stand.
+        first = context.cursor_line == 0
+        if line and line[1] in self._options and (first or not line[1].startswith("%%")):
             *before, word = line[2].split(" ")
             words = [each for each in before if each]
             found = list(self._matches(line[1], words, word, context.token))
@@ -121,7 +98,6 @@ class Completion:
                 yield SimpleCompletion(text=name, type=kind)
 
     def _words(self, magic: str, words: list[str]) -> Iterable[str]:
-        """What may stand behind these."""
         last = next((o for o in self._options[magic] if words[-1:] and words[-1] in o.args), None)
         if last is not None and "action" not in last.kwds:  # it takes a value
             source = _VALUES.get((magic, max(last.args, key=len)))
@@ -146,11 +122,6 @@ class Completion:
     def _refs(self) -> list[str]:
         variables = self._notebook.variables
         return [name for name in self._variables() if isinstance(variables[name], ObjectRef)]
-
-
-def _begins(magic: str, context: CompletionContext) -> bool:
-    """Whether a magic may stand in this line: that of a whole cell, only in the first."""
-    return context.cursor_line == 0 or not magic.startswith("%%")
 
 
 def _options(magic: Any) -> Iterable[Any]:

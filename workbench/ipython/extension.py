@@ -30,24 +30,16 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._notebook = notebook = Notebook(shell)
-        self._magics = [
-            SessionMagics(notebook),
-            StoringMagics(notebook),
-            RemoteMagics(notebook),
-            KeepingMagics(notebook),
-        ]
-        self._completion = Completion(notebook, self._magics)
+        kinds = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
+        self._magics = [kind(notebook) for kind in kinds]
+        self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
         self._bare_put = BarePut()
-        self._hooks = {
-            "pre_run_cell": self._cell_begins,
-            "post_run_cell": self._cell_ended,
-        }
+        self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
     def attach(self) -> None:
-        """Put everything in its place."""
         self._shell.register_magics(*self._magics)
-        self._completion.attach()
+        self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.ast_transformers.append(self._bare_put)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
@@ -63,7 +55,7 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
         self._shell.ast_transformers.remove(self._bare_put)
-        self._completion.detach()
+        self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager
         for magics in self._magics:
             manager.registry.pop(type(magics).__name__)

@@ -9,8 +9,6 @@ from workbench.core.logs import TEXT
 
 
 class Text(NamedTuple):
-    """Text to be appended to a stream."""
-
     stream: str
     text: str
 
@@ -41,7 +39,6 @@ class Screen:
         self._count = 0
 
     def write(self, label: str, stream: str, text: str) -> Iterator[Text | OpenLine]:
-        """What to show when this writer writes this text."""
         if stream not in TEXT or not text:
             return
         if not self._is_labelled(label):
@@ -60,7 +57,6 @@ class Screen:
             yield self._whole(label, "stdout", "")
 
     def clear(self) -> None:
-        """All of it is off the screen."""
         self._is_open = False
         self._bars.clear()
 

@@ -6,11 +6,8 @@ from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.ipython.notebook import Notebook
 
-NOTICE = 1.0
-"""Seconds after which a person hears that something doesn't stop."""
-
-GRACE = 4.0
-"""Seconds that it has from then on, until its worker is killed."""
+NOTICE = 1.0  # seconds after which a person hears that something doesn't stop
+GRACE = 4.0  # seconds that it has from then on, until its worker is killed
 
 
 def stop_what_it_began(notebook: Notebook, engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -29,34 +30,15 @@ class Job(Rich):
     """One background cell, followed to its end.
 
     Made by ``%%remote`` and ``%workbench job NAME``. ``await job`` and ``job.result()`` give what
-    it assigned, ``job.output()`` what it printed, ``job.cancel()`` stops it.
-
-    Parameters
-    ----------
-    engine : Engine
-        Runs it.
-    name : str
-        What people call it: ``cell 7``.
-    size : int
-        How many tasks it is: more than one if it runs once per item.
-    origin : int
-        The number of the cell under which its output appears.
-    actor : str
-        The namespace that it runs in, if it isn't the pool.
-
-    Attributes
-    ----------
-    state : str
-        queued, running, done, failed or stopped.
-    errors : list of BaseException
-        Of its tasks.
+    it assigned, ``job.output()`` what it printed, ``job.cancel()`` stops it. ``job.state`` is
+    queued, running, done, failed or stopped; ``job.errors`` are its tasks'.
     """
 
     def __init__(self, engine: Engine, name: str, size: int, origin: int, actor: str = "") -> None:
-        self.name = name
-        self.size = size
-        self.origin = origin
-        self.actor = actor
+        self.name = name  # what people call it: ``cell 7``
+        self.size = size  # how many tasks it is: more than one if it runs once per item
+        self.origin = origin  # the number of the cell under which its output appears
+        self.actor = actor  # the namespace that it runs in, if it isn't the pool
         self.id = 0  # its first task's, once that was submitted
         self.state = "queued"
         self.worker = 0  # the last that was given one of its tasks
@@ -98,7 +80,6 @@ class Job(Rich):
         return found
 
     def makes(self, outputs: Outputs) -> None:
-        """These are what it assigns."""
         self._outputs = {
             name: [weakref.ref(each) for each in ref] if isinstance(ref, list) else weakref.ref(ref)
             for name, ref in outputs.items()
@@ -106,7 +87,6 @@ class Job(Rich):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, in whatever way."""
         return self.state not in ("queued", "running")
 
     @property
@@ -161,7 +141,6 @@ class Job(Rich):
             self._end()
 
     def _end(self) -> None:
-        """Once."""
         if self._began is not None:
             self._seconds = time.monotonic() - self._began
         failures = [error for error in self.errors if not _is_stop(error)]
@@ -180,13 +159,11 @@ class Job(Rich):
         if output.kind not in TEXT:
             return
         self.log.add(output)
-        if b"%|" in output.data:
-            for percent in _PERCENT.findall(output.data)[-1:]:
-                self._share = int(percent) / 100
+        if b"%|" in output.data and (percents := _PERCENT.findall(output.data)):
+            self._share = int(percents[-1]) / 100
 
     @property
     def status(self) -> JobStatus:
-        """What it is doing now, to be shown."""
         # Of several, how many are over; of one, what its progress bar says.
         share = self.ended / self.size if self.size > 1 else self._share
         return JobStatus(
@@ -258,8 +235,6 @@ class Job(Rich):
         }
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
-        import asyncio
-
         yield from asyncio.shield(asyncio.wrap_future(self._finished)).__await__()
         return self.result(0)
 
@@ -293,11 +268,10 @@ def _is_stop(error: BaseException) -> bool:
 def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Outputs]:
     """The job that was collected, and what it assigns; its output comes to cell ``origin``."""
     record, results = found
-    stride = 1 + len(record.binds)
     job = Job(engine, record.name, max(record.size, 1), origin)
-    outputs = outputs_of(record.binds, results, stride, record.size > 1)
+    outputs = outputs_of(record.binds, results, record.size > 1)
     job.makes(outputs)
-    for done in results[::stride]:
+    for done in results[:: 1 + len(record.binds)]:
         if done is not None:
             job.holds(done)
     job.size = max(len(job._dones), 1)
@@ -305,13 +279,11 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     return job, outputs
 
 
-def outputs_of(
-    names: Sequence[str], results: Sequence[ObjectRef | None], stride: int, several: bool
-) -> Outputs:
+def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], several: bool) -> Outputs:
     """By name, which of the results of a cell's tasks are for it; without those that are gone."""
     outputs: Outputs = {}
     for place, name in enumerate(names, 1):
-        refs = [ref for ref in results[place::stride] if ref is not None]
+        refs = [ref for ref in results[place :: 1 + len(names)] if ref is not None]
         if several:
             outputs[name] = refs
         elif refs:

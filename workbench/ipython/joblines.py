@@ -28,8 +28,6 @@ _STYLE = (
 
 
 class JobLine:
-    """One job's line, from its start to its quiet end."""
-
     def __init__(self, job: Job, router: Router) -> None:
         self.job = job
         self._router = router
@@ -58,7 +56,6 @@ class JobLine:
                 self._refresh()
 
     def tick(self) -> None:
-        """Say what has changed."""
         with self._lock:
             if self._ended or self._router.is_terminal or time.monotonic() < self._due:
                 return
@@ -80,7 +77,6 @@ class JobLine:
             self._router.display(self.job.origin, self._name, self._bundle(), False)
 
     def end(self) -> None:
-        """The quiet line, for good."""
         with self._lock:
             job, self._ended = self.job, True
             if self._router.is_terminal:
@@ -156,7 +152,6 @@ class JobLines:
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
-        """A line for this job."""
         line = JobLine(job, self._router)
         line.show()
         self._router.cell(job.origin).fixed = line.show
@@ -172,13 +167,11 @@ class JobLines:
             self.end(job)
 
     def began(self, job: Job) -> None:
-        """It runs now."""
         line = self._lines.get(job)
         if line is not None:
             line.began()
 
     def end(self, job: Job) -> None:
-        """It is over."""
         with self._lock:
             line = self._lines.pop(job, None)
             if not self._lines:
@@ -187,7 +180,6 @@ class JobLines:
             line.end()
 
     def _run(self) -> None:
-        """Tick, until nothing is open."""
         while True:
             self._closed.wait(TICK)
             with self._lock:

@@ -10,8 +10,7 @@ from workbench.errors import MagicError
 from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
-MOST_NAMES = 6
-"""Assigned names that the last line lists; the rest are counted."""
+MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
 
 _SIGNS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import difflib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.errors import TaskError
@@ -17,21 +17,15 @@ from workbench.errors import TaskError
 def explain(error: BaseException, variables: Mapping[str, Any]) -> None:
     """Add a note that says where the missing name or module would have come from.
 
-    Parameters
-    ----------
-    error : BaseException
-        Only a task's gets the note, and only once.
-    variables : mapping
-        The notebook's.
+    Only a task's error gets it, and only once. ``variables`` are the notebook's.
     """
+    note = ""
     if not isinstance(error, TaskError) or not error.missing_name:
         return
     if isinstance(error, ModuleNotFoundError):
         note = _module(error.missing_name)
     elif isinstance(error, NameError):
         note = _name(error, error.missing_name, variables)
-    else:
-        return
     if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
@@ -48,9 +42,14 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
     if any(repr(name) in note for note in error.remote_notes):  # the worker found it in the store
         return ""
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, known)
     return f"Neither the notebook nor the store has anything of the name {name!r}.{hint}"
+
+
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """A question to end a message with, if one of the names that are known is much like it."""
+    close = difflib.get_close_matches(name, [n for n in known if isinstance(n, str)], 1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _module(name: str) -> str:

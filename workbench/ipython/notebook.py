@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterable
@@ -19,41 +18,20 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import explain
+from workbench.ipython.missing_names import did_you_mean, explain
 from workbench.ipython.output import Router
 
-MOST_JOBS = 50
-"""Background cells remembered here."""
+MOST_JOBS = 50  # background cells remembered here
 
 
 class Notebook:
-    """See the module.
-
-    Attributes
-    ----------
-    shell : InteractiveShell
-        A kernel's or a terminal's.
-    router : Router
-        Brings what tasks show to its cells.
-    bindings : Bindings
-        Which variables are what the store has.
-    lines : JobLines
-        What background cells say of themselves.
-    jobs : dict of int → Job
-        Background cells that this notebook started or collected: the last of them, by id.
-    awaited : list of Job
-        Those that the running cell waits for.
-    baseline : Baseline
-        Where the workers are: directory, import path, environment.
-    """
-
     def __init__(self, shell: Any) -> None:
-        self.shell = shell
+        self.shell = shell  # a kernel's or a terminal's
         self.router = Router(shell)
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
-        self.jobs: dict[int, Job] = {}
-        self.awaited: list[Job] = []
+        self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
+        self.awaited: list[Job] = []  # those that the running cell waits for
         self.baseline = Baseline()
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
 
@@ -143,8 +121,6 @@ class Notebook:
 
 
 class NotebookMagics(Magics):
-    """Base of the magics of one notebook."""
-
     shell: Any  # an InteractiveShell, never None
 
     def __init__(self, notebook: Notebook) -> None:
@@ -159,8 +135,7 @@ def _item_label(job: Job, output: Output) -> str:
 
 def missing(names: list[str], where: str, known: Iterable[Any]) -> NotDefinedError:
     """The error of names that mean nothing, with what was perhaps meant."""
-    close = difflib.get_close_matches(names[0], [n for n in known if isinstance(n, str)], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(names[0], known)
     listed = " and ".join(repr(n) for n in names)
     verb = "is" if len(names) == 1 else "are"
     return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")

@@ -25,11 +25,7 @@ from workbench.ipython.widgets import Widgets
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
 
-_MESSAGES = {
-    "display": "display_data",
-    "update": "update_display_data",
-    "clear": "clear_output",
-}
+_MESSAGES = {"display": "display_data", "update": "update_display_data", "clear": "clear_output"}
 """Kinds of output that are Jupyter messages as they are."""
 
 Bundle = dict[str, str]
@@ -39,28 +35,16 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 
 
 class CellOutput:
-    """Where one cell's output goes.
-
-    Attributes
-    ----------
-    header : dict or None
-        Of the message that the front end sent the cell with; None in a terminal.
-    label : callable(Output) → str
-        Who wrote that, in a word.
-    job : Job or None
-        The background cell that shows something here.
-    fixed : callable() → None, or None
-        Shows again what stays when the cell clears its output.
-    """
+    """Where one cell's output goes."""
 
     __slots__ = ("fixed", "header", "held", "job", "label", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
-        self.header = header
+        self.header = header  # of the front end's message with the cell; None in a terminal
         self.screen = Screen()
-        self.label: Callable[[Output], str] = _worker_label
-        self.job: Job | None = None
-        self.fixed: Callable[[], None] | None = None
+        self.label: Callable[[Output], str] = _worker_label  # who wrote that, in a word
+        self.job: Job | None = None  # the background cell that shows something here
+        self.fixed: Callable[[], None] | None = None  # shows again what stays after a clear
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -72,20 +56,14 @@ class CellOutput:
 
 
 class Router:
-    """Routes output in one shell.
-
-    Parameters
-    ----------
-    shell : InteractiveShell
-        A kernel's or a terminal's.
-    """
+    """Routes output in one shell: a kernel's or a terminal's."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._numbers = itertools.count(1)
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
-        self._latest = 0
+        self.latest = 0  # number of the cell that began last: hooks have another context
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -96,16 +74,16 @@ class Router:
         A context variable, so that asyncio tasks which a cell has started still belong to it
         while later cells run. Threads have no context of their own: theirs is the latest cell.
         """
-        self._latest = next(self._numbers)
-        self._cells[self._latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
+        self.latest = next(self._numbers)
+        self._cells[self.latest] = CellOutput(self._shell.get_parent() if self._kernel else None)
         if len(self._cells) > MOST_CELLS:
             self._cells.popitem(last=False)
-        _origin.set(self._latest)
+        _origin.set(self.latest)
 
     @property
     def headless(self) -> bool:
         """Whether the running cell was sent by a program that nobody sits at."""
-        header = self._cells[self._latest].header or {}
+        header = self._cells[self.latest].header or {}
         return not header.get("content", {}).get("allow_stdin", True)
 
     @property
@@ -113,18 +91,13 @@ class Router:
         """Whether there is nothing but text, which stays where it was printed."""
         return self._kernel is None
 
-    @property
-    def latest(self) -> int:
-        """The number of the cell that began last: for hooks, which have another context."""
-        return self._latest
-
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
-        return _origin.get(self._latest)
+        return _origin.get(self.latest)
 
     def cell(self, origin: int) -> CellOutput:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
-        return self._cells.get(origin) or self._cells[self._latest]
+        return self._cells.get(origin) or self._cells[self.latest]
 
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
@@ -163,7 +136,8 @@ class Router:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind == "comm":
-            self._send(cell.header, *self._widgets.message(output.data))
+            kind, content, parts = self._widgets.message(output.data)
+            self._send(cell.header, kind, content, **parts)
         elif kind in _MESSAGES:
             if kind == "display":
                 for part in cell.screen.heading(cell.label(output)):
@@ -197,10 +171,10 @@ class Router:
 
     def failed(self, origin: int, error: BaseException) -> None:
         """Show an exception of a background cell as the cell's own."""
+        name, text = type(error).__name__, str(error)
         render = getattr(error, "_render_traceback_", None)
-        lines = render() if render is not None else [f"{type(error).__name__}: {error}"]
+        lines = render() if render is not None else [f"{name}: {text}"]
         if self._kernel is not None:
-            name, text = type(error).__name__, str(error)
             content = {"ename": name, "evalue": text, "traceback": lines}
             self._publish(self.cell(origin), "error", content)
         else:
@@ -220,7 +194,6 @@ class Router:
         self._publish(self.cell(origin), kind, content)
 
     def display_id(self, what: str) -> str:
-        """A fresh one."""
         return self._named(what, next(self._displays))
 
     def _named(self, what: str, which: object) -> str:
@@ -236,21 +209,12 @@ class Router:
         """Send a message with the cell's header: front ends put it where that cell's output is."""
         self._send(cell.header, kind, content)
 
-    def _send(
-        self,
-        header: Any,
-        kind: str,
-        content: dict[str, Any],
-        metadata: dict[str, Any] | None = None,
-        buffers: list[bytes] | None = None,
-    ) -> None:
+    def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
         """`Session.send` hands over to the kernel's IOPub thread, so any thread may call this."""
-        kernel = self._kernel
-        topic = f"kernel.{kernel.ident}.{kind}".encode()
-        kernel.session.send(
-            kernel.iopub_socket, kind, content, parent=header, ident=topic,
-            metadata=metadata, buffers=buffers,
-        )  # fmt: skip
+        socket, ident = self._kernel.iopub_socket, self._kernel.ident
+        topic = f"kernel.{ident}.{kind}".encode()
+        send = self._kernel.session.send
+        send(socket, kind, content, parent=header, ident=topic, **parts)
 
 
 def _worker_label(output: Output) -> str:

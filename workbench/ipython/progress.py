@@ -17,20 +17,11 @@ from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes, human_seconds, human_time
 from workbench.serialization.estimate import Estimator
 
-AFTER = 1.0
-"""Seconds until the line appears: whoever waits less has no use for it."""
-
-WORTH_WATCHING = 1_000_000
-"""Bytes; storing less takes no second."""
-
-COUNTING = 0.05
-"""Seconds of counting how much is to be stored."""
-
-EVERY = 0.5
-"""Seconds between two looks."""
-
-PATIENCE = 1.0
-"""Seconds that the thread has to end; it may be asking a session that doesn't answer."""
+AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
+WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second
+COUNTING = 0.05  # seconds of counting how much is to be stored
+EVERY = 0.5  # seconds between two looks
+PATIENCE = 1.0  # seconds that the thread has to end; it may be asking a session that doesn't answer
 
 _ERASE = "\r\x1b[K"
 
@@ -55,12 +46,8 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
     Yields a function that ends that, with what came of it in the line's place; if there was no
     line, that is printed, or not (``only_instead``). Without its call the line just goes.
 
-    Parameters
-    ----------
-    router : Router
-        Whose cell is running.
-    tell : callable(seconds) → str
-        The line now. Called in a thread that ends with the block; what it raises is dropped.
+    ``tell`` gives the line, by the seconds so far. It is called in a thread that ends with the
+    block; what it raises is dropped.
     """
     line, over = _ProgressLine(router), threading.Event()
     # Not this frame's: if Ctrl-C comes before the block begins, the frame dies, and `finally` runs.
@@ -113,16 +100,7 @@ def watch_put(
 
 
 class Waiting:
-    """What a `%get` waits for.
-
-    Parameters
-    ----------
-    engine : Engine
-    refs : mapping of name → ObjectRef
-        What is got.
-    names : str
-        As a person typed them.
-    """
+    """What a `%get` waits for: ``refs`` by name, and the ``names`` as a person typed them."""
 
     def __init__(self, engine: Engine, refs: Mapping[str, ObjectRef], names: str) -> None:
         self._engine = engine
@@ -144,7 +122,8 @@ class Waiting:
             return
         after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
         names = [name for name, ref in self._refs.items() if ref in late]
-        coming = " and ".join(f"{name!r}{self._made_by(name)}" for name in names)
+        makers = [f" (of {maker})" if (maker := self._maker(name)) else "" for name in names]
+        coming = " and ".join(f"{n!r}{maker}" for n, maker in zip(names, makers, strict=True))
         verb = "is" if len(names) == 1 else "are"
         there = [repr(name) for name in self._refs if name not in names]
         others = f" {' and '.join(there)} {'is' if len(there) == 1 else 'are'}." if there else ""
@@ -154,7 +133,6 @@ class Waiting:
         )
 
     def tell(self, seconds: float) -> str:
-        """For `progress`."""
         pending = [n for n, ref in self._refs.items() if self._engine.state(ref) == "pending"]
         if not pending:
             return f"%get {self._names}: reading, {seconds:.0f} s"
@@ -163,7 +141,6 @@ class Waiting:
         return f"%get {self._names}: waiting for {what}, {seconds:.0f} s"
 
     def ended(self) -> str:
-        """The last word."""
         return f"%get {self._names}: there after {human_seconds(time.monotonic() - self._began)}"
 
     def _maker(self, name: str) -> str:
@@ -171,16 +148,10 @@ class Waiting:
         if name not in self._makers:
             described = self._engine.describe(self._refs[name])
             task = None if described is None else described.task
-            self._makers[name] = "" if task is None else _in_words(task.name)
+            task_name = "" if task is None else task.name
+            is_cell = not task_name or task_name.startswith("cell ")
+            self._makers[name] = task_name if is_cell else f"task {task_name}"
         return self._makers[name]
-
-    def _made_by(self, name: str) -> str:
-        maker = self._maker(name)
-        return f" (of {maker})" if maker else ""
-
-
-def _in_words(task: str) -> str:
-    return task if task.startswith("cell ") else f"task {task}"
 
 
 class _ProgressLine:
@@ -195,7 +166,6 @@ class _ProgressLine:
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is there now."""
         return bool(self._id) and not self._closed
 
     def show(self, text: str) -> None:
@@ -205,7 +175,6 @@ class _ProgressLine:
                 self._write(text)
 
     def close(self, text: str, only_instead: bool) -> None:
-        """Make way for the last word."""
         with self._lock:
             if self._closed:
                 return

@@ -12,11 +12,8 @@ from workbench.readonly import arrays_in
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
 
-MOST_VARIABLES = 500
-"""Looked through for who else has the memory."""
-
-MOST_NAMED = 3
-"""Of those that do, how many are named."""
+MOST_VARIABLES = 500  # looked through for who else has the memory
+MOST_NAMED = 3  # of those that do, how many are named
 
 
 def replace(notebook: Notebook, engine: Engine, name: str, ref: ObjectRef) -> str:

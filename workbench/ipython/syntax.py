@@ -19,85 +19,49 @@ _FOLLOWS = "would change the worker for later tasks"
 _PERSON = "needs a person, and a worker has none"
 _OURS = "talks to the session from the notebook"
 
-REFUSED = {
-    **dict.fromkeys(
-        ("cd", "pushd", "popd"),
-        f"{_FOLLOWS}: run it in the notebook, its remote cells follow there",
-    ),
-    **dict.fromkeys(
-        ("autoreload", "aimport"),
-        f"{_FOLLOWS}: run it in the notebook, the workers load edited modules again then",
-    ),
-    **dict.fromkeys(
-        ("load_ext", "unload_ext", "reload_ext"),
-        f"{_FOLLOWS}: a remote cell has IPython's own magics; import the package instead",
-    ),
-    **dict.fromkeys(
-        ("reset", "reset_selective", "xdel"),
-        "has nothing to do here: a remote cell starts with the names it reads and nothing else",
-    ),
-    **dict.fromkeys(("debug", "pdb"), f"{_PERSON}: run the cell in the notebook to debug it"),
-    **dict.fromkeys(("edit", "load", "loadpy", "recall", "rep", "rerun", "macro"), _PERSON),
-    **dict.fromkeys(
-        ("history", "hist", "save", "store", "notebook", "tb", "xmode", "colors", "config"),
-        _NOTEBOOK,
-    ),
-    **dict.fromkeys(
-        ("logstart", "logon", "logoff", "logstate", "logstop", "alias", "unalias", "rehashx"),
-        _NOTEBOOK,
-    ),
-    **dict.fromkeys(("automagic", "autocall", "autoawait", "gui", "bookmark"), _NOTEBOOK),
+_REASONS = {
+    "cd pushd popd": f"{_FOLLOWS}: run it in the notebook, its remote cells follow there",
+    "autoreload aimport": f"{_FOLLOWS}: run it in the notebook, the workers load edited modules "
+    "again then",
+    "load_ext unload_ext reload_ext": f"{_FOLLOWS}: a remote cell has IPython's own magics; import "
+    "the package instead",
+    "reset reset_selective xdel": "has nothing to do here: a remote cell starts with the names it "
+    "reads and nothing else",
+    "debug pdb": f"{_PERSON}: run the cell in the notebook to debug it",
+    "edit load loadpy recall rep rerun macro": _PERSON,
+    "history hist save store notebook tb xmode colors config": _NOTEBOOK,
+    "logstart logon logoff logstate logstop alias unalias rehashx": _NOTEBOOK,
+    "automagic autocall autoawait gui bookmark": _NOTEBOOK,
     "remote": "is a remote cell already: its tasks can call `workbench.remote` functions",
     "put": f"{_OURS}: here, assign the name, or call `workbench.put`",
     "get": f"{_OURS}: here, read the name, and the object comes along",
-    **dict.fromkeys(
-        ("workbench", "objects", "why", "free", "pin", "unpin", "spill", "inspect", "cost"),
-        f"{_OURS}: take it out of the cell",
-    ),
+    "workbench objects why free pin unpin spill inspect cost": f"{_OURS}: take it out of the cell",
 }
+REFUSED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
 """Magics that a remote cell can't have, and why: ours, and those of IPython that would change the
 worker for everybody, or need a person or the notebook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """A cell as Python.
+    """A cell as Python."""
 
-    Attributes
-    ----------
-    text : str
-        Has a line for each of the cell's, so that the numbers are the same.
-    timed : bool
-        It began with ``%%time``, which is left out: the rest runs as it is, and is timed.
-    tree : ast.Module, optional
-        Of the text, if it was Python as it stood.
-    """
-
-    text: str
-    timed: bool = False
-    tree: ast.Module | None = None
+    text: str  # has a line for each of the cell's, so that the numbers are the same
+    timed: bool = False  # it began with ``%%time``, which is left out: the rest is to be timed
+    tree: ast.Module | None = None  # of the text, if it was Python as it stood
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A magic, or a command of the system, as IPython writes it: a call of its shell's method.
+    """A magic, or a command of the system, as IPython writes it: a call of its shell's method."""
 
-    Attributes
-    ----------
-    method : str
-        ``run_line_magic``, ``run_cell_magic``, ``system`` or ``getoutput``.
-    arguments : tuple of str
-        Texts, as they stand in the cell.
-    line : int
-        Where, counted from 1.
-    """
-
-    method: str
-    arguments: tuple[str, ...]
-    line: int
+    method: str  # one of `_METHODS`
+    arguments: tuple[str, ...]  # texts, as they stand in the cell
+    line: int  # where, counted from 1
 
 
 _METHODS = {"run_line_magic": 2, "run_cell_magic": 3, "system": 1, "getoutput": 1}
+"""How many arguments each has."""
 
 
 class _LineForLine(TransformerManager):
@@ -114,18 +78,7 @@ class _LineForLine(TransformerManager):
 
 
 def python(source: str) -> Python:
-    """Translate IPython's syntax in a cell to Python.
-
-    Parameters
-    ----------
-    source : str
-        The cell's body. What is Python already stays as it is.
-
-    Returns
-    -------
-    Python
-        Of what is neither, the text as it was.
-    """
+    """Translate IPython's syntax in a cell's body to Python; what is neither stays as it is."""
     try:
         return Python(source, tree=ast.parse(source))
     except (SyntaxError, ValueError):
@@ -143,7 +96,6 @@ def python(source: str) -> Python:
 
 
 def calls(node: ast.AST) -> Iterator[Call]:
-    """All magics and commands in a tree."""
     return filter(None, map(as_call, ast.walk(node)))
 
 
@@ -165,12 +117,7 @@ def as_call(node: ast.AST) -> Call | None:
 def check(tree: ast.AST, source: str, first_line: int) -> None:
     """Refuse the magics that a remote cell can't have.
 
-    Parameters
-    ----------
-    tree : ast.AST
-        What `python` made of ``source``.
-    source : str
-        The cell's body, which begins on the cell's ``first_line``.
+    ``tree`` is what `python` made of the body, which begins on the cell's ``first_line``.
 
     Raises
     ------
@@ -228,27 +175,13 @@ _HELP = ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Which names a call reads and sets.
+    """Which names a call reads and sets."""
 
-    Attributes
-    ----------
-    code : str
-        Python that it runs at once.
-    keeps : bool
-        Whether what the code assigns are the cell's variables then.
-    mentions : tuple of str
-        Expressions that it perhaps reads.
-    sets : tuple of str
-        Names it gives a value.
-    sets_any : bool
-        It may set any name.
-    """
-
-    code: str = ""
-    keeps: bool = True
-    mentions: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    sets_any: bool = False
+    code: str = ""  # Python that it runs at once
+    keeps: bool = True  # whether what the code assigns are the cell's variables then
+    mentions: tuple[str, ...] = ()  # expressions that it perhaps reads
+    sets: tuple[str, ...] = ()  # names it gives a value
+    sets_any: bool = False  # it may set any name
 
 
 def meaning(call: Call) -> Meaning:

@@ -12,25 +12,24 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-MOST_WIDGETS = 2_000
-"""Stand-ins kept; each has the widget's state. The oldest go first."""
+import comm
+from comm.base_comm import BaseComm
 
-Message = tuple[str, dict[str, Any], dict[str, Any], list[bytes]]
-"""Type, content, metadata and buffers."""
+MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
+
+Message = tuple[str, dict[str, Any], dict[str, Any]]
+"""Type, content, and by name the metadata and the buffers."""
 
 
 class Widgets:
     """See the module. `message` runs in whichever thread reads the socket.
 
-    Parameters
-    ----------
-    publish : callable
-        Sends a message to the front ends.
+    ``publish`` sends a message to the front ends.
     """
 
     def __init__(self, publish: Callable[..., None]) -> None:
         self._publish = publish
-        self._there: OrderedDict[str, Any] = OrderedDict()
+        self._there: OrderedDict[str, StandIn] = OrderedDict()
 
     def message(self, data: bytes) -> Message:
         """What a widget said, to be published; and take note of it."""
@@ -44,38 +43,31 @@ class Widgets:
             self._remove(id)
         if state and not buffers and id in self._there:  # binary parts aren't kept
             self._there[id].state.update(state)
-        return kind, content, said["metadata"], buffers
+        return kind, content, {"metadata": said["metadata"], "buffers": buffers}
 
     def _add(self, id: str, content: dict[str, Any]) -> None:
-        import comm
-
-        self._there[id] = stand_in(self._publish, id, content["target_name"])
+        self._there[id] = StandIn(self._publish, id, content["target_name"])
         comm.get_comm_manager().register_comm(self._there[id])
         if len(self._there) > MOST_WIDGETS:
             self._remove(next(iter(self._there)))
 
     def _remove(self, id: str) -> None:
-        import comm
-
         if self._there.pop(id, None) is not None:
             comm.get_comm_manager().comms.pop(id, None)
 
 
-def stand_in(publish: Callable[..., None], id: str, target: str) -> Any:
+class StandIn(BaseComm):
     """A comm that answers who asks for the widget's state, and ignores all else."""
-    from comm.base_comm import BaseComm
 
-    class StandIn(BaseComm):
-        state: dict[str, Any]
+    def __init__(self, publish: Callable[..., None], id: str, target: str) -> None:
+        self._publish = publish
+        self.state: dict[str, Any] = {}
+        super().__init__(target_name=target, comm_id=id, primary=False)
 
-        def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
-            if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
-                publish(msg_type, {"comm_id": self.comm_id, "data": data})
+    def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
+        if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
+            self._publish(msg_type, {"comm_id": self.comm_id, "data": data})
 
-        def handle_msg(self, msg: dict[str, Any]) -> None:
-            if msg["content"]["data"].get("method") == "request_state":
-                self.send({"method": "update", "state": self.state, "buffer_paths": []})
-
-    made = StandIn(target_name=target, comm_id=id, primary=False)
-    made.state = {}
-    return made
+    def handle_msg(self, msg: dict[str, Any]) -> None:
+        if msg["content"]["data"].get("method") == "request_state":
+            self.send({"method": "update", "state": self.state, "buffer_paths": []})

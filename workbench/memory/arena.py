@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
-from workbench.units import PAGE, round_up
+from workbench.units import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,7 @@ class _FreeList:
 
 
 class Arena:
-    """The allocator of one segment.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of address space, a multiple of `PAGE`.
-    """
+    """The allocator of one segment of ``size`` bytes of address space, a multiple of `PAGE`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -90,17 +84,11 @@ class Arena:
         self._cold.add(0, size)
 
     @property
-    def warm_free(self) -> int:
-        """Bytes that are free and still hold memory."""
-        return self._warm.total
-
-    @property
     def footprint(self) -> int:
         """Bytes of memory the arena holds: live and warm free."""
         return self.live_bytes + self._warm.total
 
     def allocate(self, nbytes: int, warm: bool) -> Extent | None:
-        """A free extent of at least ``nbytes``, of that temperature; None if there is none."""
         length = round_up(nbytes)
         offset = (self._warm if warm else self._cold).take(length)
         if offset is None:
@@ -112,10 +100,7 @@ class Arena:
     def free(self, offset: int, touched: bool = True) -> int:
         """The extent is free again; its length. ``touched=False`` if there is no memory behind it.
 
-        Raises
-        ------
-        KeyError
-            If no live extent begins there.
+        KeyError if no live extent begins there.
         """
         length = self.live.pop(offset)
         self.live_bytes -= length
@@ -136,19 +121,3 @@ class Arena:
             chosen.append(Extent(offset, length, False))
             nbytes -= length
         return chosen
-
-    def check(self) -> None:
-        """Raise AssertionError unless live, warm and cold extents tile the segment exactly."""
-        parts = sorted([*self.live.items(), *self._warm.at.items(), *self._cold.at.items()])
-        end = 0
-        for offset, length in parts:
-            assert offset == end, f"gap or overlap at {offset}"
-            assert length > 0
-            assert length % PAGE == 0
-            end = offset + length
-        assert end == self.size
-        assert self.live_bytes == sum(self.live.values())
-        for free in (self._warm, self._cold):
-            assert free.total == sum(free.at.values())
-            for offset, length in free.at.items():
-                assert offset + length not in free.at, "adjacent extents not merged"

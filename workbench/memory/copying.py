@@ -42,10 +42,6 @@ Note = Callable[[int], object]
 """Told how many bytes were just copied; in any thread."""
 
 
-def _unasked(nbytes: int) -> None:
-    """Nobody wants to know."""
-
-
 class Filling:
     """How far a `fill` is. Any thread may add; whoever looks may miss the last piece."""
 
@@ -61,15 +57,11 @@ class Filling:
 
 
 class Copier:
-    """Copies with all cores. Its threads start when there is much to copy; :meth:`close` ends them.
+    """Copies with all cores. Its threads start when there is much to copy; `close` ends them.
 
-    Parameters
-    ----------
-    threads : int
-        How many write at once, the caller's own included.
-    guard : callable() → context manager
-        Holds Ctrl-C back. Whoever is interrupted gives the extent to somebody else, so nobody
-        may leave while a thread still writes to it.
+    ``threads`` write at once, the caller's own included. ``guard`` holds Ctrl-C back: whoever is
+    interrupted gives the extent to somebody else, so nobody may leave while a thread still writes
+    to it.
     """
 
     def __init__(
@@ -80,7 +72,7 @@ class Copier:
         self._pool: ThreadPoolExecutor | None = None
         self.filling: Filling | None = None  # the last that began, until it ends
 
-    def copy(self, pairs: Sequence[Pair], note: Note = _unasked) -> None:
+    def copy(self, pairs: Sequence[Pair], note: Note = int) -> None:
         """``target[...] = source`` for each pair: one shape and dtype, ``target`` C-contiguous."""
         if self._threads < 2 or sum(t.nbytes for t, _ in pairs) < PARALLEL_BYTES:
             _copy_all(pairs, note)
@@ -108,7 +100,6 @@ class Copier:
         return PROBE_BYTES / min(seconds)
 
     def close(self) -> None:
-        """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -156,15 +147,8 @@ def fill(
     """Copy each array to its offset in the extent, the way that is fastest for its pages.
 
     With ``huge`` pages that is through the mapping always: a fault brings 2 MB, and the kernel
-    gives such pages to faults alone, not to writes.
-
-    Parameters
-    ----------
-    mapped, fd
-        The whole segment, mapped writable and as a writable descriptor.
-    extent : Extent
-        Where in it.
-    parts : iterable of (offset in the extent in bytes, array of any strides)
+    gives such pages to faults alone, not to writes. ``mapped`` and ``fd`` are the whole segment,
+    writable; ``parts`` are (offset in the extent in bytes, array of any strides).
     """
     pairs = []
     copier.filling = filling = Filling(extent.length)
@@ -183,14 +167,8 @@ def fill(
             copier.filling = None
 
 
-def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = _unasked) -> None:
-    """Write contiguous bytes to pages never touched before.
-
-    Raises
-    ------
-    OSError
-        ENOSPC or ENOMEM if the machine has no room after all.
-    """
+def write_cold(fd: int, data: Bytes | memoryview, offset: int, note: Note = int) -> None:
+    """Write contiguous bytes to pages never touched before. OSError if the machine has no room."""
     view = memoryview(data).cast("B")  # type: ignore[arg-type]
     while len(view):
         n = os.pwrite(fd, view[:WRITE_CHUNK], offset)

@@ -29,7 +29,6 @@ class Descriptors:
     size: int
 
     def close(self) -> None:
-        """Close both."""
         os.close(self.writable)
         os.close(self.readonly)
 
@@ -59,7 +58,6 @@ def create_file(size: int, directory: str | None = None) -> Descriptors:
 
 
 def _sized(writable: int, path: str, size: int) -> Descriptors:
-    """Give the file its size, and open it a second time."""
     try:
         os.ftruncate(writable, size)
         readonly = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -70,7 +68,6 @@ def _sized(writable: int, path: str, size: int) -> Descriptors:
 
 
 def create(size: int) -> Descriptors:
-    """A segment of the best kind there is here."""
     return create_memfd(size) if hasattr(os, "memfd_create") else create_file(size)
 
 

@@ -46,13 +46,7 @@ def check_space(fd: int, nbytes: int) -> None:
 
 
 def copy(source: int, start: int, target: int, offset: int, length: int) -> None:
-    """Copy bytes from one descriptor to another, in the kernel.
-
-    Raises
-    ------
-    OSError
-        ENOSPC, EIO and the like; or the source is shorter than that.
-    """
+    """Copy bytes between descriptors, in the kernel. OSError also if the source is shorter."""
     os.lseek(target, offset, os.SEEK_SET)
     done = 0
     while done < length:
@@ -63,13 +57,7 @@ def copy(source: int, start: int, target: int, offset: int, length: int) -> None
 
 
 def digest(fd: int, offset: int, length: int) -> int:
-    """The checksum of bytes of a file; never 0, which means memory.
-
-    Raises
-    ------
-    OSError
-        If they can't be read; also if the file is shorter.
-    """
+    """The checksum of bytes of a file; never 0, which means memory. OSError if it is shorter."""
     hasher = xxhash.xxh3_64()
     chunk = memoryview(bytearray(min(CHUNK, length)))
     done = 0
@@ -86,11 +74,7 @@ def check(fd: int, offset: int, length: int, expected: int) -> None:
     """Read bytes on disk through, as often as it takes to trust a mapping of them.
 
     A page of a mapping that can't be read ends the process (SIGBUS); a read says why.
-
-    Raises
-    ------
-    ObjectLostError
-        If they can't be read, or aren't those that were written.
+    ObjectLostError if they can't be read, or aren't those that were written.
     """
     try:
         if digest(fd, offset, length) == expected:

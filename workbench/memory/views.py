@@ -23,13 +23,9 @@ MOST_TRUSTED = 10_000
 class Watch(weakref.ref[Any]):
     """A weak reference that knows whose it is. Its callback gets the watch itself.
 
-    Parameters
-    ----------
-    callback : callable(Watch)
-        A C function, like a deque's ``append``: Ctrl-C that comes inside a callback written in
-        Python ends it, and nobody hears of either.
-    wake : callable(object), optional
-        Called after it, and lost by Ctrl-C in the worst case.
+    ``callback`` is a C function, like a deque's ``append``: Ctrl-C that comes inside a callback
+    written in Python ends it, and nobody hears of either. ``wake`` is called after it, and lost by
+    Ctrl-C in the worst case.
     """
 
     __slots__ = ("_wake", "grants", "id", "segment")
@@ -71,11 +67,8 @@ def address(array: Any) -> int:
 class Views:
     """Read-only mappings by segment, and the live views by object.
 
-    Parameters
-    ----------
-    on_finalized, wake
-        Called when the last array on an object's bytes dies: at any allocation, in any thread.
-        See `Watch`.
+    ``on_finalized`` and ``wake`` are called when the last array on an object's bytes dies: at any
+    allocation, in any thread; see `Watch`.
     """
 
     def __init__(self, on_finalized: Callback, wake: Callback | None = None) -> None:
@@ -95,16 +88,12 @@ class Views:
             os.close(fd)
 
     def unmap(self, segment: int) -> None:
-        """Nothing lies in it any more."""
         self._segments.pop(segment, None)
 
     def check(self, id: int, segment: int, offset: int, length: int, digest: int) -> None:
         """Make sure that bytes on disk are what was written there: once, then they are trusted.
 
-        Raises
-        ------
-        ObjectLostError
-            If they aren't, or can't be read.
+        ObjectLostError if they aren't, or can't be read.
         """
         if self._trusted.get(id) == (segment, offset):
             return
@@ -146,7 +135,6 @@ class Views:
         return False
 
     def shown_by(self, array: Any) -> int | None:
-        """The object whose bytes an array, or a slice of a slice of one, shows."""
         return self._shown(array)[0]
 
     def begun_by(self, array: Any) -> int | None:
@@ -164,14 +152,10 @@ class Views:
         return None, None
 
     def shows(self) -> bool:
-        """Whether any view lives."""
         return any(watch() is not None for watch in list(self._live.values()))
 
     def close(self, keeps: object = None) -> None:
-        """Let go of everything. A mapping with living views goes when they do.
-
-        ``keeps`` lives as long as any of these.
-        """
+        """A mapping with living views goes when they do; ``keeps`` lives as long as any of them."""
         for mapping in self._segments.values():
             mapping.keeps = keeps
         self._live.clear()

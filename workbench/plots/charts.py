@@ -32,7 +32,6 @@ COSTS = (("pickle", HUES[3]), ("copy", HUES[0]), ("load", HUES[2]))
 
 
 def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    """How much is kept for which reason, and the largest objects with what keeps each."""
     records = sorted(now.objects, key=lambda r: -r.size)
     found, processes = _by_reason(records), Processes(now)
     sheet = Sheet(ax, max([*(size for _, _, size in found), *(r.size for r in records)] or [1]))
@@ -49,7 +48,8 @@ def pins(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
         sheet.line(facts.title_of(record, held), f"{facts.kind_of(record)} · {why}", size)
         bar = Rect(0, record.size, STRENGTHS[record.strength][0])
         _bar(sheet, [bar] if facts.size_of(record) is not None else [])
-    _more(sheet, records[fits:], now)
+    if fits < len(records):
+        sheet.note(views.rest_text(records[fits:], now))
     unknown = any(record.strength is None for record in records)
     sheet.legend(entry for key, entry in STRENGTHS.items() if key or unknown)
 
@@ -92,22 +92,15 @@ def _fits(points: float, wanted: int) -> int:
 
 
 def pins_height(now: Snapshot, rows: int) -> float:
-    """Points for so many objects."""
     found = {reason for record in now.objects for reason, _ in reasons.counts(record)}
     lines = 3 + (len(now.objects) > rows)
     return (max(len(found), 1) + min(len(now.objects), rows)) * ROW + lines * LINE + 8
-
-
-def _more(sheet: Sheet, left: Sequence[ObjectRecord], now: Snapshot) -> None:
-    if left:
-        sheet.note(views.rest_text(left, now))
 
 
 # -- costs ---------------------------------------------------------------------------------------
 
 
 def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
-    """What took longest to serialize, and how fast it was."""
     known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
     sheet = Sheet(ax, max([views.seconds_of(record) for record in known[:1]], default=1.0))
     if not known:
@@ -118,11 +111,11 @@ def costs(ax: Axes, now: Snapshot, held: Held | None = None) -> None:
     fits = _fits(sheet.left, len(known))
     for record in known[:fits]:
         _cost(sheet, record, held)
-    _more(sheet, known[fits:], now)
+    if fits < len(known):
+        sheet.note(views.rest_text(known[fits:], now))
 
 
 def costs_height(now: Snapshot, rows: int) -> float:
-    """Points for so many objects."""
     known = sum(record.about is not None for record in now.objects)
     return min(known, rows) * ROW + (1 + (known > rows or not known)) * LINE + 8
 
@@ -153,7 +146,6 @@ def _cost(sheet: Sheet, record: ObjectRecord, held: Held | None) -> None:
 
 
 def jobs(ax: Axes, now: Snapshot) -> None:
-    """Background cells, and what the workers are at."""
     sheet = Sheet(ax, 1.0)
     sheet.line("Background cells", strong=True)
     found = views.jobs_in_order(now.jobs)
@@ -179,7 +171,6 @@ def jobs(ax: Axes, now: Snapshot) -> None:
 
 
 def jobs_height(now: Snapshot, rows: int) -> float:
-    """Points for so many jobs and so many workers."""
     shown = sum(min(max(len(some), 1), rows) for some in (now.jobs, now.workers))
     return (shown + 2) * LINE + 12
 

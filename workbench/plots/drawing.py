@@ -51,12 +51,7 @@ class Rect(NamedTuple):
 class Sheet:
     """An Axes as a sheet of paper that is filled from above: the y axis counts points.
 
-    Parameters
-    ----------
-    ax : Axes
-        Its ticks and frame are taken away.
-    most : float
-        Where the x axis ends.
+    Its ticks and frame are taken away; the x axis ends at ``most``.
     """
 
     def __init__(self, ax: Axes, most: float) -> None:
@@ -75,12 +70,10 @@ class Sheet:
         """Points below what stands here."""
         return self.height - self.y
 
-    def letters(self, size: float = SIZE) -> int:
-        """How many fit into a line."""
-        return max(int(self.width / (size * _EM)), 4)
+    def letters(self) -> int:
+        return max(int(self.width / (SIZE * _EM)), 4)
 
     def skip(self, points: float) -> None:
-        """Leave some room."""
         self.y += points
 
     def line(
@@ -112,7 +105,7 @@ class Sheet:
         self._text(0.0, clip(text, self.letters()), style="italic")
         self.y += LINE
 
-    def bars(self, bars: Iterable[Rect], height: float = 7.0, track: float = 0.0) -> None:
+    def bars(self, bars: Iterable[Rect], height: float, track: float = 0.0) -> None:
         """Boxes beside each other, to scale, on a quiet ground as long as ``track``."""
         from matplotlib.collections import PolyCollection
 
@@ -179,7 +172,6 @@ class Sheet:
 
 
 def quiet(ax: Axes) -> None:
-    """Nothing but what is drawn."""
     ax.set_facecolor("none")
     for spine in ax.spines.values():
         spine.set_visible(False)
@@ -196,7 +188,6 @@ def write(figure: Figure, left: float, bottom: float, text: str, **more: Any) ->
 
 
 def say(ax: Axes, text: str) -> None:
-    """Instead of a picture: why there is none."""
     ax.text(
         0.5, 0.5, shown(text), ha="center", va="center", transform=ax.transAxes,
         **_style(style="italic"),

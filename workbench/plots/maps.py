@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core.snapshot import HISTORY_SECONDS, ObjectRecord, Sample, Snapshot
 from workbench.plots.drawing import LINE, POINTS, SIZE, Rect, Sheet, quiet, say
-from workbench.report import colors, facts, views
+from workbench.report import facts, views
 from workbench.report.colors import INK, LIVE, SPILLED, TRACK, Coloring
 from workbench.report.facts import Held
 from workbench.report.format import NOW, count, human_bytes
@@ -34,7 +34,6 @@ TIMELINE = 110.0
 
 
 def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = None) -> None:
-    """The store's capacity, and its segments to scale."""
     coloring = Coloring(now, by)
     height = ax.get_window_extent().height * POINTS / ax.figure.dpi
     shows_machine = height + 1 >= occupancy_height(now, MOST_LANES)
@@ -57,7 +56,6 @@ def occupancy(ax: Axes, now: Snapshot, by: str = "type", held: Held | None = Non
 
 
 def occupancy_height(now: Snapshot, rows: int) -> float:
-    """Points for so many segments."""
     used = sum(bool(segment.live or segment.granted) for segment in now.segments or ())
     return _around(now, True) + min(used, rows) * LANE
 
@@ -79,12 +77,11 @@ def _bar(sheet: Sheet, bar: views.Bar, capacity: int, height: float) -> None:
         for part, size in sizes.items():
             if size:
                 start = at + gap if part == "spilled" else at
-                bars.append(Rect(start, size * scale, colors.PARTS[part]))
+                bars.append(Rect(start, size * scale, views.PARTS[part].color))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)
-    marks = [colors.PARTS[part] for part, _ in bar.parts]
-    sheet.legend(zip(marks, bar.texts(), strict=True))
+    sheet.legend(bar.key())
     sheet.skip(8)
 
 
@@ -112,7 +109,6 @@ def _label(record: ObjectRecord, held: Held) -> str:
 
 
 def timeline(ax: Axes, now: Snapshot) -> None:
-    """Live and spilled bytes of the last two minutes, and when objects came and went."""
     quiet(ax)
     ax.set_xlim(-HISTORY_SECONDS, 0)
     history = views.recent(now)
@@ -136,7 +132,6 @@ def timeline(ax: Axes, now: Snapshot) -> None:
 
 
 def _course(history: Sequence[Sample], key: str) -> tuple[list[float], list[int]]:
-    """Stairs until now; from where there was something."""
     points = [(-sample.age, int(getattr(sample, key) or 0)) for sample in history]
     while len(points) > 1 and not points[1][1] and not points[0][1]:
         points.pop(0)

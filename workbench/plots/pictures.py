@@ -51,16 +51,7 @@ class _Pane(NamedTuple):
 
 
 def picture(still: Still) -> bytes:
-    """What a still form shows, as a PNG, some 1000 pixels wide, on no ground of its own.
-
-    Parameters
-    ----------
-    still : Still
-
-    Returns
-    -------
-    bytes
-    """
+    """What a still form shows, as a PNG, some 1000 pixels wide, on no ground of its own."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

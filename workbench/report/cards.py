@@ -6,6 +6,7 @@ Whatever is the matter, nothing here raises: what can't be found out is said, or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
@@ -24,32 +25,27 @@ _MOODS = {"ready": "good", "running": "busy", "alive": "good", "failed": "bad", 
 
 _RESTARTS = {-1: "as often as it dies", 0: ""}
 
+_NO_PREVIEW = Preview()
 
+
+@dataclass
 class Card:
-    """One thing as text and as HTML."""
+    """``full``, of a session: how much of its store is taken, as a share."""
 
-    def __init__(
-        self,
-        name: tuple[str, str],
-        state: str,
-        lines: Facts,
-        shown: Preview | None = None,
-        mood: str = "",
-        full: float | None = None,
-    ) -> None:
-        self.name = name
-        self.state = state
-        self.lines = [(label, text) for label, text in lines if text]
-        self.shown = shown or Preview()
-        self.mood = mood or _MOODS.get(state, "idle")
-        self._full = full  # of a session: how much of its store is taken, as a share
+    name: tuple[str, str]
+    state: str
+    lines: Facts
+    shown: Preview = _NO_PREVIEW
+    mood: str = ""
+    full: float | None = None
+
+    def __post_init__(self) -> None:
+        self.lines = [(label, text) for label, text in self.lines if text]
 
     def bundle(self) -> dict[str, str]:
-        """What Jupyter is given."""
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def text(self) -> str:
-        """For a terminal."""
         width = max((len(label) for label, _ in self.lines), default=0)
         lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
@@ -57,11 +53,11 @@ class Card:
         return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below])
 
     def html(self) -> str:
-        """For a notebook."""
-        title = markup.title(*self.name, self.state, self.mood)
+        mood = self.mood or _MOODS.get(self.state, "idle")
+        title = markup.title(*self.name, self.state, mood)
         lines = self.lines
-        if self._full is not None:
-            strip = markup.bar(self._full)
+        if self.full is not None:
+            strip = markup.bar(self.full)
             full = {"store": lambda text: markup.Html(f"{strip} {markup.as_html(text)}")}
             lines = [(label, full.get(label, str)(text)) for label, text in lines]
         shown = self.shown
@@ -75,7 +71,6 @@ class Card:
 
 
 def of_ref(engine: Engine, ref: ObjectRef) -> Card:
-    """An object, as its ref shows it."""
     name = ("ObjectRef", ref.hex())
     found = engine.describe(ref)
     if engine.ended is not None:
@@ -133,7 +128,6 @@ def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Card:
 
 
 def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
-    """What kind of thing it is, and its beginning."""
     kind = ""
     try:
         value = engine.peek(ref)
@@ -149,7 +143,6 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
 
 
 def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -> Card:
-    """An actor of this class, as its handle shows it."""
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
     found = engine.describe(ref)
@@ -180,7 +173,6 @@ def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -
 
 
 def of_session(engine: Engine) -> Card:
-    """A session, as `init` returns it."""
     snapshot = engine.overview()
     name = ("Session", facts.short_name(engine.session))
     if engine.ended is not None:
@@ -191,14 +183,13 @@ def of_session(engine: Engine) -> Card:
 
 
 def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
-    """The same at one moment, with what else there is to say of it."""
     actors = {actor.id for actor in snapshot.actors}
     named = tuple(r for r in snapshot.objects if r.names and r.id not in actors)
     return Card(
         ("Session", facts.short_name(snapshot.session)),
         "running",
         [*facts.session_facts(snapshot), *(more or [])],
-        Preview(table=text.Objects(named).table()) if named else None,
+        Preview(table=text.Objects(named).table() if named else None),
         "good",
         (snapshot.live or 0) / (snapshot.capacity or 1),
     )

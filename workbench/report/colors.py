@@ -34,19 +34,6 @@ STATES = {
 }
 """Of jobs and workers; the others are grey."""
 
-PARTS = {
-    "live": LIVE,
-    "reusable": REUSABLE,
-    "available": TRACK,
-    "spilled": SPILLED,
-    "store": LIVE,
-    "workers": HUES[2],
-    "kernels": HUES[3],
-    "others": OTHER,
-    "free": TRACK,
-}
-"""Of the parts of bars: see `views.PARTS`."""
-
 BY = ("type", "owner", "age", "movable")
 """What objects can be coloured by."""
 
@@ -69,7 +56,7 @@ STRENGTHS: dict[str | None, tuple[str, str]] = {
 
 
 class Group(NamedTuple):
-    """So many objects of one colour. ``size`` in bytes."""
+    """Objects of one colour. ``size`` in bytes."""
 
     label: str
     color: str
@@ -78,24 +65,10 @@ class Group(NamedTuple):
 
 
 class Coloring:
-    """Whose colour is which, for the objects of one snapshot.
+    """Whose colour is which, for the objects of one snapshot, ``by`` one of `BY`.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-    by : str
-        One of `BY`.
-
-    Attributes
-    ----------
-    groups : tuple of Group
-        The legend: those that there are, the largest first; ages and what can move in their
-        order.
-
-    Raises
-    ------
-    ValueError
-        If objects can't be coloured so.
+    ``groups`` is the legend: those that there are, the largest first; ages and what can move in
+    their order.
     """
 
     def __init__(self, snapshot: Snapshot, by: str = "type") -> None:
@@ -118,7 +91,6 @@ class Coloring:
         self.groups = tuple(shown)
 
     def of(self, record: ObjectRecord) -> str:
-        """The colour of one object."""
         return self._color.get(self._label(record), OTHER)
 
     def _label(self, record: ObjectRecord) -> str:
@@ -128,7 +100,10 @@ class Coloring:
             case "owner":
                 return self._owner.get(record.segment, UNKNOWN)
             case "age":
-                return _age(record.age)
+                age = record.age
+                if age is None:
+                    return UNKNOWN
+                return next(label for limit, _, label in AGES if limit is None or age < limit)
             case _:
                 return STRENGTHS[record.strength][1]
 
@@ -142,9 +117,3 @@ class Coloring:
         # One that is alone needs no "others".
         hues = (*HUES, OTHER) if len(largest) == len(HUES) + 1 else HUES
         return dict(zip(largest, hues, strict=False))
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return UNKNOWN
-    return next(label for limit, _, label in AGES if limit is None or seconds < limit)

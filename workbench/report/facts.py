@@ -68,7 +68,6 @@ def name_of(name: str) -> str:
 
 
 def names_of(record: ObjectRecord) -> str:
-    """An object's names; nothing if it has none."""
     return ", ".join(map(name_of, record.names))
 
 
@@ -88,7 +87,6 @@ def title_of(record: ObjectRecord, held: Held | None = None) -> str:
 
 
 def id_of(id: int) -> str:
-    """An id as `workbench why` takes it."""
     return f"{id:016x}"
 
 
@@ -117,17 +115,14 @@ def size_of(record: ObjectRecord) -> int | None:
 
 
 def figure(nbytes: int | None) -> str:
-    """Bytes in a column of figures."""
     return NO_FIGURE if nbytes is None else human_bytes(nbytes)
 
 
 def where_text(record: ObjectRecord) -> str:
-    """Where its bytes are: ``in shared memory``."""
     return MOVES["freed"] if record.state == "freed" else WHERE.get(record.where, UNKNOWN)
 
 
 def age_text(record: ObjectRecord) -> str:
-    """How long it has been there, in a column of figures."""
     return NO_FIGURE if record.age is None else human_age(record.age)
 
 
@@ -160,15 +155,8 @@ class Pin(NamedTuple):
 def pins_of(
     record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()
 ) -> Iterator[Pin]:
-    """Each reason why an object is here, as far as its record tells.
-
-    Parameters
-    ----------
-    record : ObjectRecord
-    processes : Processes
-        Those of its session.
-    places : sequence of Place
-        Where this process has it.
+    """Each reason why an object is here, as far as its record tells; ``places``: where this process
+    has it.
     """
     for name in record.names:
         yield _pin("name", plain_name(name))
@@ -200,13 +188,7 @@ def _held(reason: str, client: int, processes: Processes, places: Sequence[Place
 
 
 def why_text(record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()) -> str:
-    """All reasons in one line; processes that have several refs or arrays of it are put together.
-
-    Parameters
-    ----------
-    record, processes, places
-        As of `pins_of`.
-    """
+    """All reasons in one line; processes that have several refs or arrays are put together."""
     texts: dict[str, str] = {}
     for pin in pins_of(record, processes, places):
         texts[pin.reason] = f"{texts[pin.reason]}, {pin.text}" if pin.reason in texts else pin.text
@@ -286,18 +268,16 @@ def runs_text(worker: WorkerRecord) -> str:
 
 # -- a session -------------------------------------------------------------------------------------
 
-SYSTEMS = {"ray": "Ray", "dask": "Dask"}
-
 
 def session_name(snapshot: Snapshot) -> str:
-    """The session's name without what makes it unique; elsewhere, its address."""
+    """The name without what makes it unique; elsewhere, the address."""
     if snapshot.engine != "local":
-        return f"{SYSTEMS.get(snapshot.engine, snapshot.engine)} at {snapshot.session}"
+        return f"{snapshot.engine.capitalize()} at {snapshot.session}"
     return short_name(snapshot.session)
 
 
 def short_name(session: str) -> str:
-    """The same of a local session's whole name."""
+    """A local session's name without what makes it unique."""
     return session.rpartition(".")[0] or session
 
 
@@ -320,13 +300,11 @@ def workers_text(snapshot: Snapshot) -> str:
 
 
 def worker_states(snapshot: Snapshot) -> dict[str, int]:
-    """How many of the pool are in each state."""
     states = [worker.state for worker in snapshot.workers if not worker.actor]
     return {state: states.count(state) for state in dict.fromkeys(states)}
 
 
 def tasks_text(snapshot: Snapshot) -> str:
-    """``1 task running, 3 queued``."""
     queued = UNKNOWN if snapshot.queued is None else human_count(snapshot.queued)
     return f"{count(snapshot.running, 'task')} running, {queued} queued"
 
@@ -354,7 +332,6 @@ def store_text(snapshot: Snapshot) -> str:
 
 
 def room_text(snapshot: Snapshot) -> str:
-    """How much of the store is taken: ``265 MB of 10 GB``."""
     if not snapshot.capacity:
         return f"{human_bytes(snapshot.live)}, capacity {UNKNOWN}"
     return f"{human_bytes(snapshot.live)} of {human_bytes(snapshot.capacity)}"
@@ -363,15 +340,8 @@ def room_text(snapshot: Snapshot) -> str:
 def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -> str:
     """That the store has no room for so many bytes: what takes most of it, and what to do.
 
-    Parameters
-    ----------
-    nbytes : int
-    snapshot : Snapshot or None
-        With the largest objects that are in memory; None if the session told of none.
-    reason : str
-        Why these can't move to disk.
-    held : mapping of int to sequence of (str, str)
-        What this process calls them.
+    ``snapshot`` has the largest objects that are in memory (None if the session told of none);
+    ``reason`` says why these can't move to disk.
     """
     lines = [f"No room for {human_bytes(nbytes)}."]
     if snapshot is not None:
@@ -395,6 +365,5 @@ def full_text(nbytes: int, snapshot: Snapshot | None, reason: str, held: Held) -
 
 
 def machine_name(snapshot: Snapshot) -> str:
-    """What the memory belongs to that its `MemoryRecord` tells of."""
     is_container = snapshot.memory is not None and snapshot.memory.container
     return "this container" if is_container else "this machine"

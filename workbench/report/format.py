@@ -82,7 +82,6 @@ def human_time(s: float) -> str:
 
 
 def human_count(n: int | None) -> str:
-    """1234567 → '1 234 567'."""
     return UNKNOWN if n is None else f"{n:,}".replace(",", " ")
 
 
@@ -106,6 +105,5 @@ def listed(words: Sequence[str], most: int, total: int = 0) -> str:
 
 
 def joined(words: Sequence[str]) -> str:
-    """``a, b and c``."""
     *most, last = words or ("",)
     return f"{', '.join(most)} and {last}" if most else last

@@ -25,7 +25,7 @@ from workbench.markup import (
     page,
     scroll,
 )
-from workbench.report import colors, facts, views
+from workbench.report import facts, views
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
 from workbench.report.format import (
@@ -34,6 +34,7 @@ from workbench.report.format import (
     count,
     human_bytes,
     human_count,
+    human_rate,
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
@@ -57,20 +58,9 @@ Block = str | Strip | Key | Table
 
 @dataclass(frozen=True)
 class Still(Rich):
-    """One view, or several below each other, of one moment.
+    """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
-    Attributes
-    ----------
-    parts : tuple of str
-        Some of `PARTS`.
-    snapshot : Snapshot
-    held : mapping of int to sequence of (str, str), optional
-        By object, the variables that hold it, as `Engine.held` tells: names for those without one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such part, or none is asked for.
+    ``held`` names the objects that have no name. Raises `ValueError` if there is no such part.
     """
 
     parts: tuple[str, ...]
@@ -83,7 +73,6 @@ class Still(Rich):
             raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
 
     def text(self) -> str:
-        """For a terminal of 100 columns."""
         sections = []
         for part in self.parts:
             blocks = [_as_text(block) for block in self._blocks(part)]
@@ -103,7 +92,6 @@ class Still(Rich):
         return self.html()
 
     def caption(self) -> str:
-        """Of which session, and of when."""
         name = clip(facts.session_name(self.snapshot), 60)
         what = f"session {name}" if self.snapshot.engine == "local" else name
         scope = f", {self.snapshot.scope}" if self.snapshot.scope else ""
@@ -128,7 +116,6 @@ def _as_html(block: Block) -> Html:
 
 
 def _first(rows: Sequence[Any]) -> str:
-    """What a table of no more than `MOST_ROWS` says of the others."""
     return f"and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
 
 
@@ -147,14 +134,10 @@ def _occupancy(now: Snapshot, held: Held) -> list[Block]:
         store.note,
         *_bar(views.machine_bar(now)),
         _timeline(now),
-        *(_segments(drawn, held) if now.segments is not None else [_nothing(now, "segments")]),
+        *(_segments(drawn, held) if now.segments is not None else [views.nothing(now)["segments"]]),
         more,
         *_types(now, coloring),
     ]
-
-
-def _nothing(now: Snapshot, what: str) -> str:
-    return views.nothing(now)[what]
 
 
 _GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░"}
@@ -168,15 +151,14 @@ def _bar(bar: views.Bar, capacity: int = 0, more: str = "") -> list[Block]:
     # More may live than there is room for, for a while.
     whole = max(capacity, sum(inside.values())) if bar.whole else 0
     pieces, at = [], 0.0
-    for (part, size), text in zip(inside.items(), bar.texts(), strict=False):
+    for (part, size), (color, text) in zip(inside.items(), bar.key(), strict=False):
         if size and whole:
             glyph = "·" if part in ("available", "free") else _GLYPHS.get(part, "█")
-            pieces.append(Piece(at, size / whole, colors.PARTS[part], text, glyph))
+            pieces.append(Piece(at, size / whole, color, text, glyph))
             at += size / whole
     if not bar.parts:
         return [head]
-    marks = [colors.PARTS[part] for part, _ in bar.parts]
-    key = Key(tuple(zip(marks, bar.texts(), strict=True)))
+    key = Key(tuple(bar.key()))
     return [head, *([Strip(tuple(pieces), f"{bar.label}: {key.text()}")] if whole else []), key]
 
 
@@ -184,7 +166,7 @@ def _timeline(now: Snapshot) -> str:
     """As a line of letters, the higher the more."""
     history = views.recent(now)
     if not history:
-        return _nothing(now, "timeline") if now.history is None else ""
+        return views.nothing(now)["timeline"] if now.history is None else ""
     most = max(sample.live for sample in history)
     steps = [
         next((sample.live for sample in reversed(history) if sample.age >= age), None)
@@ -225,7 +207,7 @@ def _told(record: ObjectRecord, held: Held) -> str:
 
 def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
     if not now.objects:
-        return [_nothing(now, "objects")]
+        return [views.nothing(now)["objects"]]
     head = ("type", "objects", "size")
     rows = tuple(
         (clip(g.label, 60), human_count(g.number), human_bytes(g.size)) for g in coloring.groups
@@ -239,7 +221,7 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
-        return [_nothing(now, "objects")]
+        return [views.nothing(now)["objects"]]
     records = sorted(now.objects, key=lambda r: -r.size)
     processes = Processes(now)
     head = ("object", "type", "size", "can move", "why it is here", "age")
@@ -268,14 +250,14 @@ _FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
 def _costs(now: Snapshot, held: Held) -> list[Block]:
     known = sorted((r for r in now.objects if r.about), key=lambda r: -views.seconds_of(r))
     if not known:
-        return [_nothing(now, "costs")]
+        return [views.nothing(now)["costs"]]
     head = ("object", "type", *_FIGURES, "copy speed")
     rows = tuple(
         (
             clip(facts.title_of(record, held), 30),
             clip(facts.type_of(record), 60),
             *_figures([record]),
-            views.speed_text(record),
+            NO_FIGURE if (speed := views.speed_of(record)) is None else human_rate(speed),
         )
         for record in known[:MOST_ROWS]
     )
@@ -294,7 +276,6 @@ def _costs(now: Snapshot, held: Held) -> list[Block]:
 
 
 def _figures(records: Sequence[ObjectRecord]) -> tuple[str, ...]:
-    """What these cost together, in the order of `_FIGURES`."""
     abouts = [record.about for record in records if record.about]
     load = sum(record.load_seconds for record in records)
     return (
@@ -331,7 +312,7 @@ def _jobs(now: Snapshot, held: Held) -> list[Block]:
 
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
-        return _nothing(now, "jobs")
+        return views.nothing(now)["jobs"]
     found = views.jobs_in_order(now.jobs)
     head = ("job", "name", "state", "where", "time", "done", "output", "assigns")
     rows = tuple(map(_job, found[:MOST_ROWS]))
@@ -354,7 +335,7 @@ def _job(job: JobRecord) -> tuple[str, ...]:
 
 def _workers(now: Snapshot) -> Block:
     if not now.workers:
-        return _nothing(now, "workers")
+        return views.nothing(now)["workers"]
     processes = Processes(now)
     rows = tuple(
         (

@@ -7,13 +7,11 @@ from typing import Any
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.report import facts, reasons
 from workbench.report.processes import actor_name, client_name
-from workbench.report.text import Why
 
 Document = dict[str, Any]
 
 
 def of_object(record: ObjectRecord) -> Document:
-    """One object, with how many pins of each reason it has."""
     return {
         "id": facts.id_of(record.id),
         "names": [facts.plain_name(name) for name in record.names],
@@ -28,14 +26,7 @@ def of_object(record: ObjectRecord) -> Document:
     }
 
 
-def of_why(why: Why) -> Document:
-    """Why one object is here."""
-    lines = [{"text": reason.text, "action": reason.action} for reason in why.reasons]
-    return {"what": why.what, "reasons": lines}
-
-
 def of_session(snapshot: Snapshot) -> Document:
-    """A session but for its objects."""
     return {
         "drivers": [
             {"pid": c.pid, "label": client_name(c)} for c in snapshot.clients if c.role == "driver"

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from workbench.core.snapshot import ObjectRecord, SegmentRecord, Snapshot
 from workbench.report.colors import Coloring
 from workbench.report.processes import owners_of
-from workbench.report.views import reach
 
 
 class Box(NamedTuple):
@@ -40,17 +39,7 @@ class Lane(NamedTuple):
 def lanes(
     snapshot: Snapshot, coloring: Coloring, boxes: int, most: int
 ) -> tuple[list[Lane], list[SegmentRecord]]:
-    """The segments in their order, files last; and those left out: the emptiest.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-    coloring : Coloring
-    boxes : int
-        So many in all lanes together, at most.
-    most : int
-        So many lanes.
-    """
+    """The ``most`` fullest segments, files last, with so many ``boxes`` in all; and the others."""
     inside = defaultdict(list)
     for record in snapshot.objects:
         if record.segment:
@@ -64,18 +53,14 @@ def lanes(
         if segment.id in kept:
             records = sorted(inside[segment.id], key=lambda r: r.offset)
             room = boxes // max(len(kept), 1)
-            length = max([reach(segment), *(r.offset + r.size for r in records[-1:])])
-            drawn = (
-                _each(records, coloring)
-                if len(records) <= room
-                else (_together(records, coloring, length, room))
-            )
+            reusable = 0 if segment.disk else segment.granted
+            length = max([segment.end, reusable, *(r.offset + r.size for r in records[-1:])])
+            if len(records) <= room:
+                drawn = [Box(r.offset, r.size, coloring.of(r), r) for r in records]
+            else:
+                drawn = _together(records, coloring, length, room)
             shown.append(Lane(names[segment.id], segment, length, len(records), tuple(drawn)))
     return shown, [segment for segment in used if segment.id not in kept]
-
-
-def _each(records: list[ObjectRecord], coloring: Coloring) -> list[Box]:
-    return [Box(r.offset, r.size, coloring.of(r), r) for r in records]
 
 
 def _together(

@@ -73,16 +73,6 @@ class Row(Record):
     site: str
 
 
-class Bar(Record):
-    """See `views.Bar`."""
-
-    label: str
-    figure: str
-    note: str
-    whole: bool
-    parts: tuple[tuple[str, int | None], ...]
-
-
 class Segment(Record):
     """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
 
@@ -103,8 +93,6 @@ class Rest(Record):
 
 
 class Worker(Record):
-    """A worker, and what it is at."""
-
     number: int
     pid: int
     state: str
@@ -160,7 +148,7 @@ class Session(Record):
     ended: str | None
     span: float
     count: int
-    bars: list[Bar]
+    bars: list[views.Bar]
     segments: list[Segment] | None
     bins: dict[str, list[int]]
     rest: list[Rest]
@@ -171,8 +159,6 @@ class Session(Record):
 
 
 class World(Session):
-    """All that a page knows."""
-
     kind: str
     seq: int
     now: float
@@ -198,8 +184,6 @@ Diff: Any = defstruct(
 
 
 class Tree(Record):
-    """What a part of an object cost."""
-
     name: str
     path: str
     type: str
@@ -239,19 +223,8 @@ def row_of(
     born: float | None,
     places: Sequence[Place] = (),
 ) -> Row:
-    """One object.
-
-    Parameters
-    ----------
-    record : ObjectRecord
-    processes : Processes
-        Those of its session.
-    owners : mapping of int to str
-        By segment, who writes it: `processes.owners_of`. Empty if the engine doesn't tell.
-    born : float or None
-        When it came, in seconds since 1970.
-    places : sequence of Place
-        The variables of this process that have it.
+    """One object. ``owners``: `processes.owners_of`, empty if the engine doesn't tell; ``born`` in
+    seconds since 1970; ``places``: the variables of this process that have it.
     """
     about, strength = record.about, record.strength
     kind, detail = facts.kind_of(record), facts.type_of(record)
@@ -293,7 +266,6 @@ def row_of(
 
 
 def plain(text: str) -> str:
-    """Without the backticks around code."""
     return text.replace("`", "")
 
 
@@ -309,16 +281,10 @@ def session_of(
     bins: dict[str, list[int]],
     rest: list[Rest],
 ) -> Session:
-    """Everything about a session but its objects and its past.
-
-    Parameters
-    ----------
-    session : Snapshot
-    processes, owners
-        As of `row_of`.
-    ended, speed, bins, rest
-        What the snapshot doesn't tell: see `Session`.
+    """Everything about a session but its objects and its past; from ``ended`` on it is what the
+    snapshot doesn't tell: see `Session`.
     """
+    here = [client for client in session.clients if client.pid == os.getpid()]
     is_local = session.engine == "local"  # only there nothing means that there is nothing
     workers = [
         Worker(
@@ -338,14 +304,11 @@ def session_of(
         session=facts.session_name(session),
         engine=session.engine,
         scope=session.scope,
-        here=_here(session),
+        here=client_name(here[0]) if here else "",
         ended=ended,
         span=HISTORY_SECONDS,
         count=session.count,
-        bars=[
-            Bar(bar.label, bar.figure, bar.note, bar.whole, bar.parts)
-            for bar in (views.store_bar(session), views.machine_bar(session))
-        ],
+        bars=[views.store_bar(session), views.machine_bar(session)],
         segments=None if session.segments is None else segments,
         bins=bins,
         rest=rest,
@@ -365,7 +328,7 @@ def words_of(session: Snapshot) -> Words:
         where=dict(facts.WHERE),
         movable={word: STRENGTHS[strength][1] for strength, word in MOVABLE.items()},
         ages=[(limit, label) for limit, _, label in AGES],
-        parts=dict(views.PARTS),
+        parts={part: (each.label, each.meaning) for part, each in views.PARTS.items()},
         none=views.nothing(session),
         repeats=views.REPEATED,
         least=views.LEAST_COPY,
@@ -373,7 +336,7 @@ def words_of(session: Snapshot) -> Words:
 
 
 def job_of(job: JobRecord, now: float) -> Job:
-    """One background cell. ``now`` is the time of the snapshot, in seconds since 1970."""
+    """A background cell. ``now``: the time of the snapshot, in seconds since 1970."""
     kept = "not fetched" if job.kept and job.is_over else ""
     return Job(
         id=key_of(job.id),
@@ -385,12 +348,6 @@ def job_of(job: JobRecord, now: float) -> Job:
         seconds=job.seconds if job.is_over else None,
         share=job.ended / job.size if job.size > 1 else None,
     )
-
-
-def _here(session: Snapshot) -> str:
-    """What this process is called."""
-    here = [client for client in session.clients if client.pid == os.getpid()]
-    return client_name(here[0]) if here else ""
 
 
 def changed(before: Session | None, now: Session) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _Short(reprlib.Repr):
 
     def repr_instance(self, x: Any, level: int) -> str:
         """Of anything else: on one line, whatever its class does."""
-        if _kind(x) == "ndarray":
+        if type(x).__name__ == "ndarray":
             return f"array({x.dtype}, {x.shape})"
         return " ".join(super().repr_instance(x, level).split())
 
@@ -56,10 +56,6 @@ def preview(value: Any) -> Preview:
         if look is not None:
             return look(value)
     return Preview(_cut(_Short().repr(value)))
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__
 
 
 def _array(array: Any) -> Preview:
@@ -85,10 +81,7 @@ def _pandas(frame: Any) -> Preview:
 
 
 def _series(series: Any) -> Preview:
-    part = series.iloc[:ROWS].copy()
-    cells = [[part.index[row], part.iat[row]] for row in range(len(part))]
-    name = "" if series.name is None else str(series.name)
-    return _table(("", name), cells, (len(series), 1))
+    return _pandas(series.to_frame("" if series.name is None else series.name))
 
 
 def _polars(frame: Any) -> Preview:

@@ -30,13 +30,6 @@ Seen = Snapshot | Account | ObjectDescription
 
 
 class Processes:
-    """What the processes of a session are called.
-
-    Parameters
-    ----------
-    seen : Seen
-    """
-
     def __init__(self, seen: Seen) -> None:
         self._clients = {client.client: client for client in seen.clients}
         self._workers = {worker.pid: worker for worker in seen.workers}
@@ -48,16 +41,15 @@ class Processes:
         if found is None:
             return LEFT
         if found.pid == os.getpid():
-            return "this notebook" if _is_notebook(found) else "this process"
+            is_notebook = found.label.endswith(("notebook", ".ipynb"))
+            return "this notebook" if is_notebook else "this process"
         worker = self._workers.get(found.pid)
         return client_name(found) if worker is None else self.worker(worker)
 
     def worker(self, worker: WorkerRecord) -> str:
-        """``worker 2``, or the actor that it belongs to."""
         return self.actor(worker) or f"worker {worker.number}"
 
     def numbered(self, number: int) -> str:
-        """The same of a worker by its number."""
         found = [worker for worker in self._workers.values() if worker.number == number]
         return self.worker(found[0]) if found else f"worker {number}"
 
@@ -67,7 +59,6 @@ class Processes:
         return actor_name(actor) if actor else "an actor" if worker.actor else ""
 
     def is_here(self, client: int) -> bool:
-        """Whether that is this process."""
         found = self._clients.get(client)
         return found is not None and found.pid == os.getpid()
 
@@ -81,7 +72,6 @@ class Processes:
         return joined(named)
 
     def owner(self, segment: SegmentRecord) -> str:
-        """Who writes a segment."""
         if segment.disk:
             return DISK
         is_servers = segment.is_servers and segment.owner not in self._clients
@@ -103,12 +93,7 @@ def client_name(client: ClientRecord) -> str:
 
 
 def open_in(snapshot: Snapshot) -> list[str]:
-    """The notebooks and scripts that use a session."""
     return [client_name(client) for client in snapshot.clients if client.role == "driver"]
-
-
-def _is_notebook(client: ClientRecord) -> bool:
-    return client.label.endswith(("notebook", ".ipynb"))
 
 
 def actor_name(actor: ActorRecord) -> str:

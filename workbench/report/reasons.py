@@ -97,7 +97,7 @@ def phrase(code: str, what: str) -> str:
 
 
 def let_go(pin: PinRecord, name: str) -> str:
-    """What ends a pin, for who calls the object by this name, or by a ref if it is empty."""
+    """``name`` is by what a person calls the object; empty if by a ref."""
     return REASONS[pin.reason].let_go.format(
         detail=pin.detail, name=name or "ref", call=repr(name) if name else "ref"
     )

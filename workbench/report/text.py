@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import fnmatch
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from workbench.core.events import About
-from workbench.core.snapshot import Account, JobRecord, ObjectRecord, Snapshot
+from workbench.core.snapshot import Account, JobRecord, ObjectRecord, PinRecord, Snapshot
 from workbench.engines.base import Engine
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
-from workbench.report.account import explained
 from workbench.report.facts import Held
 from workbench.report.format import (
     count,
@@ -26,6 +25,7 @@ from workbench.report.format import (
     human_seconds,
     listed,
 )
+from workbench.report.processes import Processes
 from workbench.report.views import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -36,9 +36,17 @@ MOST_ROWS = 60
 MOST_WORDS = 8
 """Of each kind of thing that is named in one line; the rest are counted."""
 
-ORDERS = ("size", "age", "name", "type")
 OBJECTS = ("name", "type", "size", "where", "why it is here", "age")
 JOBS = ("job", "name", "state", "time", "output", "assigns")
+
+_KEYS: dict[str, Callable[[ObjectRecord], Any]] = {
+    "size": lambda record: -record.size,
+    "age": lambda record: -(record.age or 0.0),
+    "name": lambda record: (not record.names, record.names),
+    "type": facts.type_of,
+}
+
+ORDERS = tuple(_KEYS)
 
 
 class Listing(Rich, Generic[Item]):
@@ -73,13 +81,7 @@ class Listing(Rich, Generic[Item]):
 class Objects(Listing[ObjectRecord]):
     """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
 
-    Attributes
-    ----------
-    records : tuple of ObjectRecord
-    held : mapping of int to sequence of (str, str)
-        By object, the variables of this process that have it: names for those without one.
-    others, others_size : int
-        How many more there are, and their bytes.
+    There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
     """
 
     nothing = facts.NO_OBJECTS
@@ -121,45 +123,15 @@ def objects(
     others: int = 0,
     others_size: int = 0,
 ) -> Objects:
-    """The objects of a session as a table, but for those that are Workbench's own.
+    """The objects but Workbench's own. Raises `ValueError` if there is no such order.
 
-    Parameters
-    ----------
-    found : iterable of ObjectRecord
-    pattern : str
-        Only those of which a name or the type matches: ``train*``, ``ndarray*``.
-    order : str
-        By ``size`` or ``age``, the greatest first, or by ``name`` or ``type``.
-    held : mapping of int to sequence of (str, str), optional
-        By object, the variables of this process that have it, as `Engine.held` tells.
-    limit : int, optional
-        How many to list.
-    others, others_size : int
-        How many there are besides ``found``, and their bytes.
-
-    Returns
-    -------
-    Objects
-
-    Raises
-    ------
-    ValueError
-        If there is no such order.
+    ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
+    ``age`` puts the greatest first; ``others`` and their bytes are besides ``found``.
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
-    records = [r for r in found if not facts.is_own(r)]
-    if pattern:
-        records = [r for r in records if _matches(r, pattern)]
-    match order:
-        case "size":
-            records.sort(key=lambda r: -r.size)
-        case "age":
-            records.sort(key=lambda r: -(r.age or 0.0))
-        case "name":
-            records.sort(key=lambda r: (not r.names, r.names))
-        case "type":
-            records.sort(key=facts.type_of)
+    records = [r for r in found if not facts.is_own(r) and (not pattern or _matches(r, pattern))]
+    records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
     return Objects(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
@@ -175,24 +147,15 @@ def _matches(record: ObjectRecord, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason, and what to do if it shall not count any more."""
-
     text: str
     action: str
 
 
 @dataclass(frozen=True)
 class Why(Rich):
-    """All reasons why one object is here. Prints as a text, shows as a table.
+    """All reasons why one object is here. Prints as a text, shows as a table."""
 
-    Attributes
-    ----------
-    what : str
-        The object in a few words.
-    reasons : tuple of Reason
-    """
-
-    what: str
+    what: str  # the object in a few words
     reasons: tuple[Reason, ...]
 
     def __str__(self) -> str:
@@ -211,17 +174,59 @@ class Why(Rich):
 
 
 def why(account: Account, name: str) -> Why:
-    """Put an account into words.
+    """Put an account into words. ``name``: by which the person asked, nothing if it was a ref."""
+    record, processes = account.object, Processes(account)
+    names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
+    what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
+    if record.state == "freed":
+        what += ", freed already: its bytes stay as long as arrays show them"
+    found = [reason for pin in account.pins for reason in _reasons(pin, processes, name)]
+    return Why(what, tuple(found))
 
-    Parameters
-    ----------
-    account : Account
-        What the session found out.
-    name : str
-        Its name in the store, by which the person asked; nothing if it was a ref.
-    """
-    what, lines = explained(account, name)
-    return Why(what, tuple(Reason(*line) for line in lines))
+
+def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+    if pin.reason in ("ref", "view"):
+        yield from _places(pin, processes, name)
+        return
+    what = pin.detail
+    if pin.reason == "task":
+        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
+        what = f"`{pin.detail}`{where}"
+    elif pin.reason in ("name", "contained"):
+        what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
+    yield Reason(reasons.phrase(pin.reason, what), reasons.let_go(pin, name))
+
+
+def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+    """Of a process that holds it: one for each place it found."""
+    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    free = reasons.let_go(pin, name)
+    for path, _ in pin.places:
+        variable, comma, rest = path.partition(",")
+        place = path if " " in variable else f"`{variable}`{comma}{rest}"
+        text = reasons.phrase(pin.reason, f"{where}: {place}")
+        yield Reason(text, _forgotten(path) if here else f"there, or {free}")
+    if pin.places:
+        return
+    if not pin.complete:
+        text = reasons.phrase(pin.reason, f"{where}, which was too busy to say where")
+        yield Reason(text, free)
+        return
+    text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
+    more = "" if pin.reason == "view" else f", or {free}"
+    yield Reason(text, f"`import gc; gc.collect()` there{more}")
+
+
+def _forgotten(path: str) -> str:
+    root = path.partition("[")[0].partition(".")[0]
+    if "sys.last_value" in path:
+        return "`sys.last_value = sys.last_traceback = None`, or the next error"
+    if "which runs" in path:
+        return "it ends with that function"
+    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
+        return "`%reset -f out`"
+    variable = path.partition(",")[0]
+    return f"`del {variable}`" if " " not in variable else "let go of that"
 
 
 # -- background cells ------------------------------------------------------------------------------
@@ -229,20 +234,13 @@ def why(account: Account, name: str) -> Why:
 
 @dataclass(frozen=True, repr=False)
 class JobTable(Listing[JobRecord]):
-    """Background cells, a row each. Prints as text, shows as a table; iterate it for the records.
-
-    Attributes
-    ----------
-    records : tuple of JobRecord
-        In the order in which they were started.
-    """
+    """Background cells, a row each. Prints as text, shows as a table; iterate it for records."""
 
     nothing = facts.NO_JOBS
 
-    records: tuple[JobRecord, ...]
+    records: tuple[JobRecord, ...]  # in the order in which they were started
 
     def table(self) -> Table:
-        """What it shows."""
         return Table(JOBS, tuple(map(_job_row, self.records)), ("time",))
 
 
@@ -261,7 +259,7 @@ def _job_row(job: JobRecord) -> tuple[str, ...]:
 
 
 def put_line(label: str, about: About) -> str:
-    """What a put cost: ``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
+    """``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
     nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
     direct = (
@@ -274,7 +272,6 @@ def put_line(label: str, about: About) -> str:
 
 
 def started_line(engine: Engine) -> str:
-    """What was started; or what was joined, and what is there."""
     line = (
         f"Workbench {'joined' if engine.joined else 'started'} session "
         f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from workbench.core.snapshot import (
@@ -22,13 +23,12 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.report import facts
+from workbench.report.colors import HUES, LIVE, OTHER, REUSABLE, SPILLED, TRACK
 from workbench.report.format import (
-    NO_FIGURE,
     UNKNOWN,
     count,
     human_bytes,
     human_count,
-    human_rate,
     human_share,
 )
 from workbench.report.processes import Processes
@@ -91,19 +91,10 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 # -- memory --------------------------------------------------------------------------------------
 
 
-class Bar(NamedTuple):
-    """Something that is full so far.
+class Bar(Struct, forbid_unknown_fields=True):
+    """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``. A page is sent it too.
 
-    Attributes
-    ----------
-    label, figure : str
-        ``Store``, ``265 MB of 10 GB · 3 %``.
-    parts : tuple of (str, int or None)
-        Keys of `PARTS`, and bytes.
-    whole : bool
-        Whether it is known what the parts add up to.
-    note : str
-        What else there is to say.
+    ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to.
     """
 
     label: str
@@ -112,27 +103,33 @@ class Bar(NamedTuple):
     whole: bool
     note: str = ""
 
-    def texts(self) -> list[str]:
-        """The parts in words: ``live 265 MB``."""
-        return [f"{PARTS[part][0]} {human_bytes(size)}" for part, size in self.parts]
+    def key(self) -> list[tuple[str, str]]:
+        """Each part's colour, and the part in words: ``live 265 MB``."""
+        return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in self.parts]
+
+
+class Part(NamedTuple):
+    label: str
+    meaning: str
+    color: str
 
 
 PARTS = {
-    "live": ("live", "Bytes of objects in shared memory"),
-    "reusable": ("reusable", "Freed and kept: written again faster than untouched memory"),
-    "available": ("available", "Not touched yet"),
-    "spilled": ("on disk", "Spilled: read from a file, beside the capacity"),
-    "store": ("store", "Live and reusable memory of the store"),
-    "workers": ("workers", "Workers' own memory"),
-    "kernels": ("notebooks", "Own memory of notebooks and scripts"),
-    "others": ("others", "All else that runs here"),
-    "free": ("available", "For anyone"),
+    "live": Part("live", "Bytes of objects in shared memory", LIVE),
+    "reusable": Part(
+        "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
+    ),
+    "available": Part("available", "Not touched yet", TRACK),
+    "spilled": Part("on disk", "Spilled: read from a file, beside the capacity", SPILLED),
+    "store": Part("store", "Live and reusable memory of the store", LIVE),
+    "workers": Part("workers", "Workers' own memory", HUES[2]),
+    "kernels": Part("notebooks", "Own memory of notebooks and scripts", HUES[3]),
+    "others": Part("others", "All else that runs here", OTHER),
+    "free": Part("available", "For anyone", TRACK),
 }
-"""What a part of a bar is called, and what it means."""
 
 
 def store_bar(snapshot: Snapshot) -> Bar:
-    """The store's capacity. What is on disk is beside it."""
     live, capacity, reusable = snapshot.live, snapshot.capacity, snapshot.warm_free
     figure = UNKNOWN if live is None and not capacity else facts.room_text(snapshot)
     if capacity and live is not None:
@@ -183,15 +180,9 @@ def processes_memory(snapshot: Snapshot, workers: bool) -> int | None:
 
 
 def worker_memory(worker: WorkerRecord, snapshot: Snapshot) -> int | None:
-    """What its process has, in bytes."""
     if worker.memory is not None or snapshot.memory is None:
         return worker.memory
     return dict(snapshot.memory.processes).get(worker.pid)
-
-
-def reach(segment: SegmentRecord) -> int:
-    """The bytes drawn of a segment: up to its last object, and what can be reused beyond it."""
-    return segment.end if segment.disk else max(segment.end, segment.granted)
 
 
 def filled_text(segment: SegmentRecord) -> str:
@@ -204,12 +195,10 @@ def filled_text(segment: SegmentRecord) -> str:
 
 
 def recent(snapshot: Snapshot) -> list[Sample]:
-    """The samples that are shown."""
     return [sample for sample in snapshot.history or () if sample.age <= HISTORY_SECONDS]
 
 
 def happened(history: Sequence[Sample]) -> dict[str, int | None]:
-    """How many objects were put, freed and spilled meanwhile."""
     first, last = history[0], history[-1]
     known = first.spills is not None and last.spills is not None
     return {
@@ -223,7 +212,6 @@ def happened(history: Sequence[Sample]) -> dict[str, int | None]:
 
 
 def seconds_of(record: ObjectRecord) -> float:
-    """All that its serialization has taken so far."""
     about = record.about
     return about.pickle_seconds + about.copy_seconds + record.load_seconds if about else 0.0
 
@@ -236,12 +224,6 @@ def speed_of(record: ObjectRecord) -> float | None:
     return (about.inband + about.outband) / about.copy_seconds
 
 
-def speed_text(record: ObjectRecord) -> str:
-    """The same in a column of figures."""
-    speed = speed_of(record)
-    return NO_FIGURE if speed is None else human_rate(speed)
-
-
 def repeats_of(record: ObjectRecord) -> int | None:
     """How often it was serialized in all, if more than once: else 0; None is not known."""
     if record.about is None:
@@ -250,7 +232,6 @@ def repeats_of(record: ObjectRecord) -> int | None:
 
 
 def repeats_text(record: ObjectRecord) -> str:
-    """What to do about that; nothing if there is nothing."""
     repeats = repeats_of(record)
     return REPEATED.format(human_count(repeats)) if repeats else ""
 
@@ -266,7 +247,6 @@ def jobs_in_order(jobs: Iterable[JobRecord]) -> list[JobRecord]:
 
 
 def job_where(job: JobRecord) -> str:
-    """Where it runs or ran."""
     return f"worker {job.worker}" if job.worker else ""
 
 

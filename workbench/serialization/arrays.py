@@ -8,7 +8,7 @@ a plain call of ``numpy.ndarray`` on those bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pickle import PickleBuffer
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Reducer = Callable[[Any], Any]
+Reducers = Mapping[type, Reducer]
+"""By exact type: what `__reduce__` would return of an instance."""
 
 
 class _StandIn(bytearray):
@@ -64,7 +66,7 @@ def _as_subclass(cls: type[Array], array: Array, dtype: np.dtype[Any]) -> Array:
     return array.view(dtype, cls)
 
 
-def _reduce_masked(array: Any) -> Any:
+def reduce_masked(array: Any) -> Any:
     if array.dtype.hasobject:
         return NotImplemented
     mask = None if array.mask is np.ma.nomask else array.mask
@@ -91,9 +93,3 @@ REDUCERS: dict[type, Reducer] = {
     memoryview: _reduce_memoryview,
 }
 """By exact type, for picklers whose buffers go out of band."""
-
-
-def find(kind: type) -> Reducer | None:
-    """The reducer for a class of numpy's that isn't imported with numpy; else None."""
-    is_masked = kind.__name__ == "MaskedArray" and str(kind.__module__).startswith("numpy.ma")
-    return _reduce_masked if is_masked else None

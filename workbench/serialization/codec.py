@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import pickle
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,9 +33,11 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.serialization.arrays import Array, Reducer, out_of_band
-from workbench.serialization.failures import cannot_pickle, cannot_rebuild
-from workbench.serialization.pickler import GlobalsRead, Pickler
+from workbench.report.format import human_bytes
+from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.inspection import cannot_pickle
+from workbench.serialization.pickler import Pickler
+from workbench.serialization.rebuilding import cannot_rebuild
 from workbench.serialization.scratch import LARGE_PIECE, Scratch, Sink
 from workbench.serialization.tracing import DebugPickler
 
@@ -45,6 +49,9 @@ INLINE_ALIGN = 16
 
 MANY_OBJECTS = 64 << 10
 """Bytes of a pickle that may build so many objects that the garbage collector would run often."""
+
+MOST_PEEKED = 64 << 10
+"""Bytes of pickle that `peek` reads: about a millisecond's worth."""
 
 _NONE = b"N"
 _LENGTH = struct.Struct("<I")
@@ -58,7 +65,6 @@ class Where(NamedTuple):
 
 
 _SOMEWHERE = Where()
-
 Load = Callable[[memoryview, Sequence[Any], Where], Any]
 
 
@@ -66,34 +72,18 @@ Load = Callable[[memoryview, Sequence[Any], Where], Any]
 class Serialized:
     """A pickled value; its buffers are still the value's own memory.
 
-    Attributes
-    ----------
-    type : str
-        The value's class.
-    array : bytes
-        Of a plain array: dtype, shape and order, pickled. Else empty.
-    buffers : list of array
-        Out-of-band buffers, of any strides.
-    stream : list of bytes-like
-        The pickle, in pieces; empty for a plain array.
-    seconds : float
-        How long it took.
-    inband, outband : int
-        Bytes of the pickle, and of the buffers.
-    globals_read : list of GlobalsRead
-        Of the functions in it that were pickled by value.
-    chunks : list of bytearray
-        The scratch memory in which the stream lies.
+    ``array`` are the pickled dtype, shape and order of a plain array, which has no ``stream``;
+    ``buffers`` have any strides; ``inband`` and ``outband`` are bytes of the pickle and of the
+    buffers; in ``chunks`` lies the stream; ``functions`` are those in it, pickled by value.
     """
 
-    type: str
     array: bytes = b""
     buffers: list[Array] = field(default_factory=list)
     stream: list[Any] = field(default_factory=list)
     seconds: float = 0.0
     inband: int = 0
     outband: int = 0
-    globals_read: list[GlobalsRead] = field(default_factory=list)
+    functions: list[FunctionType] = field(default_factory=list)
     chunks: list[bytearray] = field(default_factory=list)
 
     @property
@@ -102,7 +92,6 @@ class Serialized:
         return sum(_aligned(b.nbytes) for b in self.buffers) + sum(map(len, self.stream))
 
     def header(self) -> bytes:
-        """The header that goes with the extent."""
         if self.array:
             return b"F" + self.array
         return b"E" + pickle.dumps([*(b.nbytes for b in self.buffers), self.inband], 5)
@@ -138,7 +127,7 @@ class Serialized:
 
 def serialize(
     value: Any,
-    reducers: Mapping[type, Reducer],
+    reducers: Reducers,
     *,
     parts: Callable[[], Mapping[str, Any]] | None = None,
     limit: int = 1 << 62,
@@ -147,25 +136,10 @@ def serialize(
 ) -> Serialized:
     """Pickle a value without copying its buffers.
 
-    Parameters
-    ----------
-    value : object
-        Anything pickle protocol 5 or cloudpickle can take.
-    reducers : mapping of type → reducer
-        Custom reducers, asked before all others.
-    parts : callable() → mapping of name → value, optional
-        Asked when it fails: what to look through, and what each is called. Default: the value,
-        by its type.
-    limit : int
-        Bytes of pickle from which it raises StoreFullError.
-    trace : bool
-        Use the pickler in Python, which shows the stack of objects when something breaks.
-    scratch : Scratch, optional
-        Where the stream lies until the caller gives its ``chunks`` back.
-
-    Returns
-    -------
-    Serialized
+    ``parts`` is asked when it fails: what to look through, and what each is called; by default
+    the value, by its type. ``limit`` are bytes of pickle. ``trace`` takes the pickler in Python,
+    which shows the stack of objects when something breaks. In ``scratch`` lies the stream until
+    the caller gives its ``chunks`` back.
 
     Raises
     ------
@@ -175,16 +149,16 @@ def serialize(
         If the pickle passes the limit.
     """
     if value is None:
-        return Serialized("NoneType")
+        return Serialized()
     started = time.perf_counter()
-    name = type_name(type(value))
+    name = type(value).__qualname__
     if type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers:
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
             meta = pickle.dumps((value.dtype, value.shape, order), 5)
             flat = value.T if order == "F" else value
             seconds = time.perf_counter() - started
-            return Serialized(name, meta, [flat], [], seconds, len(meta), value.nbytes)
+            return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
     sink = Sink(limit, scratch or Scratch())
 
@@ -210,15 +184,8 @@ def serialize(
     inband = sum(map(len, stream))
     outband = sum(b.nbytes for b in buffers)
     return Serialized(
-        name, b"", buffers, stream, seconds, inband, outband, pickler.globals_read, sink.chunks
+        b"", buffers, stream, seconds, inband, outband, pickler.functions, sink.chunks
     )
-
-
-def inband_of(header: bytes) -> int:
-    """Bytes of an object that have to be unpickled; of an inline one all, at most."""
-    if header[:1] == b"F":
-        return len(header)
-    return int(pickle.loads(memoryview(header)[1:])[-1]) if header[:1] == b"E" else len(header)
 
 
 def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
@@ -243,25 +210,9 @@ def _load(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
 def deserialize_inline(
     header: bytes, copy: bool = False, where: Where = _SOMEWHERE, load: Load = _load
 ) -> Any:
-    """Build the value of an inline object.
+    """Build the value of an inline object; see `deserialize`.
 
-    Parameters
-    ----------
-    header : bytes
-        What `Serialized.inline` gave.
-    copy : bool
-        Whether arrays in it are private and writable; else they are read-only views of the header.
-    where, load
-        As for `deserialize`.
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    SerializationError
-        If it can't be rebuilt in this process.
+    Its arrays are read-only views of the header, or with ``copy`` private and writable.
     """
     kind = header[:1]
     if kind == _NONE:
@@ -288,22 +239,7 @@ def deserialize(
 ) -> Any:
     """Build the value of an object in an extent. Its arrays are views of the extent.
 
-    Parameters
-    ----------
-    header : bytes
-        What `Serialized.header` gave.
-    extent : array of uint8
-        The bytes, laid out as `Serialized.layout` said.
-    where : Where
-        For the error.
-    align : int
-        Of the buffers in the extent.
-    load : callable(stream, buffers, where)
-        Unpickles what of it is pickled.
-
-    Returns
-    -------
-    object
+    ``align`` are bytes, of the buffers in the extent; ``load`` unpickles what of it is pickled.
 
     Raises
     ------
@@ -329,16 +265,47 @@ def deserialize(
     return load(extent.data[offset : offset + streamed], parts, where)
 
 
-def is_all_of(array: Array, header: bytes) -> bool:
-    """Whether the array is a view of a whole stored object.
+def peek(header: bytes, extent: npt.NDArray[np.uint8] | None) -> Any:
+    """Build a value only to show it, its arrays without a copy.
 
-    Parameters
-    ----------
-    array : array
-        One that begins where the object does.
-    header : bytes
-        The object's.
+    Unlike `deserialize` it imports nothing, looks for no causes when it fails, and refuses what
+    would take long. Without an ``extent`` its bytes are in the header.
+
+    Raises
+    ------
+    LookupError
+        If it is too large, or of a module that isn't imported; the text says which.
     """
+    size = len(header)  # of an inline one all is pickled, at most
+    if header[:1] == b"E":
+        size = pickle.loads(memoryview(header)[1:])[-1]
+    if size > MOST_PEEKED:
+        raise LookupError(f"{human_bytes(size)} of it are pickled")
+    if extent is None:
+        return deserialize_inline(header, load=_load_imported)
+    return deserialize(header, extent, load=_load_imported)
+
+
+def _load_imported(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
+    return _ImportedUnpickler(io.BytesIO(stream), buffers=buffers).load()
+
+
+class _ImportedUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "subimport":  # cloudpickle's, of a module that a function uses
+            return _imported
+        _imported(module)
+        return super().find_class(module, name)
+
+
+def _imported(name: str) -> Any:
+    if name not in sys.modules:
+        raise LookupError(f"{name} isn't imported here")
+    return sys.modules[name]
+
+
+def is_all_of(array: Array, header: bytes) -> bool:
+    """Whether an array that begins where a stored object does is a view of all of it."""
     if header[:1] != b"F":
         return False
     dtype, shape, order = _load(memoryview(header)[1:], (), _SOMEWHERE)
@@ -349,7 +316,7 @@ def is_all_of(array: Array, header: bytes) -> bool:
 def describe(value: Any) -> str:
     """The type and shape of a value: ``ndarray float64 (1797, 64)``, ``dict (3)``, ``Model``."""
     kind = type(value)
-    name = type_name(kind)
+    name = kind.__qualname__
     if kind in _SIZED:
         return f"{name} ({len(value)})"
     if kind is FunctionType or isinstance(value, type):
@@ -366,11 +333,6 @@ def describe(value: Any) -> str:
 
 
 _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
-
-
-def type_name(cls: type) -> str:
-    """``DataFrame``, ``Model``."""
-    return cls.__qualname__
 
 
 def _aligned(nbytes: int, align: int = BUFFER_ALIGN) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import heapq
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -17,10 +17,9 @@ from typing import Any
 from workbench.markup import Rich, Table, bullets, code, page
 from workbench.report.format import human_bytes, human_count, human_seconds
 from workbench.serialization.advice import advise
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.codec import describe
-from workbench.serialization.failures import cannot_pickle
-from workbench.serialization.inspection import name_of
+from workbench.serialization.inspection import cannot_pickle, name_of
 from workbench.serialization.measure import (
     MATTERS,
     NOTICED,
@@ -117,7 +116,7 @@ _HEAD = ("time", "share", "pickled", "copied directly", "path", "type")
 
 def explain(
     value: Any,
-    reducers: Mapping[type, Reducer],
+    reducers: Reducers,
     name: str = "",
     *,
     measure: Measure = measure,
@@ -126,25 +125,8 @@ def explain(
 ) -> Cost:
     """Find out what serializing a value costs, and which parts of it do.
 
-    Parameters
-    ----------
-    value : object
-        Anything that can be serialized.
-    reducers : mapping of type → reducer
-        As for `codec.serialize`.
-    name : str
-        What the paths begin with; default the value's own name, or its type's.
-    measure : callable
-        Pickles something, and says what that took.
-    most : int
-        Objects looked at. What is not looked at is a part of its own, ``not looked at``.
-    seconds : float
-        What measuring the parts may take.
-
-    Returns
-    -------
-    Cost
-        Of the whole; its parts are its children.
+    ``most`` objects are looked at; the others are a part of their own, ``not looked at``.
+    Measuring the parts may take so many ``seconds``.
 
     Raises
     ------
@@ -174,24 +156,22 @@ class _Account:
     """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures, reducers: Mapping[type, Reducer], measure: Measure,
+        self, root: Tally, total: Figures, reducers: Reducers, measure: Measure,
         seconds: float,
     ) -> None:  # fmt: skip
         self._root = root
         self._total = total
         self._reducers = reducers
         self._measure = measure
-        self._advice_until = time.perf_counter() + 2 * seconds
-        self._choose(time.perf_counter() + seconds)
-
-    def _choose(self, until: float) -> None:
-        """The costliest parts, each below its parent; and how long they take."""
-        self._seconds: dict[int, float | None] = {}
+        started = time.perf_counter()
+        self._until = started + seconds
+        self._advice_until = started + 2 * seconds
+        self._seconds: dict[int, float | None] = {}  # of the chosen: the costliest, from the root
         order = count()
-        heap = [(-1.0, next(order), self._root)]
+        heap = [(-1.0, next(order), root)]
         while heap and len(self._seconds) < MOST_PARTS:
             tally = heapq.heappop(heap)[2]
-            self._seconds[id(tally)] = self._measured(tally, until)
+            self._seconds[id(tally)] = self._measured(tally)
             for part in tally.parts.values():
                 share = self._share(part.figures)
                 if share >= MATTERS:
@@ -204,10 +184,10 @@ class _Account:
             return share
         return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
-    def _measured(self, tally: Tally, until: float) -> float | None:
+    def _measured(self, tally: Tally) -> float | None:
         if tally is self._root:
             return self._total.seconds
-        if time.perf_counter() > until:
+        if time.perf_counter() > self._until:
             return None
         alone = tally.objects[0] if len(tally.objects) == 1 else tally.objects
         try:
@@ -216,26 +196,33 @@ class _Account:
             return None
 
     def cost(self, tally: Tally, above: str) -> Cost:
-        """Of one that was chosen."""
+        """Of one that was chosen. What it doesn't show passes for its own, if that is little."""
         path = joined(above, tally.label, tally.of)
-        chosen = [part for part in tally.parts.values() if self._is_chosen(part)]
+        shown = [part for part in tally.parts.values() if self._is_shown(part)]
         for part in [*tally.parts.values()]:
-            if part not in chosen:
+            if part not in shown:
                 tally.fold(part)
-        children = [self.cost(part, path) for part in chosen]
-        others = self._others(tally, path)
+        children = [self.cost(part, path) for part in shown]
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
+        hidden = (part.figures for part in tally.parts.values() if part not in shown)
+        rest = functools.reduce(Figures.plus, hidden, Figures())
+        if self._share(rest) >= MATTERS:
+            children.append(Cost(f"{path} others", "others", "", *rest[1:]))
+        advice: tuple[str, ...] = ()
+        if time.perf_counter() <= self._advice_until:
+            value = tally.objects[0]
+            advice = advise(value, path, self._total, self._reducers, self._measure)
         label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
         seconds, share = self._seconds[id(tally)], None
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)
         return Cost(
             path, label, _type_of(tally), *tally.figures[1:], seconds, share,
-            (*children, *others), self._advice(tally, path),
+            tuple(children), advice,
         )  # fmt: skip
 
-    def _is_chosen(self, tally: Tally) -> bool:
-        """Whether it is shown. That tracing it took long may have been chance."""
+    def _is_shown(self, tally: Tally) -> bool:
+        """Whether one was chosen, and matters: that tracing it took long may have been chance."""
         if id(tally) not in self._seconds:
             return False
         seconds = self._seconds[id(tally)]
@@ -243,18 +230,6 @@ class _Account:
             of_tracing = seconds / self._total.seconds * self._root.figures.seconds
             tally.figures = tally.figures._replace(seconds=of_tracing)
         return self._share(tally.figures) >= MATTERS
-
-    def _others(self, tally: Tally, path: str) -> Iterator[Cost]:
-        """The parts that are not shown, if they matter together; else they pass for its own."""
-        hidden = (p.figures for p in tally.parts.values() if not self._is_chosen(p))
-        rest = functools.reduce(Figures.plus, hidden, Figures())
-        if self._share(rest) >= MATTERS:
-            yield Cost(f"{path} others", "others", "", *rest[1:])
-
-    def _advice(self, tally: Tally, path: str) -> tuple[str, ...]:
-        if time.perf_counter() > self._advice_until:
-            return ()
-        return advise(tally.objects[0], path, self._total, self._reducers, self._measure)
 
 
 def _type_of(tally: Tally) -> str:

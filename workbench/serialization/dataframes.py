@@ -44,13 +44,7 @@ class Part(NamedTuple):
 
 
 class Columns:
-    """The parts of a frame that have names: objects by identity, arrays also by their memory.
-
-    Parameters
-    ----------
-    index : sequence
-        Labels of the rows.
-    """
+    """The parts of a frame that have names: objects by identity, arrays also by their memory."""
 
     def __init__(self, index: Any = ()) -> None:
         self._index = index
@@ -112,12 +106,8 @@ def cells_of(array: Any) -> Cells:
 def columns_of(value: Any, args: Any) -> Columns | None:
     """What has a name among that which a value is made of; None if it is an object like others.
 
-    Parameters
-    ----------
-    value : object
-        Anything. What can only be changed by its library has no named parts: an array, a tensor.
-    args : tuple
-        Those of its reduction.
+    What can only be changed by its library has no named parts: an array, a tensor. ``args`` are
+    those of its reduction.
     """
     if isinstance(value, (np.ndarray, np.dtype, np.generic, CodeType)):
         return Columns()

@@ -9,11 +9,10 @@ from __future__ import annotations
 import copyreg
 import sys
 import time
-from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.pickler import Counter, Pickler
 
 LEAST_SECONDS = 0.002
@@ -31,50 +30,35 @@ _METHODS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", 
 
 
 class Estimate(NamedTuple):
-    """What a value is in a pickle.
-
-    Attributes
-    ----------
-    bytes : int
-        About; without what is in ``brings``.
-    at_least : bool
-        Whether not all of it was counted.
-    by_import : bool
-        A module, or a function or class of one: only its name travels.
-    brings : dict of name → value
-        Globals that go along with the functions in it, as cloudpickle takes them.
-    """
+    """What a value is in a pickle."""
 
     bytes: int
+    """About; without what is in ``brings``."""
+
     at_least: bool
+    """Whether not all of it was counted."""
+
     by_import: bool
+    """A module, or a function or class of one: only its name travels."""
+
     brings: dict[str, Any]
+    """Globals that go along with the functions in it, as cloudpickle takes them."""
 
 
 class Estimator:
     """Counts values that travel in one pickle: what several share counts for the first of them.
 
-    Parameters
-    ----------
-    reducers : mapping of type → reducer
-        Custom ones. They are not called; what they give counts as small.
-    seconds : float
-        Processor time for all values together; each gets at least `LEAST_SECONDS`.
+    Custom reducers are not called; what they give counts as small. ``seconds`` are processor time
+    for all values together; each gets at least `LEAST_SECONDS`.
     """
 
-    def __init__(self, reducers: Mapping[type, Reducer], seconds: float = 0.25) -> None:
+    def __init__(self, reducers: Reducers, seconds: float = 0.25) -> None:
         self._count = _Count()
         self._pickler = _CountingPickler(self._count, dict.fromkeys(reducers, _as_nothing))
         self._left = seconds
 
     def estimate(self, value: Any) -> Estimate:
-        """Count one of the values.
-
-        Parameters
-        ----------
-        value : object
-            Anything. What can't be pickled counts up to where that is noticed.
-        """
+        """Count one of the values. What can't be pickled counts up to where that is noticed."""
         if self._is_imported(value):
             return Estimate(SMALL, False, True, {})
         started, before = time.thread_time(), self._count.bytes
@@ -129,7 +113,7 @@ class _Count(Counter):
 class _CountingPickler(Pickler):
     """Asks no user's code, and leaves out the globals of functions."""
 
-    def __init__(self, count: _Count, reducers: Mapping[type, Reducer]) -> None:
+    def __init__(self, count: _Count, reducers: Reducers) -> None:
         super().__init__(count, reducers, count.add_buffer)
         self.brings: dict[str, Any] = {}
         self._count = count

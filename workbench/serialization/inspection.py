@@ -1,4 +1,4 @@
-"""Finds the parts of an object that can't be pickled: where, why, and what to do."""
+"""Finds the parts of an object that can't be pickled: where, why, what to do. Makes the error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from typing import Any, NamedTuple
 from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 
 MOST_OBJECTS = 2_000_000
 """Objects looked at before the inspection ends with what it has found: some ten seconds."""
+
+MOST_LOOKED_AT = 200_000
+"""Objects searched for the cause before an error is raised: about a second."""
+
+MOST_SHOWN = 5
+"""Failing parts listed in a message; all are in its ``failures``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +107,11 @@ FLATTEN = (
 
 
 def inspect(
-    value: Any, reducers: Mapping[type, Reducer], name: str = "", *, most: int = MOST_OBJECTS
+    value: Any, reducers: Reducers, name: str = "", *, most: int = MOST_OBJECTS
 ) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
-    Parameters
-    ----------
-    value : object
-        Anything.
-    reducers : mapping of type → reducer
-        As for `codec.serialize`.
-    name : str
-        What the paths begin with; default the value's own name, or its type's.
-    most : int
-        Objects looked at; numbers and short texts are not counted.
-
-    Returns
-    -------
-    Inspection
+    ``most`` objects are looked at; numbers and short texts are not counted.
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)
@@ -127,8 +120,12 @@ def inspect(
         inspector.trace(value)
     except TooManyObjectsError:
         ended_early = True
-        if not inspector.failures:
-            inspector.failures += _failure_anywhere(value, reducers, root, most)
+        try:
+            if not inspector.failures:
+                _pickle(value, reducers)
+        except Exception as error:
+            where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
+            inspector.failures.append(Failure(root, type_of(value), said(error), where))
     except TooDeepError as error:
         inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
     found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
@@ -145,7 +142,7 @@ def name_of(value: Any) -> str:
 class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
-    def __init__(self, reducers: Mapping[type, Reducer], root: str, most: int) -> None:
+    def __init__(self, reducers: Reducers, root: str, most: int) -> None:
         counter = Counter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.failures: list[Failure] = []
@@ -153,7 +150,6 @@ class _Inspector(TracingPickler):
         self._patience = PATIENCE
 
     def failed(self, error: Exception) -> bool:
-        """Write it down."""
         part = self.path[-1].object
         if isinstance(error, SerializationError) and type(part) in self._reducers:
             name = type(part).__name__
@@ -185,22 +181,43 @@ class _Inspector(TracingPickler):
         return []
 
 
-def _failure_anywhere(
-    value: Any, reducers: Mapping[type, Reducer], root: str, most: int
-) -> list[Failure]:
-    """What the fast pickler says of all of it, when not all of it was looked at."""
-    try:
-        _pickle(value, reducers)
-    except Exception as error:
-        where = f"It is not among the first {human_count(most)} objects. Inspect a part of it."
-        return [Failure(root, type_of(value), said(error), where)]
-    return []
-
-
-def _pickle(value: Any, reducers: Mapping[type, Reducer]) -> None:
+def _pickle(value: Any, reducers: Reducers) -> None:
     """With the C pickler, to see whether it raises."""
     counter = Counter()
     Pickler(counter, reducers, counter.add_buffer).dump(value)
+
+
+def cannot_pickle(
+    error: Exception, parts: Mapping[str, Any], reducers: Reducers
+) -> SerializationError:
+    """The error for a value that couldn't be serialized, and why: what the pickler raised.
+
+    ``parts`` is the value under the name that people know it by, or its parts under theirs.
+    """
+    failures: list[Failure] = []
+    for name, part in parts.items():
+        failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
+    described = SerializationError(_text(error, parts, failures), failures)
+    for note in getattr(error, "__notes__", ()):
+        described.add_note(note)
+    return described
+
+
+def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -> str:
+    names = " or ".join(parts) if len(parts) < 4 else "Something"
+    if not failures:  # perhaps the C pickler recurses less deeply than the tracing one
+        is_deep = isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
+        return f"{names} can't be serialized: {said(error)}" + (f". {FLATTEN}" if is_deep else "")
+    first = failures[0].path
+    if len(failures) == 1 and first in parts:
+        head = f"{first} can't be serialized."
+    else:
+        owners = [name for name in parts if any(name in f.path for f in failures)]
+        head = f"{' and '.join(owners) or names} can't be serialized, because of:"
+    lines = [f"  {failure}" for failure in failures[:MOST_SHOWN]]
+    if len(failures) > MOST_SHOWN:
+        lines.append(f"  … and {len(failures) - MOST_SHOWN} more: the error's `failures`.")
+    return "\n".join([head, *lines])
 
 
 # -- how it is said -------------------------------------------------------------------------------

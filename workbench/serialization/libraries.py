@@ -6,13 +6,12 @@ A library is imported only once an object of it has come.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from workbench.serialization.arrays import Array, Reducer
+from workbench.serialization.arrays import Array, Reducer, reduce_masked
 
 SPARE = 4096
 """Bytes by which an Arrow object's buffers may be larger than what it shows of them."""
@@ -20,18 +19,15 @@ SPARE = 4096
 
 def find(kind: type) -> Reducer | None:
     """The reducer for a type of one of these libraries; None: its own is as good."""
-    family = _FAMILIES.get(str(kind.__module__).partition(".")[0])  # None, if somebody set it so
-    return None if family is None else family(kind)
+    package = str(kind.__module__).partition(".")[0]  # not a text, if somebody set it so
+    if package == "polars" and find_spec("pyarrow") is None:
+        return None
+    if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
+        return _reduce_arrow
+    return _REDUCERS.get((package, kind.__name__))
 
 
 # -- Arrow: a slice's own pickle has all of the buffers it was sliced from -------------------------
-
-
-def _arrow(kind: type) -> Reducer | None:
-    name = kind.__name__
-    if name == "Tensor":
-        return _reduce_arrow_tensor
-    return _reduce_arrow if hasattr(kind, "get_total_buffer_size") else None
 
 
 def _reduce_arrow(data: Any) -> Any:
@@ -50,23 +46,16 @@ def _reduce_arrow(data: Any) -> Any:
         )  # fmt: skip
     except Exception:  # extension types that have no place in a table
         return NotImplemented
-    stream = _written(table)
+    sink = pa.BufferOutputStream()  # Arrow's own stream has only what is shown: one copy
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue()
     if pa.ipc.open_stream(stream).schema != table.schema:  # extension types not registered
         return NotImplemented
     return _read_arrow, (stream, what)
 
 
 _ARROW_KINDS = {"Table": "table", "RecordBatch": "batch", "ChunkedArray": "chunked"}
-
-
-def _written(table: Any) -> Any:
-    """The table in Arrow's own stream format, which has only what is shown: one copy."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
 
 
 def _read_arrow(stream: Any, what: str) -> Any:
@@ -98,13 +87,6 @@ def _arrow_tensor(array: Array, names: Any) -> Any:
 # -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
 
 
-_ARROW_BACKED = ("ArrowExtensionArray", "ArrowStringArray", "ArrowStringArrayNumpySemantics")
-
-
-def _pandas(kind: type) -> Reducer | None:
-    return _reduce_arrow_backed if kind.__name__ in _ARROW_BACKED else None
-
-
 def _reduce_arrow_backed(column: Any) -> Any:
     data = column.__arrow_array__()
     if getattr(data, "num_chunks", 0) != 1:
@@ -117,12 +99,6 @@ def _arrow_backed(dtype: Any, data: Any) -> Any:
 
 
 # -- polars: through Arrow, whose buffers go out of band -------------------------------------------
-
-
-def _polars(kind: type) -> Reducer | None:
-    if kind.__name__ not in ("DataFrame", "Series") or find_spec("pyarrow") is None:
-        return None
-    return _reduce_polars
 
 
 def _reduce_polars(data: Any) -> Any:
@@ -147,10 +123,6 @@ def _read_polars(table: Any, names: list[str], is_series: bool) -> Any:
 
 
 # -- torch: tensors on the CPU ---------------------------------------------------------------------
-
-
-def _torch(kind: type) -> Reducer | None:
-    return _reduce_tensor if kind.__name__ in ("Tensor", "Parameter") else None
 
 
 def _reduce_tensor(tensor: Any) -> Any:
@@ -203,10 +175,15 @@ def writable(array: Array) -> Array:
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 
-_FAMILIES: dict[str, Callable[[type], Reducer | None]] = {
-    "pandas": _pandas,
-    "pyarrow": _arrow,
-    "polars": _polars,
-    "torch": _torch,
+_REDUCERS: dict[tuple[str, str], Reducer] = {
+    ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
+    ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,
+    ("pandas", "ArrowStringArray"): _reduce_arrow_backed,
+    ("pandas", "ArrowStringArrayNumpySemantics"): _reduce_arrow_backed,
+    ("polars", "DataFrame"): _reduce_polars,
+    ("polars", "Series"): _reduce_polars,
+    ("pyarrow", "Tensor"): _reduce_arrow_tensor,
+    ("torch", "Parameter"): _reduce_tensor,
+    ("torch", "Tensor"): _reduce_tensor,
 }
-"""By the name of the package a type comes from."""
+"""By package and class."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CellType
 from typing import Any, NamedTuple
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import Step
 from workbench.serialization.pickler import Counter, Pickler
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
@@ -27,8 +27,8 @@ NOTICED = 1e-3
 MOST_KINDS = 64
 """Parts of one parent that are told from each other by name, and by type."""
 
-SHORT_SECONDS = 0.3
-"""What takes less is measured again, a few times; the best counts."""
+SHORT_SECONDS, MOST_TIMES = 0.3, 4
+"""What takes less is measured again, so many times at most; the best counts."""
 
 Known = Mapping[int, tuple[int, Any]]
 """Objects that were saved before, as a pickler's memo has them."""
@@ -44,74 +44,42 @@ class Figures(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of both kinds."""
         return self.inband + self.outband
 
     def plus(self, other: Figures) -> Figures:
-        """The sum of both."""
         return Figures._make(map(operator.add, self, other))
 
     def minus(self, other: Figures) -> Figures:
-        """What it is more than the other."""
         return Figures._make(map(operator.sub, self, other))
 
 
-Measure = Callable[[Any, Mapping[type, Reducer], Known], Figures]
+Measure = Callable[[Any, Reducers, Known], Figures]
 
 
-def measure(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
-    """Pickle a value as a put does, and look at the clock.
-
-    Parameters
-    ----------
-    value : object
-        What is pickled; it goes nowhere.
-    reducers : mapping of type → reducer
-        As for `pickler.Pickler`.
-    known : mapping
-        What the pickler has saved before.
-    """
-    best = _measure_once(value, reducers, known)
-    spent = best.seconds
-    for _ in range(3):
-        if spent < SHORT_SECONDS:
-            again = _measure_once(value, reducers, known)
-            spent += again.seconds
-            best = min(best, again)
-    return best
-
-
-def _measure_once(value: Any, reducers: Mapping[type, Reducer], known: Known) -> Figures:
-    counter = Counter()
-    started = time.perf_counter()
-    pickler = Pickler(counter, reducers, counter.add_buffer)
-    if known:
-        pickler.memo = known
+def measure(value: Any, reducers: Reducers, known: Known) -> Figures:
+    """Pickle a value as a put does, and look at the clock; the pickle goes nowhere."""
+    taken: list[Figures] = []
+    while len(taken) < MOST_TIMES and sum(figures.seconds for figures in taken) < SHORT_SECONDS:
+        counter = Counter()
         started = time.perf_counter()
-    pickler.dump(value)
-    seconds = time.perf_counter() - started
-    return Figures(seconds, counter.inband, counter.outband, counter.buffers)
+        pickler = Pickler(counter, reducers, counter.add_buffer)
+        if known:
+            pickler.memo = known
+            started = time.perf_counter()
+        pickler.dump(value)
+        seconds = time.perf_counter() - started
+        taken.append(Figures(seconds, counter.inband, counter.outband, counter.buffers))
+        del pickler  # forgetting all it knows takes time: not that of the next one
+    return min(taken)
 
 
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
 
-    Attributes
-    ----------
-    label, of, group : str
-        As in `Step`; for many, the label is what they are called together.
-    kind : type
-        Theirs.
-    objects : list
-        The very objects.
-    figures : Figures
-        What they cost; the seconds are the tracing's, for comparison with others.
-    start : int
-        How many objects the pickler knew before the first of these.
-    known : dict
-        Which of those are in these again.
-    parts : dict
-        By what they are called and by type; what matters by its own ``id``.
+    ``label``, ``of`` and ``group`` are as in `Step`; for many, the label is what they are called
+    together. The seconds of its ``figures`` are the tracing's, for comparison with others. Before
+    the first of its ``objects`` the pickler knew ``start``; ``known`` are which of those are in
+    these again. Its ``parts`` go by what they are called and by type; what matters by its ``id``.
     """
 
     __slots__ = ("figures", "group", "kind", "known", "label", "objects", "of", "parts", "start")
@@ -168,21 +136,11 @@ class _Counter(Counter):
 
 
 class MeasuringPickler(TracingPickler):
-    """Counts; see the module.
+    """Counts; see the module. Parts matter in comparison with the ``total`` of the whole."""
 
-    Parameters
-    ----------
-    reducers, root, most
-        As for `TracingPickler`.
-    total : Figures
-        What the whole costs; parts matter in comparison.
-    """
-
-    def __init__(
-        self, reducers: Mapping[type, Reducer], root: str, total: Figures, most: int
-    ) -> None:
+    def __init__(self, reducers: Reducers, root: str, total: Figures, most: int) -> None:
         self._counter = counter = _Counter()
-        super().__init__(reducers, root, buffer_callback=counter.add_buffer, most=most)
+        super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.write = counter.write
         self._write_large_bytes = counter.write_large
         self._total = total

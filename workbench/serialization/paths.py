@@ -11,6 +11,7 @@ import functools
 import pickle
 import types
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,50 +22,37 @@ LARGE_DICT = 64
 """Entries above which those of a dict are named together."""
 
 
+@dataclass(slots=True, eq=False)
 class Step:
-    """One object on the path from the root to what is being pickled.
+    """One object on the path from the root to what is being pickled."""
 
-    Attributes
-    ----------
-    object : object
-        What is being saved.
-    label : str
-        How its parent calls it: ``.lock``, ``[2]``; empty if it is part of the parent itself.
-    role : str
-        ``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
-        ``cells`` (of an array; the owner says what they are called), ``table`` (something that
-        an object is made of; the owner knows what has a name there).
-    group : str
-        What its like among its neighbours are called together: ``[…]``; empty: as itself.
-    of : str
-        ``closure`` or ``global`` if the label is the name of one.
-    cells : Cells or None
-        What the objects in it are called, if it is an array and that isn't plain to see.
-    table : Columns or None
-        What has a name among that which it is made of; the rest is part of the object itself.
-    """
+    object: Any
+    label: str = ""
+    """How its parent calls it: ``.lock``, ``[2]``; empty if it is part of the parent itself."""
 
-    __slots__ = (
-        "_children", "_key", "_mode", "_parts", "cells", "group", "label", "object", "of", "owner",
-        "role", "table",
-    )  # fmt: skip
+    role: str = "value"
+    """``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
+    ``cells`` (of an array; the owner says what they are called), ``table`` (something that an
+    object is made of; the owner knows what has a name there)."""
 
-    def __init__(
-        self, object: Any, label: str = "", role: str = "value", owner: Any = None,
-        *, group: str = "", of: str = "", cells: Cells | None = None, table: Columns | None = None,
-    ) -> None:  # fmt: skip
-        self.object = object
-        self.label = label
-        self.role = role
-        self.owner = owner
-        self.group = group
-        self.of = of
-        self.cells = cells
-        self.table = table
-        self._children = 0
-        self._mode = ""  # "items" or "pairs" while those are saved
-        self._key: Any = None
-        self._parts: dict[int, str] = {}
+    owner: Any = None
+    _: KW_ONLY
+    group: str = ""
+    """What its like among its neighbours are called together: ``[…]``; empty: as itself."""
+
+    of: str = ""
+    """``closure`` or ``global`` if the label is the name of one."""
+
+    cells: Cells | None = None
+    """What the objects in it are called, if it is an array and that isn't plain to see."""
+
+    table: Columns | None = None
+    """What has a name among that which it is made of; the rest is part of the object itself."""
+
+    _children: int = field(default=0, init=False)
+    _mode: str = field(default="", init=False)  # "items" or "pairs" while those are saved
+    _key: Any = field(default=None, init=False)
+    _parts: dict[int, str] = field(default_factory=dict, init=False)
 
     @property
     def is_large_dict(self) -> bool:
@@ -79,7 +67,6 @@ class Step:
 
     @contextlib.contextmanager
     def saving(self, mode: str) -> Iterator[None]:
-        """While its items or pairs are saved."""
         self._mode, self._children = mode, 0
         yield
         self._mode = ""

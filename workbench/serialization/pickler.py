@@ -6,23 +6,21 @@ changed by anything registered here.
 
 from __future__ import annotations
 
-import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import cloudpickle
 
 from workbench.serialization import arrays, libraries
-from workbench.serialization.arrays import Reducer as Reducer
+from workbench.serialization.arrays import Reducer, Reducers
+
+BufferCallback = Callable[[pickle.PickleBuffer], Any]
 
 
 class Writable(Protocol):
-    """What a pickler writes to."""
-
-    def write(self, data: Any, /) -> Any:
-        """Take the next piece."""
+    def write(self, data: Any, /) -> Any: ...
 
 
 class Counter:
@@ -35,7 +33,6 @@ class Counter:
         self.inband = self.outband = self.buffers = 0
 
     def write(self, data: Any, /) -> None:
-        """Count a piece of the pickle."""
         self.inband += len(data)
 
     def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
@@ -44,46 +41,20 @@ class Counter:
         self.buffers += 1
 
 
-class GlobalsRead(NamedTuple):
-    """The globals that a function pickled by value took along.
-
-    ``namespace`` is the module's own dict, ``function`` whose globals they are.
-    """
-
-    function: FunctionType
-    namespace: dict[str, Any]
-
-
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """One dump.
 
     Faster than cloudpickle's for many small objects: which reducer a type has is looked up once a
-    dump and not once an object.
-
-    Parameters
-    ----------
-    file : file
-        Where the pickle goes.
-    reducers : mapping of type → reducer
-        What ``__reduce__`` would return, by exact type. Comes before all else.
-    buffer_callback : callable(PickleBuffer), optional
-        As for ``pickle.Pickler``; `arrays.out_of_band` makes arrays of what it gets. Without it
-        all is in band.
+    dump and not once an object. ``reducers`` by exact type come before all else.
+    `arrays.out_of_band` makes arrays of what ``buffer_callback`` gets.
     """
 
     dispatch_table: ClassVar[dict[type, Reducer]] = {}  # `reducer_override` answers for it
 
-    def __init__(
-        self,
-        file: Writable,
-        reducers: Mapping[type, Reducer],
-        buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
-    ) -> None:
+    def __init__(self, file: Writable, reducers: Reducers, buffer_callback: BufferCallback) -> None:
         super().__init__(file, protocol=5, buffer_callback=buffer_callback)
-        self.globals_read: list[GlobalsRead] = []
-        self._outside = buffer_callback is not None
-        base = arrays.REDUCERS if self._outside else {}
-        self._reducers: dict[type, Reducer | None] = {**base, **reducers}
+        self.functions: list[FunctionType] = []  # pickled by value
+        self._reducers: dict[type, Reducer | None] = {**arrays.REDUCERS, **reducers}
 
     def reducer_override(self, obj: Any) -> Any:
         """Asked by the C pickler for every object that isn't a plain builtin."""
@@ -101,13 +72,12 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reducer of a type met for the first time in this dump. None: pickle's own way."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
-        ours = arrays.find(kind) or libraries.find(kind) if self._outside else None
-        return ours or cloudpickle.Pickler.dispatch_table.get(kind)
+        return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
         if type(obj) is FunctionType and type(reduced) is tuple:
-            self.globals_read.append(GlobalsRead(obj, obj.__globals__))
+            self.functions.append(obj)
         return reduced
 
 
@@ -118,18 +88,3 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
-
-
-def dumps(value: Any, reducers: Mapping[type, Reducer] | None = None) -> bytes:
-    """Pickle a value with all its buffers in the pickle.
-
-    Parameters
-    ----------
-    value : object
-        Anything that cloudpickle can take.
-    reducers : mapping of type → reducer, optional
-        As for `Pickler`.
-    """
-    file = io.BytesIO()
-    Pickler(file, reducers or {}).dump(value)
-    return file.getvalue()

@@ -7,15 +7,19 @@ list gets its items only after they are built.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.errors import SerializationError
 from workbench.serialization.dataframes import short
+from workbench.serialization.inspection import said
 
 MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
@@ -23,49 +27,53 @@ MOST_BYTES = 32 << 20
 MOST_STEPS = 1_000_000
 """Nor pickles of more opcodes: this many take a second or two."""
 
+LONGEST_PATH = 300
+"""Characters of a path; the middle is left out."""
+
 Part = tuple[str | None, Any]
 """How a part is written behind its whole, and the part. None: the whole's path stands for it."""
+
+
+def cannot_rebuild(
+    error: Exception, stream: Any, buffers: Sequence[Any], name: str, side: str
+) -> SerializationError:
+    """The error for a stored value that can't be built in this process.
+
+    The unpickler that raised is run again, slowly, to find the place. ``side`` is where the value
+    should have been built.
+    """
+    path = where(stream, buffers, name)
+    if len(path) > LONGEST_PATH:
+        path = f"{path[: LONGEST_PATH // 2]} … {path[-LONGEST_PATH // 2 :]}"
+    why = str(error) if isinstance(error, SerializationError) else f"{said(error)}."
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = (
+            f" The module {error.name!r} can't be imported there: install it, or put its directory "
+            "on PYTHONPATH before the session starts, or have it travel by value "
+            "(`cloudpickle.register_pickle_by_value(module)`)."
+        )
+    elif isinstance(error, AttributeError | ImportError):
+        advice = " The module there is another version than the one it was stored with."
+    return SerializationError(f"{path} can't be rebuilt {side}: {why}{advice}")
 
 
 def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
     """The path of the part that can't be loaded in this process.
 
-    What the pickle runs until then (imports, ``__setstate__``) runs once more.
-
-    Parameters
-    ----------
-    stream : bytes-like
-        A pickle that raises when it is loaded.
-    buffers : sequence
-        Its out-of-band buffers.
-    name : str, optional
-        What the path begins with.
-
-    Returns
-    -------
-    path : str
-        ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
+    What the pickle runs until then (imports, ``__setstate__``) runs once more. The path is like
+    ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
     """
-    try:
-        if memoryview(stream).nbytes > MOST_BYTES:
-            return name
-        failing = _failing_step(stream, buffers)
-        if not failing:
-            return name
-        reader = _Reader(stream, failing)
-        return name + _path(reader.load(), reader.failed)
-    except Exception:  # this is told with an error: it must not become another one
+    if memoryview(stream).nbytes > MOST_BYTES:
         return name
-
-
-def _failing_step(stream: Any, buffers: Sequence[Any]) -> int:
-    """How many opcodes are read until one raises; 0 if none does."""
     loader = _CountingUnpickler(io.BytesIO(stream), buffers=buffers)
     try:
         loader.load()
     except Exception:
-        return loader.steps
-    return 0
+        reader = _Reader(stream, loader.steps)
+        with contextlib.suppress(Exception):  # this is told with an error: not with another one
+            return name + _path(reader.load(), reader.failed)
+    return name
 
 
 class _CountingUnpickler(pickle._Unpickler):
@@ -127,30 +135,26 @@ class _Reader(_CountingUnpickler):
     }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _StandIn:
     """In place of a class, a function, or what one of them builds: it notes what it is given.
 
     ``maker`` is what was called to build it; None if it was imported.
     """
 
-    __slots__ = ("arguments", "contents", "keywords", "maker", "name", "setter", "state")
-
-    def __init__(
-        self, name: str, maker: _StandIn | None = None, /, *arguments: Any, **keywords: Any
-    ) -> None:
-        self.name = name
-        self.maker = maker
-        self.arguments = arguments
-        self.keywords = keywords or None
-        self.contents: Any = None  # a list or a dict
-        self.state: Any = None
-        self.setter: Any = None
+    name: str
+    maker: _StandIn | None = None
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    contents: Any = None  # a list or a dict
+    state: Any = None
+    setter: Any = None
 
     def __repr__(self) -> str:
         return "…"
 
     def __call__(self, /, *arguments: Any, **keywords: Any) -> _StandIn:
-        made = _StandIn(self.name, self, *arguments, **keywords)
+        made = _StandIn(self.name, self, arguments, keywords)
         if self.name in _SETTERS:
             arguments[0].state, arguments[0].setter = arguments[1], made
         return made
@@ -171,7 +175,7 @@ class _StandIn:
         if self.maker is not None:
             yield ("" if self.maker.maker is None else ".__class__"), self.maker
             inner = self.name.startswith("_")  # a library's own function, which nobody knows
-            for n, argument in [*enumerate(self.arguments, 1), *(self.keywords or {}).items()]:
+            for n, argument in [*enumerate(self.arguments, 1), *self.keywords.items()]:
                 yield None if inner else f" argument {n!r} of {self.name}", argument
         if self.contents:
             yield from _parts(self.contents)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from workbench.errors import SerializationError
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducer, Reducers
 
 Function = Callable[[Any], Any]
 
@@ -27,46 +27,54 @@ _BUILT_IN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A reducer made of a serializer and a deserializer."""
+    """A reducer made of a serializer and a deserializer: for a class, not for its subclasses.
+
+    Raises
+    ------
+    TypeError
+        If `cls` is no class or one that pickle never asks for, or one of the others no function.
+    """
 
     cls: type
     serializer: Function
     deserializer: Function
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.cls, type):
+            raise TypeError(f"register_serializer takes a class, not {self.cls!r}.")
+        if self.cls in _BUILT_IN:
+            raise TypeError(
+                f"{self.cls.__name__} can't have a serializer: pickle takes it apart by itself. "
+                "Register one for a class of your own that holds it."
+            )
+        for what in ("serializer", "deserializer"):
+            if not callable(function := getattr(self, what)):
+                raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
+
     def __call__(self, obj: Any) -> tuple[Any, ...]:
         """What ``__reduce__`` would return for this object."""
         name = self.cls.__qualname__
-        try:
-            data = self.serializer(obj)
-        except Exception as error:
-            raise SerializationError(
-                f"The serializer registered for {name} raised {type(error).__name__}: {error}."
-            ) from error
+        data = _called("serializer", name, self.serializer, obj)
         return rebuild, (name, self.deserializer, data)
 
 
 def rebuild(name: str, deserializer: Function, data: Any) -> Any:
-    """Make the object again; called where a stored one is read.
-
-    Parameters
-    ----------
-    name : str
-        Of the class, for the error.
-    deserializer : callable(data) → object
-        As it was registered.
-    data : object
-        What the serializer gave.
+    """Make an object of a class of this name again; called where a stored one is read.
 
     Raises
     ------
     SerializationError
         If the deserializer raises.
     """
+    return _called("deserializer", name, deserializer, data)
+
+
+def _called(what: str, name: str, function: Function, argument: Any) -> Any:
     try:
-        return deserializer(data)
+        return function(argument)
     except Exception as error:
         raise SerializationError(
-            f"The deserializer registered for {name} raised {type(error).__name__}: {error}."
+            f"The {what} registered for {name} raised {type(error).__name__}: {error}."
         ) from error
 
 
@@ -75,11 +83,6 @@ class Registry:
 
     Threads: all may be called from any. What was told is loaded by whoever serializes next, since
     that imports and runs a user's code; `tell` never waits for it.
-
-    Parameters
-    ----------
-    load : callable(bytes) → Custom
-        Makes what other processes say readable.
     """
 
     def __init__(self, load: Callable[[bytes], Custom]) -> None:
@@ -90,7 +93,7 @@ class Registry:
         self._reducers: dict[type, Reducer] = {}  # replaced, never changed
         self._numbers: dict[type, int] = {}  # of those registered here
         self._news: deque[tuple[int, bytes]] = deque()
-        self._broken: dict[int, str] = {}
+        self.broken: dict[int, str] = {}  # why what others registered can't be used here
 
     # -- registered here ----------------------------------------------------------------------
 
@@ -117,7 +120,7 @@ class Registry:
         """Another process registered this; an empty payload takes it back."""
         self._news.append((number, payload))
 
-    def reducers(self) -> Mapping[type, Reducer]:
+    def reducers(self) -> Reducers:
         """All in use. Don't change it."""
         if self._news:
             with self._lock:
@@ -130,59 +133,19 @@ class Registry:
         try:
             while self._news:  # each stays there until it is known: Ctrl-C may end its loading
                 number, payload = self._news[0]
-                self._broken.pop(number, None)
-                custom = self._loaded(number, payload) if payload else None
+                self.broken.pop(number, None)
+                custom = None
+                try:
+                    custom = self._load(payload) if payload else None
+                except Exception as error:
+                    self.broken[number] = str(error)
                 self._set(number, custom)
                 self._news.popleft()
         finally:
             self._learning = False
-
-    def _loaded(self, number: int, payload: bytes) -> Custom | None:
-        try:
-            return self._load(payload)
-        except Exception as error:
-            self._broken[number] = str(error)
-            return None
 
     def _set(self, number: int, custom: Custom | None) -> None:
         self._known.pop(number, None)
         if custom is not None:
             self._known[number] = custom
         self._reducers = {each.cls: each for each in self._known.values()}
-
-    @property
-    def broken(self) -> list[str]:
-        """Why what others registered can't be used here."""
-        return list(self._broken.values())
-
-
-def check(cls: Any, serializer: Any, deserializer: Any) -> Custom:
-    """Make a custom serializer.
-
-    Parameters
-    ----------
-    cls : type
-        Whose instances it is for, not those of its subclasses.
-    serializer : callable(object) → data
-    deserializer : callable(data) → object
-
-    Returns
-    -------
-    Custom
-
-    Raises
-    ------
-    TypeError
-        If `cls` is no class or one that pickle never asks for, or one of the others no function.
-    """
-    if not isinstance(cls, type):
-        raise TypeError(f"register_serializer takes a class, not {cls!r}.")
-    if cls in _BUILT_IN:
-        raise TypeError(
-            f"{cls.__name__} can't have a serializer: pickle takes it apart by itself. Register "
-            "one for a class of your own that holds it."
-        )
-    for what, function in (("serializer", serializer), ("deserializer", deserializer)):
-        if not callable(function):
-            raise TypeError(f"The {what} must be a function of one argument, not {function!r}.")
-    return Custom(cls, serializer, deserializer)

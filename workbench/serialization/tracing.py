@@ -10,14 +10,14 @@ import io
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
-from workbench.serialization.arrays import Reducer
+from workbench.serialization.arrays import Reducers
 from workbench.serialization.dataframes import short
 from workbench.serialization.paths import Step, path_text
-from workbench.serialization.pickler import GlobalsRead, Pickler
+from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 
 T = TypeVar("T")
 
@@ -87,18 +87,9 @@ class TooDeepError(RecursionError):
 
 
 class TracingPickler(pickle._Pickler):
-    """See the module.
+    """See the module; ``root`` is what the path begins with.
 
-    Parameters
-    ----------
-    reducers : mapping of type → reducer
-        As for `pickler.Pickler`.
-    root : str
-        What the path begins with.
-    file, buffer_callback
-        As for `pickler.Pickler`.
-    most : int
-        Objects after which it raises `TooManyObjectsError`; numbers and short texts don't count.
+    After ``most`` objects it raises `TooManyObjectsError`; numbers and short texts don't count.
     """
 
     framer: Any  # what is known of pickle's class, but not to mypy
@@ -109,17 +100,13 @@ class TracingPickler(pickle._Pickler):
     dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(pickle._Pickler.dispatch)
 
     def __init__(
-        self,
-        reducers: Mapping[type, Reducer],
-        root: str,
-        file: Any = None,
-        buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
-        most: int = sys.maxsize,
-    ) -> None:
-        file = io.BytesIO() if file is None else file
+        self, reducers: Reducers, root: str, file: Writable,
+        buffer_callback: BufferCallback, most: int = sys.maxsize,
+    ) -> None:  # fmt: skip
         super().__init__(file, 5, buffer_callback=buffer_callback)
-        # Only asked for its reducers, which depend on where the buffers go.
+        # Only asked for its reducers.
         self._cloud = Pickler(io.BytesIO(), reducers, buffer_callback)
+        self.functions = self._cloud.functions
         self.dispatch_table = self._cloud.dispatch_table
         self._root = root
         self._left = most
@@ -128,7 +115,6 @@ class TracingPickler(pickle._Pickler):
         self.path: list[Step] = []
 
     def trace(self, value: Any) -> None:
-        """Dump, with room for deep structures."""
         with_room(lambda: self.dump(value))
 
     def reducer_override(self, obj: Any) -> Any:
@@ -140,14 +126,10 @@ class TracingPickler(pickle._Pickler):
     # -- one object ---------------------------------------------------------------------------
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        """Save one object, with its place on the path meanwhile."""
-        if self.path:
-            if _leaf(obj):
-                self.save_leaves([obj])
-                return
-            place = self.path[-1].step(obj)
-        else:
-            place = Step(obj, self._root)
+        if self.path and _leaf(obj):
+            self.save_leaves([obj])
+            return
+        place = self.path[-1].step(obj) if self.path else Step(obj, self._root)
         if len(self.path) > self._deepest:
             raise TooDeepError(f"It is nested more than {self._deepest} objects deep.")
         self._left -= 1
@@ -180,7 +162,6 @@ class TracingPickler(pickle._Pickler):
     def save_reduce(
         self, func: Any, args: Any, state: Any = None, *rest: Any, obj: Any = None, **named: Any
     ) -> None:
-        """As ever; and its parts are known."""
         self.path[-1].reduced_to(args, state)
         super().save_reduce(func, args, state, *rest, obj=obj, **named)  # type: ignore[misc]
 
@@ -198,7 +179,6 @@ class TracingPickler(pickle._Pickler):
             self.write_leaves(pair[1:])
 
     def write_leaves(self, run: Sequence[Any]) -> None:
-        """Write them."""
         kind = type(run[0])
         save = self.dispatch[kind]
         self.framer.commit_frame()
@@ -216,14 +196,12 @@ class TracingPickler(pickle._Pickler):
     # -- many objects: with the C pickler's marks, which aren't quite those of the Python one ---
 
     def save_list(self, obj: list[Any]) -> None:
-        """A list."""
         self.write(pickle.EMPTY_LIST)
         self.memoize(obj)
         bare = len(obj) == 1
         self._save_items(self._batches(obj, pickle.APPENDS, pickle.APPEND if bare else b""))
 
     def save_dict(self, obj: dict[Any, Any]) -> None:
-        """A dict."""
         self.write(pickle.EMPTY_DICT)
         self.memoize(obj)
         bare = len(obj) == 1
@@ -232,7 +210,6 @@ class TracingPickler(pickle._Pickler):
         self._close_again(obj, pickle.SETITEMS)
 
     def save_set(self, obj: set[Any]) -> None:
-        """A set."""
         self.write(pickle.EMPTY_SET)
         self.memoize(obj)
         self._save_items(self._batches(obj, pickle.ADDITEMS))
@@ -296,13 +273,7 @@ class DebugPickler(TracingPickler):
 
     _is_noted = False
 
-    @property
-    def globals_read(self) -> list[GlobalsRead]:
-        """As the C pickler's."""
-        return self._cloud.globals_read
-
     def save_here(self, obj: Any) -> None:
-        """As ever; what it raises has the note."""
         try:
             super().save_here(obj)
         except BaseException as error:

@@ -19,12 +19,9 @@ from workbench.server.settings import Settings
 from workbench.wire.buffers import Inbox, Outbox
 
 _THREAD_LIMITS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
-)
+)  # fmt: skip
 
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
@@ -46,19 +43,11 @@ class Forkserver:
         for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
             env.setdefault(variable, str(self._settings.threads))
         with theirs:
+            fd, settings = theirs.fileno(), msgspec.json.encode(self._settings).decode()
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "workbench.worker.forkserver",
-                    str(theirs.fileno()),
-                    msgspec.json.encode(self._settings).decode(),
-                ],
-                env=env,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-            )
+                [sys.executable, "-P", "-m", "workbench.worker.forkserver", str(fd), settings],
+                env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
+            )  # fmt: skip
 
     def send(self, instruction: Fork | Kill) -> None:
         """Tell it to fork, or to kill one of its own. If it died, a Fork starts another."""

@@ -43,19 +43,7 @@ class Peer:
 
 
 class Server:
-    """Runs one session until the core says it is over.
-
-    Parameters
-    ----------
-    listener : socket
-        Listening; closed by whoever made it.
-    session : Session
-        The core.
-    forkserver : Forkserver
-        Makes the workers.
-    spill_dir : str
-        Where objects go that move to disk.
-    """
+    """Runs one session until the core says it is over. Who made the ``listener`` closes it."""
 
     def __init__(
         self, listener: socket.socket, session: Session, forkserver: Forkserver, spill_dir: str = ""
@@ -78,7 +66,6 @@ class Server:
         self._over = False
 
     def run(self) -> None:
-        """Serve until the end."""
         self._listener.setblocking(False)
         self._epoll.register(self._listener, select.EPOLLIN)
         self._epoll.register(self._mover, select.EPOLLIN)
@@ -99,7 +86,6 @@ class Server:
             self._close()
 
     def _turn(self) -> None:
-        """Hand the batch to the core, do what it says, send what is to be sent."""
         while self._batch:
             batch, self._batch = self._batch, []
             peers = self._peers
@@ -161,7 +147,6 @@ class Server:
                 self._over = True
 
     def _copy(self, copy: do.Copy) -> None:
-        """Hand it to the mover, with a new segment if there is none."""
         source, target = copy.source[0], copy.target[0]
         try:
             if target not in self._segments:
@@ -172,8 +157,6 @@ class Server:
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
             self._batch.append((0, Copied(copy.object, error=why)))
-
-    # -- sockets --------------------------------------------------------------------------------
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():

@@ -35,7 +35,6 @@ class _Digest(threading.Thread):
             self._error = error
 
     def result(self) -> int:
-        """Wait for it."""
         self.join()
         if self._error is not None:
             raise self._error
@@ -71,7 +70,6 @@ class Mover:
             self._thread.start()
 
     def read(self) -> list[Copied]:
-        """What has been done since."""
         os.eventfd_read(self._wake)
         events = []
         while not self._done.empty():

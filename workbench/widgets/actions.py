@@ -31,25 +31,12 @@ STOPPED = 10.0
 
 
 def perform(observed: Observed, request: Request) -> dict[str, Any]:
-    """Do what a page asks for; the answer, without its number. Never raises.
-
-    Parameters
-    ----------
-    observed : Observed
-    request : dict
-        ``do``: one of `ACTIONS`; ``id``: of the object or job, in hexadecimal.
-
-    Returns
-    -------
-    dict
-        An `Answer` as a page is sent it.
-    """
+    """Do what a page asks for: an `Answer` as it is sent one, without its number. Never raises."""
     try:
-        action, id = ACTIONS[request["do"]], int(request["id"], 16)
+        (needs, action), id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
-        engine = acting_on(observed, NEEDS[request["do"]])
-        answer = action(engine, id, request)
+        answer = action(acting_on(observed, needs), id, request)
     except WorkbenchError as error:
         answer = Answer(str(error), ok=False)
     except Exception as error:  # of the object's class, or of a page that isn't ours
@@ -118,23 +105,13 @@ def _stop(engine: Engine, id: int, request: Request) -> Answer:
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, Callable[[Engine, int, Request], Answer]] = {
-    "free": _free,
-    "pin": _pin,
-    "unpin": _unpin,
-    "spill": _spill,
-    "why": _why,
-    "cost": _cost,
-    "stop": _stop,
+ACTIONS: dict[str, tuple[str, Callable[[Engine, int, Request], Answer]]] = {
+    "free": ("free", _free),
+    "pin": ("pin", _pin),
+    "unpin": ("pin", _unpin),
+    "spill": ("spill", _spill),
+    "why": ("why", _why),
+    "cost": ("get", _cost),
+    "stop": ("interrupt", _stop),
 }
-
-NEEDS = {
-    "free": "free",
-    "pin": "pin",
-    "unpin": "pin",
-    "spill": "spill",
-    "why": "why",
-    "cost": "get",
-    "stop": "interrupt",
-}
-"""Of the engine's abilities (`engines.base.Abilities`), by action."""
+"""With which of the engine's abilities (`engines.base.Abilities`) each needs."""

@@ -58,26 +58,13 @@ Message = dict[str, Any]
 
 
 class Audience(Protocol):
-    """A view, as far as a feed knows it."""
-
     def tell(self, message: Message) -> None:
         """Send this to all pages that show it."""
         ...
 
 
 class Feed:
-    """See the module.
-
-    Parameters
-    ----------
-    engine : Observed
-        The session.
-
-    Attributes
-    ----------
-    held : dict of int → tuple of Place
-        By object, the variables of this process that have it.
-    """
+    """See the module. ``held``: by object, the variables of this process that have it."""
 
     def __init__(self, engine: Observed) -> None:
         self.engine = engine
@@ -90,7 +77,7 @@ class Feed:
         self._session: page.Session | None = None  # as it was told last
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
-        self._seq = 0
+        self.seq = 0  # of the last difference
         self._anew = 0.0  # from when on everything may be heard again
         self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
@@ -106,7 +93,6 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        """Whether its session is."""
         return self.engine.ended is not None
 
     # -- in any thread -----------------------------------------------------------------------------
@@ -117,7 +103,7 @@ class Feed:
             known = self._session or {"session": self.engine.session}
             return {
                 "kind": "world",
-                "seq": self._seq,
+                "seq": self.seq,
                 "now": time.time(),
                 **to_builtins(known),
                 "ended": self.engine.ended,
@@ -126,12 +112,9 @@ class Feed:
             }
 
     def snapshot(self) -> Snapshot:
-        """The same for those who draw it once: what is listed, and how much there is besides.
+        """As `world`, for those who draw it once: what is listed, and how much there is besides.
 
-        Raises
-        ------
-        SessionError
-            If nothing was ever heard of the session.
+        Raises `SessionError` if nothing was ever heard of the session.
         """
         with self._lock:
             if self._mirror.session is None:
@@ -140,20 +123,14 @@ class Feed:
             history = tuple(Past(now - s[0], *s[1:]) for s in self._timeline)
             return self._mirror.session.having(self._mirror.records(), history)
 
-    @property
-    def seq(self) -> int:
-        """Of the last difference."""
-        return self._seq
-
     def catch_up(self) -> None:
-        """Take in what has happened while nobody looked."""
         with self._lock:
             late = time.monotonic() - self._looked > GLANCE
             if late and self._thread is None and not self.is_over:
                 self._take_in(0.0)  # what has been on its way since it was asked for last
                 self._take_in(GLANCE)
                 if self._difference():
-                    self._seq += 1
+                    self.seq += 1
 
     def shown(self, view: Audience, on: bool, page: str = "", seq: int = -1) -> bool:
         """A page shows this view, of which it knows all up to that difference; or not any more.
@@ -164,7 +141,7 @@ class Feed:
             before = (view, page) in self._audience
             heard = max(self._audience.values(), default=0.0)
             if on:
-                if not before and seq not in (-1, self._seq):
+                if not before and seq not in (-1, self.seq):
                     view.tell(self.world())
                 self._audience[view, page] = time.monotonic()
             else:
@@ -191,7 +168,6 @@ class Feed:
             self._changes.interrupt()
 
     def close(self) -> None:
-        """Nobody is fed any more."""
         with self._lock:
             self._audience.clear()
             thread = self._thread
@@ -239,7 +215,6 @@ class Feed:
                 self._ending.start()
 
     def _stay(self) -> None:
-        """The subscription doesn't end for now."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -329,7 +304,6 @@ class Feed:
     def _objects(
         self, processes: Processes, owners: dict[int, str]
     ) -> tuple[dict[str, Row], list[str]]:
-        """The rows that aren't as they were, and those that are gone."""
         mirror, before = self._mirror, self.held
         self.held = held = self.engine.held()
         mirror.changed.update(id for id in {*before, *held} if before.get(id) != held.get(id))
@@ -353,7 +327,6 @@ class Feed:
     def _others(
         self, session: Snapshot, processes: Processes, owners: dict[int, str]
     ) -> page.Session:
-        """All but the rows and the past."""
         bins = {
             key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
             for segment in session.segments or ()
@@ -370,8 +343,8 @@ class Feed:
 
     def _tell(self, diff: Message) -> None:
         if diff:
-            self._seq += 1
-            message = {"kind": "diff", "seq": self._seq, "now": time.time(), **diff}
+            self.seq += 1
+            message = {"kind": "diff", "seq": self.seq, "now": time.time(), **diff}
             for view in dict.fromkeys(view for view, _ in self._audience):
                 view.tell(message)
 

@@ -33,36 +33,21 @@ Importance = tuple[bool, int]
 
 
 class Mirror:
-    """See the module.
-
-    Attributes
-    ----------
-    session : Snapshot or None
-        All but the objects, as it was last; None before the first change.
-    listed : dict of id → ObjectRecord
-    born : dict of id → float or None
-        When those came: seconds since 1970.
-    others : dict of id → Other
-    own : set of int
-        Objects that people need no word of: see `facts.is_own`.
-    changed : set of int
-        Ids whose row isn't as it was, or is gone, since somebody emptied this.
-    """
+    """See the module. Objects are known by their ids."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self.session: Snapshot | None = None
+        self.session: Snapshot | None = None  # as it was last, but the objects
         self.listed: dict[int, ObjectRecord] = {}
-        self.born: dict[int, float | None] = {}
+        self.born: dict[int, float | None] = {}  # when those came, in seconds since 1970
         self.others: dict[int, Other] = {}
-        self.own: set[int] = set()
-        self.changed: set[int] = set()
+        self.own: set[int] = set()  # which people need no word of: see `facts.is_own`
+        self.changed: set[int] = set()  # not as it was, or gone, since somebody emptied this
         self._heap: list[tuple[Importance, int]] = []  # of the listed; some are so no more
         self._bins: dict[int, Counter[int]] = {}  # segment → bin → bytes
         self._kinds: dict[str, list[int]] = {}  # kind → count and bytes
 
     def apply(self, change: Change) -> None:
-        """Take in what has changed."""
         self.session = change.session
         for id in change.gone:
             self._remove(id)
@@ -82,7 +67,6 @@ class Mirror:
         return bool(self.others) and len(self.listed) < self._most // 2
 
     def records(self) -> tuple[ObjectRecord, ...]:
-        """The listed ones, at the time of the last change."""
         now = 0.0 if self.session is None else self.session.taken
         born = self.born
         return tuple(
@@ -122,7 +106,6 @@ class Mirror:
         return None
 
     def _least(self) -> tuple[Importance, int]:
-        """The least important of the listed."""
         while True:
             importance, id = self._heap[0]
             record = self.listed.get(id)

@@ -36,5 +36,4 @@ def script() -> str:
 
 @cache
 def styles() -> str:
-    """The style sheets."""
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted(STATIC.glob("*.css")))

@@ -55,20 +55,21 @@ class View(anywidget.AnyWidget):
         If ``of`` is something else.
     """
 
+    shows: tuple[str, ...] = ()
     _esm = script()
     _css = styles()
     parts = traitlets.List(traitlets.Unicode()).tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)
     world = traitlets.Any().tag(sync=True, to_json=lambda _, view: view.feed.world())
 
-    def __init__(self, *parts: str, of: Any = None) -> None:
+    def __init__(self, of: Any = None) -> None:
         self.feed = feed_of(of)
         self.feed.catch_up()
         self._kept = -1  # the difference up to which the still form has it all
         self._due = time.monotonic() + RENEWAL  # when a renewal is worth its price again
         # Beside others in a box it takes its part of the width; alone, all of it.
         share = {"flex": "1 1 0%", "min_width": "0"}
-        super().__init__(parts=list(parts), key=uuid.uuid4().hex, layout=share)
+        super().__init__(parts=list(self.shows), key=uuid.uuid4().hex, layout=share)
         self.on_msg(self._heard)
 
     def open(self) -> None:
@@ -172,7 +173,6 @@ class View(anywidget.AnyWidget):
 
 
 def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
-    """What takes a while, so that the kernel goes on."""
     threading.Thread(target=target, args=arguments, name="workbench-view", daemon=True).start()
 
 
@@ -203,8 +203,7 @@ class Occupancy(View):
         Whose, as for `dashboard`.
     """
 
-    def __init__(self, of: Any = None) -> None:
-        super().__init__("occupancy", of=of)
+    shows = ("occupancy",)
 
 
 class Pins(View):
@@ -216,8 +215,7 @@ class Pins(View):
         Whose, as for `dashboard`.
     """
 
-    def __init__(self, of: Any = None) -> None:
-        super().__init__("pins", of=of)
+    shows = ("pins",)
 
 
 class Costs(View):
@@ -229,8 +227,7 @@ class Costs(View):
         Whose, as for `dashboard`.
     """
 
-    def __init__(self, of: Any = None) -> None:
-        super().__init__("costs", of=of)
+    shows = ("costs",)
 
 
 class Jobs(View):
@@ -242,8 +239,7 @@ class Jobs(View):
         Whose, as for `dashboard`.
     """
 
-    def __init__(self, of: Any = None) -> None:
-        super().__init__("jobs", of=of)
+    shows = ("jobs",)
 
 
 class Dashboard(View):
@@ -255,8 +251,7 @@ class Dashboard(View):
         Whose, as for `dashboard`.
     """
 
-    def __init__(self, of: Any = None) -> None:
-        super().__init__(*PARTS, of=of)
+    shows = PARTS
 
 
 def dashboard(of: Any = None) -> Dashboard:

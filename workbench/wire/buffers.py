@@ -91,11 +91,8 @@ class _Sending:
 class Outbox:
     """Messages (or parcels) to send. Any thread may put; one at a time may send.
 
-    Parameters
-    ----------
-    translate : callable(list) → list, optional
-        Turns what was put into messages when it is sent. Asked again for the same list after an
-        interruption, so it must bear that.
+    ``translate`` turns what was put into messages when it is sent; after an interruption it is
+    asked again for the same list.
     """
 
     def __init__(self, translate: Translate | None = None) -> None:
@@ -153,13 +150,7 @@ class _Received:
 
 
 class Inbox:
-    """Bytes in, messages out. One thread at a time may use it.
-
-    Parameters
-    ----------
-    decode : callable(payload) → messages
-        One of the wire codec's.
-    """
+    """Bytes in, messages out. One thread at a time may use it. ``decode`` is one of the codec's."""
 
     def __init__(self, decode: Callable[[bytes], Sequence[Any]]) -> None:
         self._decode = decode

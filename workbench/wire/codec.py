@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from workbench.core import events, instructions
 from workbench.errors import ProtocolError
 
-_encoder = msgspec.msgpack.Encoder()
-encode = _encoder.encode
+M = TypeVar("M")
+
+encode = msgspec.msgpack.Encoder().encode
 """A list of messages → payload."""
 
-_from_client = msgspec.msgpack.Decoder(list[events.Message])
-_from_server = msgspec.msgpack.Decoder(list[instructions.Message])
-_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+def _decoding(decode: Callable[[bytes], list[M]]) -> Callable[[bytes], list[M]]:
+    def checked(payload: bytes) -> list[M]:
+        try:
+            return decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"Not a message of ours: {error}") from None
+
+    return checked
 
 
-def decode_from_client(payload: bytes) -> Sequence[events.Message]:
-    """What a client sent.
-
-    Raises
-    ------
-    ProtocolError
-        If the payload isn't a list of messages a client may send.
-    """
-    try:
-        return _from_client.decode(payload)
-    except _BAD as error:
-        raise ProtocolError(f"Not a message of ours: {error}") from None
-
-
-def decode_from_server(payload: bytes) -> Sequence[instructions.Message]:
-    """What the server sent.
-
-    Raises
-    ------
-    ProtocolError
-        If the payload isn't a list of messages the server may send.
-    """
-    try:
-        return _from_server.decode(payload)
-    except _BAD as error:
-        raise ProtocolError(f"Not a message of ours: {error}") from None
+decode_from_client = _decoding(msgspec.msgpack.Decoder(list[events.Message]).decode)
+decode_from_server = _decoding(msgspec.msgpack.Decoder(list[instructions.Message]).decode)
+"""A payload → its messages; ProtocolError if the sender may not send such."""

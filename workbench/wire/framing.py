@@ -14,7 +14,6 @@ HEAD = _LENGTH.size
 
 
 def frame(payload: bytes) -> bytes:
-    """The payload with its length before it."""
     return _LENGTH.pack(len(payload)) + payload
 
 

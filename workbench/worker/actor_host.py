@@ -18,30 +18,20 @@ from workbench.spin_poll import SpinThenPoll
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """A loop's selector that spins for a moment before it sleeps."""
-
     def __init__(self) -> None:
         super().__init__()
         self._poll: Any = SpinThenPoll(super().select)  # type: ignore[arg-type]
 
     def select(self, timeout: float | None = None) -> Any:
-        """As its base's."""
         return self._poll(timeout)
 
 
 class ActorHost:
-    """See the module. `make` runs as the actor's first task; then, unless it is plain, `serve`.
+    """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
-    Parameters
-    ----------
-    blueprint : Blueprint
-        What to make.
-    connection : Connection
-        Read and written by the loop itself, if there is one: another thread would have to wake it.
-    next_call : callable() → Run or None
-        Takes the first call out of the queue.
-    run, run_async : callable(Run)
-        Run one call: in this thread, or on the loop.
+    ``connection`` is read and written by the loop itself, if there is one: another thread would
+    have to wake it. ``next_call`` takes the first call out of the queue; ``run`` and ``run_async``
+    run one, in this thread or on the loop.
     """
 
     def __init__(
@@ -71,11 +61,9 @@ class ActorHost:
 
     @property
     def is_async(self) -> bool:
-        """Its calls run on a loop."""
         return self._blueprint.is_async
 
     def make(self, *args: Any, **kwargs: Any) -> None:
-        """Make the instance."""
         self._instance = self._blueprint.cls(*args, **kwargs)
 
     @property
@@ -84,11 +72,9 @@ class ActorHost:
         return {self._blueprint.cls.__name__: self._instance}
 
     def method(self, name: str) -> Callable[..., Any]:
-        """A method of the instance."""
         return getattr(self._instance, name)  # type: ignore[no-any-return]
 
     def serve(self) -> None:
-        """Run calls as they come, until the process ends."""
         if self.is_async:
             with asyncio.Runner(
                 loop_factory=lambda: asyncio.SelectorEventLoop(SpinningSelector())
@@ -137,11 +123,9 @@ class ActorHost:
 
     def _flush(self) -> None:
         self._flushing = False
-        if not self._connection.flush():
-            self._connection.wake()  # the thread sends the rest
+        self._connection.push()
 
     def _begin(self) -> None:
-        """Start the first calls in the queue, as many as may run."""
         while len(self._calls) < self._blueprint.concurrency:
             run = self._next_call()
             if run is None:

@@ -24,18 +24,11 @@ from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 
 class Executor:
-    """See the module. A `Side`.
+    """A `Side`.
 
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    work : TaskContext
-        Told which tasks run.
-    begins, ends : callable(task)
-        Called with each. ``ends`` sends what it has shown, before its Done goes out.
-    reload : bool
-        Whether to look for edited modules before each task, not only when told to.
+    ``begins`` and ``ends`` are called with each task; ``ends`` sends what it has shown, before its
+    Done goes out. With ``reload`` edited modules are looked for before each task, not only when
+    told to.
     """
 
     def __init__(
@@ -70,7 +63,6 @@ class Executor:
         base.at_end.append(lambda reason: os._exit(0))
 
     def serve(self) -> None:
-        """Run tasks until the process is told to end."""
         connection, queue, runner = self._connection, self._queue, self._runner
         flushed = time.perf_counter()
         while True:
@@ -89,7 +81,6 @@ class Executor:
                 runner.actor.serve()
 
     def _next(self) -> do.Run | None:
-        """Take the first one out of the queue."""
         try:
             return self._queue.popleft()
         except IndexError:
@@ -99,7 +90,6 @@ class Executor:
 
     @property
     def task(self) -> do.Run | None:
-        """See `Side.task`."""
         return self._work.current
 
     def origin(self) -> int:
@@ -108,7 +98,6 @@ class Executor:
         return 0 if run is None else run.origin
 
     def roots(self) -> dict[str, Any]:
-        """Where to look for what is held here."""
         actor = self._runner.actor
         return {**main_variables(), **({} if actor is None else actor.variables)}
 
@@ -145,7 +134,6 @@ class Executor:
             actor.notify()
 
     def _recall(self, message: do.Recall) -> None:
-        """Give back tasks that haven't begun, the last ones first."""
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))
 
     def _take_back(self, count: int) -> tuple[int, ...]:
@@ -165,7 +153,6 @@ class Executor:
                 self._runner.forget(id)
 
     def _stop(self, message: do.Stop) -> None:
-        """Somebody stopped a task."""
         for run in list(self._queue):
             if run.task == message.task:
                 with contextlib.suppress(ValueError):  # it begins just now

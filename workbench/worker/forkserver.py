@@ -40,8 +40,6 @@ _decode = msgspec.msgpack.Decoder(list[Fork | Kill]).decode
 
 
 class Forkserver:
-    """Forks workers when the server asks for it, and reports each start and end."""
-
     def __init__(self, sock: socket.socket, settings: Settings) -> None:
         sock.setblocking(False)
         self._sock = sock
@@ -162,7 +160,6 @@ def _told(heard: bytes) -> bytes:
 
 
 def main() -> None:
-    """Preload, then serve."""
     parent = os.getppid()
     settings = msgspec.json.decode(sys.argv[2], type=Settings)
     die_with_parent(parent)

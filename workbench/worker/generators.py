@@ -20,7 +20,6 @@ _END = object()
 
 
 def is_generator(run: do.Run) -> bool:
-    """Whether its items go out one by one."""
     return run.spec is not None and run.spec.ahead > 0
 
 
@@ -41,11 +40,9 @@ class Backpressure:
         self._took = asyncio.Event()
 
     def has_room(self) -> bool:
-        """Whether one more may be made now."""
         return self.made - self._taken < self._ahead
 
     def is_new(self) -> bool:
-        """Whether the reader hasn't had the next item from an earlier try."""
         return self.made >= self._skip
 
     def narrow(self) -> bool:
@@ -57,7 +54,6 @@ class Backpressure:
         return unread > 0
 
     async def room(self) -> None:
-        """Wait, on this loop, until there is some."""
         self._loop = asyncio.get_running_loop()
         while not self.has_room():
             self._took.clear()
@@ -65,24 +61,13 @@ class Backpressure:
                 await self._took.wait()
 
     def took(self, taken: int) -> None:
-        """The reader has taken so many."""
         self._taken = taken
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._took.set)
 
 
 class Generators:
-    """The generators that are queued in this worker, or run.
-
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    side : Side
-        What to do while one waits for its reader.
-    interrupts : Interrupts
-        An item leaves whole: nobody interrupts that.
-    """
+    """The generators that are queued in this worker, or run."""
 
     def __init__(self, base: ClientBase, side: Side, interrupts: Interrupts) -> None:
         self._base = base
@@ -93,17 +78,14 @@ class Generators:
     # -- the reading thread -----------------------------------------------------------------------
 
     def add(self, run: do.Run) -> None:
-        """A task has come."""
         if is_generator(run):
             self._backpressures[run.task] = Backpressure(run)
 
     def took(self, message: ev.Took) -> None:
-        """Its reader has taken so many."""
         if message.task in self._backpressures:
             self._backpressures[message.task].took(message.taken)
 
     def remove(self, task: int) -> None:
-        """A task is over, or won't run here."""
         self._backpressures.pop(task, None)
 
     # -- where the task runs ----------------------------------------------------------------------
@@ -181,7 +163,6 @@ def _iterable(run: do.Run, items: Any) -> Iterable[Any]:
 
 
 async def _async_iterator(run: do.Run, items: Any) -> AsyncGenerator[Any, None]:
-    """The items of a generator of either kind."""
     if hasattr(items, "__aiter__"):
         closing: Any = contextlib.aclosing if hasattr(items, "aclose") else contextlib.nullcontext
         async with closing(items):

@@ -7,19 +7,26 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from workbench import context
 from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import Settings
+from workbench.task_context import TaskContext
+
+
+class WorkerLink(NamedTuple):
+    """The `Link` of a local worker: its tasks, and its client's connection."""
+
+    work: TaskContext[Any]
+    put: Callable[[object], None]
+    flush: Callable[[], None]
 
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, whatever it is doing then.
 
-    Parameters
-    ----------
-    parent : int
-        Who the parent was before the call: if it is gone already, we go too.
+    ``parent`` was that before the call: if it is gone already, we go too.
     """
     import ctypes
 
@@ -48,9 +55,7 @@ def run_worker(
     from workbench.client.client import Client
     from workbench.core.instructions import Run
     from workbench.host.setup import set_up
-    from workbench.task_context import TaskContext
     from workbench.worker.executor import Executor
-    from workbench.worker.link import WorkerLink
 
     die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -62,7 +67,7 @@ def run_worker(
         debug=settings.pickle_debug, huge=settings.huge_pages,
     )  # fmt: skip
     work = TaskContext[Run]()
-    output = set_up(WorkerLink(base.connection, work), captures, mark)
+    output = set_up(WorkerLink(work, base.connection.put, base.connection.push), captures, mark)
     executor = Executor(base, work, begins, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)

@@ -48,23 +48,9 @@ _OPTIONS = codec.Where("retry_exceptions", "on the worker")
 class TaskRunner:
     """See the module.
 
-    Parameters
-    ----------
-    base : ClientBase
-        This process's own.
-    work : TaskContext
-        Told which tasks run.
-    generators, interrupts, reloader
-        This worker's own.
-    next_run : callable() → Run or None
-        Takes the first task out of the queue: for an actor that runs several at a time.
-    begins, ends : callable(task)
-        Called with each. ``ends`` sends what it has shown, before its Done goes out.
-
-    Attributes
-    ----------
-    actor : ActorHost, optional
-        In an actor's worker, once its creation has begun.
+    ``next_run`` takes the first task out of the queue: for an actor that runs several at a time.
+    ``begins`` and ``ends``: see `Executor`. ``actor`` is there in an actor's worker, once its
+    creation has begun.
     """
 
     def __init__(
@@ -101,19 +87,16 @@ class TaskRunner:
     # -- the reading thread -----------------------------------------------------------------------
 
     def add(self, run: do.Run) -> None:
-        """A task has come."""
         if len(run.values) > len(run.deps):
             self._sources[run.function] = run.values[-1]
 
     def forget(self, id: int) -> None:
-        """No task needs that function."""
         self._functions.pop(id, None)
         self._sources.pop(id, None)
 
     # -- where the task runs ----------------------------------------------------------------------
 
     def run(self, run: do.Run) -> None:
-        """Run one task from its arguments to its Done."""
         task, interrupts = run.task, self._interrupts
         with self._work.task(run):
             claims: Claims = []
@@ -165,7 +148,6 @@ class TaskRunner:
             self._done(run, outcome, started)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
-        """What to call, with what."""
         args, kwargs = self._arguments(run)
         if not run.method:
             return self._function(run), args, kwargs
@@ -247,7 +229,6 @@ class TaskRunner:
             return self._error_value(describe_error(error, task)), None
 
     def _encode(self, result: Any, task: str, claims: Claims) -> Result:
-        """The result, and what it cost unless it is small."""
         encoded = self._marshal.encode(result, claims, lambda: {f"the result of {task}": result})
         return encoded.stored, encoded.about_large(result, f"result of {task}")
 

@@ -111,7 +111,7 @@ def test_what_is_refused_has_no_room() -> None:
                 server.tell(number, ev.Sealed(id, value, ABOUT))
                 live.append((id, number))
             assert budget.granted <= CAPACITY
-        fds = [s._descriptors.readonly for s in stores.values() if s._descriptors]
+        fds = [s._memory.descriptors.readonly for s in stores.values() if s._memory]
         held = sum(os.fstat(fd).st_blocks * 512 for fd in fds)
         assert held <= budget.granted
         assert refused > STEPS / 20, "never under pressure"

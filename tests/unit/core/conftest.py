@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.unit.core.invariants import check
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -36,7 +37,7 @@ class Stage:
         self.now += after
         batch, self._batch = self._batch, []
         out = self.session.handle(batch, self.now)
-        self.session.check()
+        check(self.session.state)
         for instruction in out:
             if isinstance(instruction, do.Send) and instruction.to in self.peers:
                 self.peers[instruction.to].inbox.append(instruction.message)

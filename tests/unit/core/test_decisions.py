@@ -451,11 +451,11 @@ def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
     assert isinstance(answer, do.Granted)
     assert (answer.request, answer.granted) == (7, 0)
     assert "moves nothing to disk" in answer.text
-    now = answer.snapshot
-    assert now is not None
-    assert (now.granted, now.capacity) == (9 * PAGE, 10 * PAGE)
-    assert [o.about.type for o in now.objects if o.about] == ["large", "medium", "small"]
-    assert (now.objects[1].names, now.objects[1].holders) == (("m",), (driver.number,))
+    told = answer.snapshot
+    assert told is not None
+    assert (told.granted, told.capacity) == (9 * PAGE, 10 * PAGE)
+    assert [o.about and o.about.type for o in told.objects] == ["large", "medium", "small"]
+    assert (told.objects[1].names, told.objects[1].holders) == (("m",), (driver.number,))
 
 
 def test_inline_objects_count_too(stage: Make) -> None:

@@ -174,7 +174,7 @@ def test_a_glance_does_not_look_at_all_objects(stage: Callable[..., Stage]) -> N
     def never() -> None:
         raise AssertionError("it looks at all of them")
 
-    entries, s.session.state.catalog.entries = s.session.state.catalog.entries, never  # type: ignore[method-assign,assignment]
+    entries, s.session.state.catalog.values = s.session.state.catalog.values, never  # type: ignore[method-assign,assignment]
     batch = [(driver.number, ev.Ask(1, what, id)) for what in ("describe", "overview")]
     assert len(s.session.handle(batch, s.now)) == 2
-    s.session.state.catalog.entries = entries  # type: ignore[method-assign]
+    s.session.state.catalog.values = entries  # type: ignore[method-assign]

@@ -91,7 +91,7 @@ def test_who_leaves_is_not_waited_for(three: tuple[Stage, Peer, Peer, Peer, int]
 def test_an_asker_who_leaves_is_forgotten(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
     s, _, asker, _, _ = three
     s.leave(asker)
-    assert not s.session.referrers.is_open
+    assert not s.session.referrers.inquiries
 
 
 def test_what_goes_meanwhile_is_nothing(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.unit.core.follower import Follower
+from tests.unit.core.invariants import check
 from tests.unit.core.peers import PAGES, Peer
 from tests.unit.core.spec import Hand, Spec, plain
 from workbench.core import events as ev
@@ -128,7 +129,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert told == self.spec.due
             self.spec.due.clear()
             assert exits == self.spec.over()
-            self.session.check()
+            check(self.session.state)
             self.compare()
 
     def hear(self, to: int, message: do.Message) -> list[object]:

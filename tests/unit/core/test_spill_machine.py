@@ -306,7 +306,7 @@ class SpillMachine(RuleBasedStateMachine):
             for id in peer.held:
                 peer.post(ev.Free((id,)))
                 peer.drop(id)
-        self.drivers[0].post(ev.Free(tuple(entry.id for entry in session.state.catalog.entries())))
+        self.drivers[0].post(ev.Free(tuple(entry.id for entry in session.state.catalog.values())))
         self.settle()
         assert session.state.budget.live == session.state.budget.spilled == 0
         assert not [s for s in session.state.budget.arenas.values() if s.owner is None]

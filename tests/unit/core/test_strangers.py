@@ -8,6 +8,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.core.invariants import check
 from tests.unit.core.peers import ABOUT
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -127,21 +128,21 @@ def test_nobody_can_bring_the_books_out_of_order(batches: list[list[tuple[int, e
     for now, batch in enumerate(batches):
         while batch:
             out = session.handle(batch, float(now))
-            session.check()
+            check(session.state)
             batch = [(i.client, Left()) for i in out if isinstance(i, do.Hangup)]
             batch += [(0, WorkerExited(i.worker, -9)) for i in out if isinstance(i, do.Kill)]
     for name in list(session.state.catalog.names):
         session.state.catalog.bind(name, None)
-    for entry in list(session.state.catalog.entries()):
+    for entry in list(session.state.catalog.values()):
         if entry.escapes or entry.pinned:  # it would stay: somebody may come with those bytes
             session.state.catalog.free(entry)
     session.handle([(client, Left()) for client in CLIENTS], 99.0)
     for worker in range(1, 99):
         session.handle([(0, WorkerExited(worker, 1))], 99.0)
-    for entry in list(session.state.catalog.entries()):
+    for entry in list(session.state.catalog.values()):
         if entry.job:  # what it made is kept for somebody
             session.state.catalog.free(entry)
-    session.check()
+    check(session.state)
     assert not len(session.state.catalog)
     assert not session.state.budget.arenas
     assert not session.state.scheduler.tasks

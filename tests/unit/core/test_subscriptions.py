@@ -117,7 +117,7 @@ def test_nothing_is_noted_when_nobody_subscribes(stage: Callable[..., Stage]) ->
     told(s, other)
     subscriber.post(ev.Subscribe(3, on=False))
     s.leave(other)
-    assert not s.session.subscriptions.is_open
+    assert not s.session.subscriptions.subscribers
     owner.put(ev.Value(b"x"))
     s.turn()
     assert s.session.state.catalog.touched is None

@@ -20,9 +20,8 @@ from tests.unit.serialization.samples import (
     points,
     texts,
 )
-from workbench.serialization import advice, alternatives, measure
-from workbench.serialization.advice import SAMPLE, advise
-from workbench.serialization.alternatives import MANY, Idea
+from workbench.serialization import advice, measure
+from workbench.serialization.advice import MANY, SAMPLE, Idea, advise
 from workbench.serialization.costs import explain
 from workbench.serialization.measure import Figures
 
@@ -293,7 +292,7 @@ def test_it_stands_at_the_part_that_it_is_about() -> None:
 
 
 def test_records_become_arrays_where_pandas_is_not_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(alternatives.sys.modules, "pandas")
+    monkeypatch.delitem(advice.sys.modules, "pandas")
     (text,) = advice_on([{"x": i, "y": i / 7} for i in range(2000)])
     assert "as one array per key" in text
     assert "`{k: np.array([r[k] for r in obj]) for k in obj[0]}`" in text

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.serialization.samples import LOCK, Holder
 from workbench.errors import SerializationError
 from workbench.serialization import codec
-from workbench.serialization.failures import LONGEST_PATH, MOST_SHOWN
+from workbench.serialization.inspection import MOST_SHOWN
+from workbench.serialization.rebuilding import LONGEST_PATH
 
 
 def failing(value: Any) -> SerializationError:

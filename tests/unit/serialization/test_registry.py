@@ -12,7 +12,7 @@ import pytest
 
 from tests.patience import TIMEOUT
 from workbench.errors import SerializationError
-from workbench.serialization.registry import Custom, Registry, check, rebuild
+from workbench.serialization.registry import Custom, Registry, rebuild
 
 
 class Thing:
@@ -123,10 +123,10 @@ def test_what_cannot_be_loaded_is_remembered(registry: Registry) -> None:
     registry.tell(7, b"elsewhere")
     registry.tell(8, b"thing")
     assert registry.reducers() == {Thing: THING}
-    assert registry.broken == ["no module elsewhere"]
+    assert [*registry.broken.values()] == ["no module elsewhere"]
     registry.tell(7, b"other")
     assert Other in registry.reducers()
-    assert registry.broken == []
+    assert not registry.broken
 
 
 @pytest.mark.parametrize("broken", [KeyError("k"), pickle.PicklingError("p")])
@@ -143,7 +143,6 @@ def test_errors_of_the_two_functions_name_the_class(broken: Exception) -> None:
 
 
 def test_only_classes_that_ask(registry: Registry) -> None:
-    assert check(Thing, str, str) == Custom(Thing, str, str)
     for cls in (int, list, dict, type(None), type, type(load), "Thing"):
         with pytest.raises(TypeError, match=r"can't have a serializer|takes a class"):
-            check(cls, str, str)
+            Custom(cls, str, str)

@@ -103,5 +103,5 @@ def test_registered_types_are_asked_for_their_reducer_if_the_fast_one_asks() -> 
     reducers = {complex: lambda z: (str, ("seen",)), **never}
     sink = Sink()
     value = [1j, 1, "a", (1,), {1: 2}, {3}]
-    TracingPickler(reducers, "value", file=sink).trace(value)
+    TracingPickler(reducers, "value", sink, lambda buffer: None).trace(value)
     assert pickle.loads(b"".join(sink)) == ["seen", *value[1:]]

@@ -17,8 +17,6 @@ from workbench.report.text import MOST_ROWS, ORDERS, Objects, Why
 
 @magics_class
 class KeepingMagics(NotebookMagics):
-    """Magics about what is there already."""
-
     @magic_arguments()
     @argument("pattern", nargs="?", default="", help="of names or types, like train* or ndarray*")
     @argument("--sort", choices=ORDERS, default="size", help="what comes first")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -14,25 +14,21 @@ from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
+from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.ipython.arguments import parse, unquoted
-from workbench.ipython.capture import capture, preview
+from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
-from workbench.options import ActorOptions, CellOptions, TaskOptions
+from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
-if TYPE_CHECKING:
-    from workbench.host.cells import Cell
+BODY = 2  # the line of a cell on which the body of a cell magic begins
+PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
+MOST_ITEMS = 100_000  # runs of one cell: each is a task with results of its own
 
-BODY = 2
-"""The line of a cell on which the body of a cell magic begins."""
-
-PATIENCE = 1.0
-"""Seconds for which a cell that is waited for shows no line."""
-
-MOST_ITEMS = 100_000
-"""Runs of one cell: each is a task with results of its own."""
+RUN_CELL = Exported(run_cell, "cell")
+EVALUATE = Exported(evaluate, "cell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +48,11 @@ class Request:
     options: CellOptions
     actor: str
 
-    def each(self) -> dict[str, Sequence[Any]]:
-        """What differs from run to run, by variable."""
-        return {} if self.items is None else {self.item: self.items}
-
 
 @magics_class
 class RemoteMagics(NotebookMagics):
-    """See the module."""
-
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook)
-        self._exported: dict[str, Exported] = {}
         # By actor: names that our cells assigned there; and cells that may yet, with theirs.
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
@@ -125,11 +114,11 @@ class RemoteMagics(NotebookMagics):
         request = self._read(args, line, cell)
         engine = api.engine()
         handle = self._namespace(engine, request.actor, not args.dry_run)
-        reads = request.names, request.cell.given, self._known(request, handle), request.each()
+        known, each = self._known(request, handle), (request.item, request.items or ())
+        cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
-            return preview(self._notebook, engine, *reads)
-        captured = capture(self._notebook, engine, *reads)
-        self._run(engine, request, handle, captured, args.wait, args.quiet)
+            return cargo.preview()
+        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
         return None
 
     def _run(
@@ -155,8 +144,7 @@ class RemoteMagics(NotebookMagics):
         except BaseException:
             job.cancel()  # of several, those that were submitted
             raise
-        stride = 1 + len(request.outputs)
-        outputs = outputs_of(request.outputs, results, stride, request.items is not None)
+        outputs = outputs_of(request.outputs, results, request.items is not None)
         job.makes(outputs)
         variables = self._notebook.variables
         if not wait or request.items is not None:
@@ -168,7 +156,7 @@ class RemoteMagics(NotebookMagics):
             self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
         if wait:
             try:
-                done = results[::stride]
+                done = results[:: 1 + len(request.outputs)]
                 if not quiet and engine.wait(done, len(done), PATIENCE)[1]:
                     self._notebook.lines.begin(job)
                 engine.get(done, None, False)
@@ -188,11 +176,7 @@ class RemoteMagics(NotebookMagics):
                     engine.get([ref], None, False)  # raises that it has no value
 
     def _submit(
-        self,
-        engine: Engine,
-        request: Request,
-        handle: ActorHandle | None,
-        captured: dict[str, Any],
+        self, engine: Engine, request: Request, handle: ActorHandle | None, captured: dict[str, Any]
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group = request.options, 0
@@ -212,19 +196,10 @@ class RemoteMagics(NotebookMagics):
             if handle is not None:
                 submitted = engine.call(handle._ref, "run", Call(args, captured, options))
             else:
-                function = self._function("run_cell")
-                submitted = engine.submit(function, Call(args, captured, options))
+                submitted = engine.submit(RUN_CELL, Call(args, captured, options))
             refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
             group = group or refs[0].id
             yield refs
-
-    def _function(self, name: str) -> Exported:
-        """A function of `host.cells`, as the engine wants it; the same object each time."""
-        from workbench.host import cells
-
-        if name not in self._exported:
-            self._exported[name] = Exported(getattr(cells, name), "cell")
-        return self._exported[name]
 
     # -- reading the line and the cell ----------------------------------------------------------
 
@@ -242,33 +217,28 @@ class RemoteMagics(NotebookMagics):
             raise MagicError(
                 f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
             )
+        if args.retries < 0:
+            raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
+        if args.timeout is not None and not 0 < args.timeout <= LONGEST:
+            limit = f"--timeout {args.timeout:g}"
+            raise MagicError(f"{limit}: it must be above 0; leave it out for no limit.")
         options = CellOptions(
             num_returns=1 + len(outputs),
-            max_retries=_count(args.retries),
+            max_retries=args.retries,
             name=f"cell [{number}]",
-            timeout=_positive(args.timeout),
+            timeout=args.timeout or 0.0,
             job=args.name or f"cell {number}",
             binds=outputs,
         )
+        sent = self._cell(cell, filename, BODY, names)
+        sent = replace(sent, outputs=outputs, given=_names_in(args.given))
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
-        sent = self._cell(cell, filename, BODY, names, outputs, _names_in(args.given))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
 
-    def _cell(
-        self,
-        source: str,
-        filename: str,
-        first_line: int,
-        names: CellNames,
-        outputs: tuple[str, ...],
-        given: tuple[str, ...] = (),
-    ) -> Cell:
-        """What a worker has to know of it."""
-        from workbench.host.cells import Cell
-
+    def _cell(self, source: str, filename: str, first_line: int, names: CellNames) -> Cell:
         return Cell(
-            source, filename, first_line, outputs, given, names.code, names.timed,
+            source, filename, first_line, (), code=names.code, timed=names.timed,
             label=cell_label(filename) or "", in_notebook=not self._notebook.router.is_terminal,
             around=self._notebook.baseline.difference(),
         )  # fmt: skip
@@ -307,8 +277,6 @@ class RemoteMagics(NotebookMagics):
         or None."""
         if not name:
             return None
-        from workbench.host.cells import Namespace
-
         ref = engine.find_actor(name)
         if ref is None:
             made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
@@ -337,7 +305,6 @@ class RemoteMagics(NotebookMagics):
     # -- %remote ----------------------------------------------------------------------------------
 
     def _evaluate(self, expression: str) -> ObjectRef:
-        """A ref to what the expression gives on a worker."""
         if not expression.strip():
             raise MagicError("%remote needs an expression: `ref = %remote f(x)`.")
         number = self._notebook.cell_number()
@@ -346,11 +313,10 @@ class RemoteMagics(NotebookMagics):
         if names.bound:
             raise MagicError(f"%remote takes an expression, not {expression!r}: use %%remote.")
         engine = api.engine()
-        cell = self._cell(expression, filename, 1, names, ())
-        captured = capture(self._notebook, engine, names)
+        cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), captured, options)
-        ref: Any = engine.submit(self._function("evaluate"), call)
+        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
+        ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 
 
@@ -365,15 +331,3 @@ def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
 
 def _has_failed(engine: Engine, value: Any) -> bool:
     return isinstance(value, ObjectRef) and engine.state(value) == "failed"
-
-
-def _count(retries: int) -> int:
-    if retries < 0:
-        raise MagicError(f"--retries {retries}: it must be 0 or more.")
-    return retries
-
-
-def _positive(seconds: float | None) -> float:
-    if seconds is not None and not 0 < seconds <= 1e9:
-        raise MagicError(f"--timeout {seconds:g}: it must be above 0; leave it out for no limit.")
-    return seconds or 0.0

@@ -8,6 +8,7 @@ from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench import api, config
+from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.job import Job
@@ -28,15 +29,8 @@ NONE = "No session is running. `%workbench start` starts one."
 
 @magics_class
 class SessionMagics(NotebookMagics):
-    """See the module."""
-
     @magic_arguments()
-    @argument(
-        "action",
-        nargs="?",
-        default="status",
-        help=", ".join(ACTIONS),
-    )
+    @argument("action", nargs="?", default="status", help=", ".join(ACTIONS))
     @argument("what", nargs="*", help="a background cell: its name, or #number")
     @argument("--workers", help="worker processes")
     @argument("--memory", help="size of the store, like 2GB")
@@ -96,25 +90,18 @@ class SessionMagics(NotebookMagics):
 
                 return dashboard()
             case "status":
-                print(self._status() if api.is_initialized() else NONE)
+                print(_status() if api.is_initialized() else NONE)
             case other:
                 raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {other!r}.")
         return None
 
-    def _status(self) -> str:
-        """The session's card, with what else this process knows."""
-        engine = api.engine()
-        huge = [("huge pages", engine.huge_pages())]
-        return cards.of_snapshot(engine.summary(), huge).text()
-
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
-        jobs = api.engine().summary().jobs if api.is_initialized() else ()
+        jobs = _known_jobs()
         if not wanted:
             return JobTable(jobs)
         record = choose(jobs, wanted)
-        job = self._notebook.collect(api.engine(), record.id)
-        if job is None:
+        if self._notebook.collect(api.engine(), record.id) is None:
             print(_delivered(record.name))
         return None
 
@@ -122,12 +109,20 @@ class SessionMagics(NotebookMagics):
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        jobs = api.engine().summary().jobs if api.is_initialized() else ()
-        record = choose(jobs, wanted)
+        record = choose(_known_jobs(), wanted)
         job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
         if job is None:
             raise MagicError(_delivered(record.name))
         return job
+
+
+def _status() -> str:
+    engine = api.engine()
+    return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()
+
+
+def _known_jobs() -> tuple[JobRecord, ...]:
+    return api.engine().summary().jobs if api.is_initialized() else ()
 
 
 def _delivered(name: str) -> str:

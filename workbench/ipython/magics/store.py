@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @magics_class
 class StoringMagics(NotebookMagics):
-    """Magics that store a value, bring one, or look into one."""
-
     # -- %put ---------------------------------------------------------------------------------
 
     @magic_arguments()
@@ -80,12 +78,8 @@ class StoringMagics(NotebookMagics):
     ) -> list[ObjectRef]:
         """Store them, each under its name: all, or none.
 
-        Parameters
-        ----------
-        values : dict
-            By their names in the store. Emptied.
-        variables : dict
-            The variable of each that is one.
+        ``values``, by their names in the store, are emptied; ``variables`` has the variable of each
+        that is one.
         """
         engine = api.engine()
         stored: list[tuple[ObjectRef, About]] = []

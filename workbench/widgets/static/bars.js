@@ -4,7 +4,7 @@ import { bytes, UNKNOWN } from "./format.js";
 import { h, inline, setAttr, setChildren, setDash, setText, setVar } from "./dom.js";
 
 /** A bar of parts with a key below. Each part keeps its element: widths glide. */
-class Bar {
+export class Bar {
   constructor() {
     this.label = inline("wb-bar-label");
     this.figure = inline("wb-bar-figure");
@@ -49,17 +49,5 @@ class Bar {
     const entry = h("li", { title }, swatch, h("span", {}, label), " ", value);
     this.parts.set(name, { piece, value, entry });
     return piece;
-  }
-}
-
-/** The bars of the occupancy view. */
-export class Bars {
-  constructor() {
-    this.bars = [new Bar(), new Bar()];
-    this.el = h("div", { class: "wb-bars" }, ...this.bars.map(({ el }) => el));
-  }
-
-  update({ bars, words }) {
-    this.bars.forEach((bar, i) => bars?.[i] && bar.update(bars[i], words.parts));
   }
 }

@@ -36,7 +36,7 @@ export class Selected {
   /** Asks for something to be done with it, and says what came of that as long as it is selected. */
   ask(what, then) {
     const { id } = this;
-    this.session.ask({ do: what, id }, ({ state, text, answer }) => {
+    this.session.actions.ask({ do: what, id }, ({ state, text, answer }) => {
       if (id !== this.id) return;
       say(this.note, text, state);
       if (answer) then?.(answer);

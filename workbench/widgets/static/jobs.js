@@ -118,7 +118,7 @@ export class Jobs {
 
   stop(id, name, force) {
     const hear = ({ state, text }) => say(this.note, text ? `${name}: ${text}` : "", state);
-    this.session.ask({ do: "stop", id, force }, hear);
+    this.session.actions.ask({ do: "stop", id, force }, hear);
   }
 
   /** What runs shows the time. */

@@ -23,7 +23,7 @@ const LANES_SIDE = 14;
  * @property {number} count how many objects it stands for
  * @property {number} bytes of them together
  * @property {Rect|null} more the object's next piece, on the line below
- * @typedef {object} Line {y, h, x, w, from, lane, rects}: a row of a lane, from byte `from` on
+ * @typedef {object} Line {y, h, x, w, from, rects}: a row of a lane, from byte `from` on
  * @typedef {object} Lane {segment, x, y, slot, lines}; the label stands at (x, y) and has `slot` pixels
  * @typedef {object} Layout {lanes, lines, rects, grounds, where, height, scale}
  */
@@ -93,7 +93,7 @@ export function laidOut(segments, rows, bins, { width, height, grain = 1 }) {
       for (let line = 0; line < lines; line += 1) {
         const from = line * scale;
         const w = Math.max((width * Math.min(reach(segment) - from, scale)) / scale, grain);
-        lane.lines.push({ x, y: y + LABEL + line * (row + ROW_GAP), w, h: row, from, lane, rects: [] });
+        lane.lines.push({ x, y: y + LABEL + line * (row + ROW_GAP), w, h: row, from, rects: [] });
       }
       layout.lanes.push(lane);
       layout.lines.push(...lane.lines);
@@ -178,16 +178,16 @@ function ground(layout, lane, extents, counts, perByte, grain) {
   });
 }
 
-/** What lies at a point: {rect, ground, lane}, or null. So many pixels beside an object still mean it. */
+/** What lies at a point: {rect, ground}, or null. So many pixels beside an object still mean it. */
 export function hit(layout, x, y, beside = 2) {
   for (const line of layout.lines) {
     if (y < line.y || y >= line.y + line.h + ROW_GAP) continue;
     if (x < line.x - beside || x > line.x + line.w + beside) continue;
     const rect = nearest(line, x);
     const far = rect ? Math.max(rect.x - x, x - rect.x - rect.w, 0) : Infinity;
-    if (far <= beside) return { rect, ground: null, lane: line.lane };
+    if (far <= beside) return { rect, ground: null };
     const found = layout.grounds.find((g) => g.line === line && x >= g.x && x < g.x + g.w);
-    return { rect: null, ground: found ?? null, lane: line.lane };
+    return { rect: null, ground: found ?? null };
   }
   return null;
 }

@@ -96,11 +96,6 @@ export class Session {
     bus().dispatchEvent(new CustomEvent("select", { detail }));
   }
 
-  /** See Actions. */
-  ask(request, hear) {
-    this.actions.ask(request, hear);
-  }
-
   /** A view can be seen, or not any more. */
   show(view, on) {
     const before = this.shown.size > 0;

@@ -1,0 +1,247 @@
+"""Whether a session's state is sound: each part by itself, and the parts with each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from workbench.core.budget import SERVER, Budget
+from workbench.core.catalog import Catalog
+from workbench.core.entry import FREED, PENDING, READY
+from workbench.core.job_manager import MOST_RECORDS
+from workbench.core.pool import Pool
+from workbench.core.records import (
+    DONE,
+    LOST,
+    QUEUED,
+    SENT,
+    STOPPING,
+    WAITING,
+    Actor,
+    ActorState,
+)
+from workbench.core.scheduler import Scheduler
+from workbench.core.state import State
+from workbench.units import round_up
+
+
+def check(state: State) -> None:
+    """Raise AssertionError unless it is. To be called between batches."""
+    _check_catalog(state.catalog)
+    _check_budget(state.budget)
+    _check_scheduler(state.scheduler)
+    _check_workers(state.scheduler)
+    _check_pool(state.pool)
+    _check_jobs(state)
+    _check_memory(state)
+    _check_tasks(state)
+    _check_clients(state)
+
+
+def _check_memory(state: State) -> None:
+    """Every extent belongs to exactly one object, and every object to where it says."""
+    values = [e.value for e in state.catalog.values() if e.value is not None]
+    values += [stale.value for stale in state.stale_copies.values()]
+    extents = [(v.segment, v.offset, round_up(v.length)) for v in values if v.segment]
+    extents += [(*move.target, move.nbytes) for move in state.moves.values()]
+    assert len(set(extents)) == len(extents), "two objects share an extent"
+    assert set(extents) == {
+        (arena.segment, offset, length)
+        for arena in state.budget.arenas.values()
+        for offset, length in arena.lengths().items()
+    }
+    inline = [e.value for e in state.catalog.values() if e.state is READY]
+    disk = {arena.segment for arena in state.budget.arenas.values() if arena.disk}
+    assert state.budget.live == sum(n for s, _, n in extents if s not in disk) + sum(
+        len(v.header) for v in inline if v is not None and not v.segment
+    )
+    assert all((v.segment in disk) == bool(v.digest) for v in values)
+    if state.budget.requests:
+        busy = state.budget._trimming or state.moves or state.stale_copies
+        assert busy, "somebody waits for memory, and nobody was asked for it"
+
+
+def _check_tasks(state: State) -> None:
+    """Pins and waits are what the tasks that aren't done say they are."""
+    entries = {e.id: e for e in state.catalog.values()}
+    tasks = state.scheduler.tasks
+    creations = [actor.creation_task for actor in state.scheduler.actors.values()]
+    keeping = {*tasks.values(), *creations}  # those are kept for a restart
+    pins = Counter(id for task in keeping for id in task.pins)
+    made = {id for task in tasks.values() for id in task.results}
+    waits = Counter(
+        task.submit.task
+        for e in entries.values()
+        for task in e.waiting_tasks or ()
+        if not task.is_over
+    )
+    for task in tasks.values():
+        assert task.pending_dependencies == waits[task.submit.task], (
+            "waits for more or less than its arguments"
+        )
+    kept = {id: j.name for j in state.jobs.values() if not j.audience for id in j.results}
+    for entry in entries.values():
+        assert entry.tasks == pins[entry.id]
+        freed = entry.state is FREED
+        assert entry.job == ("" if freed else kept.get(entry.id, "")), "kept, and for no job"
+        if entry.state is PENDING:
+            assert entry.id in made, "pending, and no task will ever make it"
+    assert pins.keys() <= entries.keys()
+    assert not state.failing
+    assert state.functions.keys() <= entries.keys(), "a dead function counts as cached"
+    scheduler = state.scheduler
+    if scheduler.queue and scheduler.has_room:
+        assert not scheduler.idle, "an idle worker beside a queue"
+
+
+def _check_clients(state: State) -> None:
+    """Whoever is named anywhere is connected."""
+    connected = state.clients.keys()
+    showing = connected | state.showing
+    assert not connected & state.showing
+    for entry in state.catalog.values():
+        assert {*entry.holds, *entry.waiting_clients} <= connected
+        assert entry.viewers.keys() <= showing
+    assert {a.owner for a in state.budget.arenas.values()} - {None} <= connected
+    assert {request.client for request in state.budget.requests} <= {*connected, SERVER}
+    for stale in state.stale_copies.values():
+        assert stale.owed <= connected
+        assert stale.viewers.keys() <= showing
+    assert state.scheduler.by_client.keys() <= connected
+    for caching in state.functions.values():
+        assert caching <= connected
+    assert not state.releases
+    assert not state.out
+
+
+def _check_catalog(catalog: Catalog) -> None:
+    """Every entry has a reason, and the counts are true."""
+    parents: Counter[int] = Counter()
+    inline = 0
+    for id, entry in catalog.items():
+        assert entry.id == id
+        assert entry.alive or entry.viewers, "nothing keeps it"
+        assert all(n > 0 for n in (*entry.holds.values(), *entry.viewers.values()))
+        assert entry.tasks >= 0
+        if entry.state is FREED:
+            assert not entry.names, "a name of nothing"
+            assert not entry.escapes
+            assert not entry.pinned
+            assert not entry.job
+            assert entry.value is None or entry.viewers or entry.tasks, "bytes nobody reads"
+        else:
+            assert entry.alive
+            assert (entry.value is None) == (entry.state is PENDING)
+        for client in (*entry.holds, *entry.viewers, *entry.waiting_clients):
+            assert client not in catalog._of or id in catalog._of[client]
+        if entry.state is not PENDING:
+            assert not entry.waiting_clients, "was to be told when it was ready"
+            assert not entry.waiting_tasks
+        if entry.state is READY and entry.value is not None:
+            parents.update(entry.value.contains)
+            inline += 0 if entry.value.segment else len(entry.value.header)
+    assert inline == catalog.inline_bytes
+    assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
+    named = [(name, id) for id, e in catalog.items() for name in e.names]
+    assert dict(named) == catalog.names
+    assert len(named) == len(catalog.names)
+
+
+def _check_budget(budget: Budget) -> None:
+    """Each arena holds what it says, within what it was granted."""
+    for segment, arena in budget.arenas.items():
+        assert arena.segment == segment
+        assert arena.live == sum(arena.lengths().values())
+        for offset, length in arena.lengths().items():
+            assert 0 <= offset < offset + length <= arena.size
+        if arena.owner is None:
+            assert arena.granted == (0 if arena.disk else arena.live), "memory nobody will use"
+            assert arena.extents, "an empty arena without an owner"
+        else:
+            assert arena.live <= arena.granted
+            assert budget._by_owner[arena.owner] is arena
+    arenas = budget.arenas.values()
+    assert len(budget._by_owner) == sum(a.owner is not None for a in arenas)
+    assert all(budget.arenas[a.segment] is a for a in budget._filling.values())
+    assert budget._granted == sum(a.granted for a in arenas) <= budget.capacity
+    assert budget._live == sum(a.live for a in arenas if not a.disk)
+    assert budget.spilled == sum(a.live for a in arenas if a.disk)
+    assert budget._trimming.keys() <= budget._by_owner.keys()
+
+
+def _check_scheduler(scheduler: Scheduler) -> None:
+    """Each task is where its state says, and the sums are true."""
+    queued = {*scheduler.queue, *(t for actor in scheduler.actors.values() for t in actor.ready)}
+    sent = {t: worker for worker in scheduler.workers.values() for t in worker.sent.values()}
+    tasks = set(scheduler.tasks.values())
+    assert queued <= tasks
+    assert sent.keys() <= tasks
+    for id, task in scheduler.tasks.items():
+        assert task.submit.task == id
+        assert task.state not in (LOST, DONE)
+        assert task.worker is sent.get(task)
+        assert (task in sent) == (task.state in (SENT, STOPPING))
+        assert (task.final_value is not None) == (task.state is STOPPING)
+        calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
+        waits = task in calls or (task not in queued and task.pending_dependencies > 0)
+        assert waits == (task.state is WAITING)
+        assert (task in queued) == (task.state is QUEUED) or task.is_creation
+    for id, actor in scheduler.actors.items():
+        assert actor.id == id
+        _check_actor(actor)
+    assert len(list(scheduler.queue)) == len(scheduler.queue)
+    assert scheduler.owners == Counter(task.owner for task in scheduler.tasks.values())
+    several = {id: t for t in scheduler.tasks.values() for id in t.results[1:]}
+    assert scheduler._several == several
+    children = [id for siblings in scheduler._children.values() for id in siblings]
+    assert sorted(children) == sorted(i for i, t in scheduler.tasks.items() if t.parent is not None)
+    assert scheduler.limits.keys() <= {t for t in sent if t.spec.timeout}
+
+
+def _check_workers(scheduler: Scheduler) -> None:
+    for number, worker in scheduler.workers.items():
+        assert worker.number == number
+        assert worker.blocked >= 0
+        assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
+        assert not worker.sent or worker.client is not None
+    pooled = [worker for worker in scheduler.workers.values() if worker.actor is None]
+    assert scheduler.pooled == len(pooled)
+    assert scheduler.working == sum(1 for worker in pooled if not worker.blocked)
+    assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle}
+    assert scheduler._ahead == {c: w for c, w in scheduler.pool.items() if len(w.sent) > 1}
+    assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
+    assert scheduler.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    for client, worker in scheduler.by_client.items():
+        assert worker.client == client
+        assert scheduler.workers[worker.number] is worker
+
+
+def _check_actor(actor: Actor) -> None:
+    """Its calls are where they belong."""
+    assert all(not task.pending_dependencies for task in actor.ready)
+    assert all(queue and queue[0].pending_dependencies for queue in actor.waiting.values())
+    assert actor.worker is None or actor.worker.actor is actor
+    if actor.state is ActorState.DEAD:
+        assert actor.why is not None
+        assert not actor.calls, "calls of a dead actor fail at once"
+
+
+def _check_pool(pool: Pool) -> None:
+    """There are as many workers as there is use for."""
+    scheduler = pool._scheduler
+    assert len(scheduler.workers) <= pool.most
+    assert not pool.steady or scheduler.working == pool.target
+    if scheduler.working < pool.target and pool._may_grow:
+        assert scheduler.pooled >= pool.target
+        assert not scheduler.queue, "tasks wait, and a slot is not filled"
+
+
+def _check_jobs(state: State) -> None:
+    """Each is with somebody, or kept; and not done, or kept."""
+    for id, job in state.jobs.items():
+        assert job.id == id == job.tasks[0].submit.task
+        assert job.audience.keys() <= state.clients.keys()
+        unfinished = sum(not task.is_over for task in job.tasks)
+        assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
+        assert not (job.is_over and job.audience), "over, and somebody has it all"
+    assert len(state.past_jobs) <= MOST_RECORDS
+    assert not state.past_jobs.keys() & state.jobs.keys()
