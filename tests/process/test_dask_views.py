@@ -23,8 +23,8 @@ from tests.leaks import nothing_left
 from tests.patience import TIMEOUT
 from tests.process.conftest import Sessions
 from tests.process.pages import Page, Row
-from workbench import context
-from workbench.engines import dask, observed, others
+from workbench import api, context
+from workbench.engines import dask, observed
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
 from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
@@ -292,7 +292,7 @@ def test_stills_and_plots_say_what_is_not_known(client: Any) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_its_buttons_say_why_not(client: Any, action: str) -> None:
-    answer = perform(others.observe(client), {"do": action, "id": "1"})
+    answer = perform(api.observed(client), {"do": action, "id": "1"})
     assert not answer["ok"]
     assert "read-only view of a Dask cluster" in answer["text"]
     assert "client.cancel" in answer["text"]
@@ -319,7 +319,7 @@ def test_a_client_that_cannot_be_waited_for_is_refused(cluster: Any) -> None:
 
 def test_nothing_is_left(runtime: str, client: Any) -> None:
     with nothing_left(runtime):
-        feed = Feed(others.observe(client))
+        feed = Feed(api.observed(client))
         page = Page(feed)
         feed.shown(page, True)
         page.until(lambda: page.world["workers"])

@@ -17,7 +17,8 @@ import pytest
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.pages import Page, Row
-from workbench.engines import observed, others
+from workbench import api
+from workbench.engines import observed
 from workbench.engines import ray as ours
 from workbench.engines.observed import id_of
 from workbench.errors import SessionError
@@ -70,7 +71,7 @@ def feed(ray: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feed]:
     """That looks as often as it likes."""
     monkeypatch.setattr(observed, "PACE", 0.05)
     monkeypatch.setattr(observed, "SHARE", 1)
-    feed = Feed(others.observe(ray))
+    feed = Feed(api.observed(ray))
     yield feed
     feed.close()
 
@@ -217,7 +218,7 @@ def test_the_still_says_what_is_not_known(ray: Any) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_its_buttons_say_why_not(ray: Any, action: str) -> None:
-    answer = perform(others.observe(ray), {"do": action, "id": "1"})
+    answer = perform(api.observed(ray), {"do": action, "id": "1"})
     assert not answer["ok"]
     assert "read-only view of a Ray cluster" in answer["text"]
     assert "ObjectRef" in answer["text"]
