@@ -84,10 +84,11 @@ def _run_alone(item: pytest.Item) -> None:
 
 
 class ByFile(LoadScopeScheduling):
-    """A file's tests share a process and its fixtures; all that need the browser share one."""
+    """A file's tests share a process and its fixtures. Two processes have a browser: one for the
+    views, which take most of the time, and one for all else."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith("tests/browser"):
+        if nodeid.startswith("tests/browser") and "test_views" not in nodeid:
             return "tests/browser"
         if nodeid.startswith("tests/chaos"):  # long, and without fixtures to share
             return nodeid

@@ -21,6 +21,7 @@ import pytest
 import workbench as wb
 from tests.leaks import nothing_left
 from tests.patience import TIMEOUT
+from tests.process.conftest import Sessions
 from tests.process.pages import Page, Row
 from workbench import api, context
 from workbench.engines import dask, observed
@@ -61,6 +62,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         picture(Still(PARTS, wb.snapshot(client)))
     yield cluster
     cluster.close()
+
+
+@pytest.fixture(scope="module")
+def sessions(cluster: Any, sessions: Sessions) -> Sessions:
+    """What the cluster leaves behind is there before anybody looks what is left."""
+    return sessions
 
 
 @pytest.fixture
