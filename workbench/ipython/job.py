@@ -1,4 +1,4 @@
-"""A background cell as a person holds it: to wait for, read, stop. Its words are in `jobs`."""
+"""A background cell as a person holds it: to find, wait for, read, stop. Its line: `report`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from workbench.core.events import Output
 from workbench.core.logs import TEXT, Log
 from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob, Engine
-from workbench.errors import GetTimeoutError, SessionError, TaskCancelledError, TaskTimeoutError
-from workbench.ipython.jobs import JobStatus
+from workbench.errors import (
+    GetTimeoutError,
+    MagicError,
+    SessionError,
+    TaskCancelledError,
+    TaskTimeoutError,
+)
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
+from workbench.report.job_status import JobStatus
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -289,3 +295,21 @@ def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], severa
         elif refs:
             outputs[name] = refs[0]
     return outputs
+
+
+def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
+    """The one meant by ``cell 7``, ``7`` or ``#3``.
+
+    The numbers of cells begin anew with each kernel. So of several of that name it is one that is
+    kept, else one that isn't over, else the last.
+
+    Raises
+    ------
+    MagicError
+        If there is none.
+    """
+    found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
+    if not found:
+        names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
+        raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
+    return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

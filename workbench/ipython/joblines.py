@@ -1,7 +1,7 @@
 """The line under a background cell: what it is doing, a Stop button; at its end one quiet line.
 
-Its words are `jobs.JobStatus`. Threads: the one that starts a cell, the one that reads the socket,
-the one that ticks, and the button's (the kernel's main one, or a subshell's).
+Its words are `report.job_status`. Threads: the one that starts a cell, the one that reads the
+socket, the one that ticks, and the button's (the kernel's main one, or a subshell's).
 """
 
 from __future__ import annotations

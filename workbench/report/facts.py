@@ -226,7 +226,12 @@ NO_JOBS = "No background cells. %%remote starts one."
 
 def job_state(job: JobRecord) -> str:
     """``running``; ``done, not fetched`` of one whose results wait for somebody."""
-    return f"{job.state}, not fetched" if job.kept and job.is_over else job.state
+    return ", ".join(filter(None, (job.state, unfetched(job))))
+
+
+def unfetched(job: JobRecord) -> str:
+    """Whether its results wait for somebody."""
+    return "not fetched" if job.kept and job.is_over else ""
 
 
 def job_output(job: JobRecord) -> str:

@@ -337,13 +337,13 @@ def words_of(session: Snapshot) -> Words:
 
 def job_of(job: JobRecord, now: float) -> Job:
     """A background cell. ``now``: the time of the snapshot, in seconds since 1970."""
-    kept = "not fetched" if job.kept and job.is_over else ""
+    said = (facts.job_items(job), facts.job_output(job), facts.unfetched(job))
     return Job(
         id=key_of(job.id),
         name=job.name,
         state=job.state,
         where=view_texts.job_where(job),
-        text=" · ".join(filter(None, (facts.job_items(job), facts.job_output(job), kept))),
+        text=" · ".join(filter(None, said)),
         started=round(now - job.seconds) if job.state == "running" else None,
         seconds=job.seconds if job.is_over else None,
         share=job.ended / job.size if job.size > 1 else None,

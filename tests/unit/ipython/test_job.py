@@ -14,8 +14,8 @@ from workbench.engines.base import CollectedJob
 from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected
-from workbench.ipython.jobs import JobStatus
 from workbench.report.facts import job_text
+from workbench.report.job_status import JobStatus
 from workbench.report.text import JobTable
 
 

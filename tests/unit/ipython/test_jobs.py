@@ -16,7 +16,7 @@ from workbench.core.snapshot import (
     Snapshot,
 )
 from workbench.errors import MagicError
-from workbench.ipython.jobs import choose
+from workbench.ipython.job import choose
 from workbench.report.text import JobTable, started_line
 
 

@@ -11,8 +11,7 @@ from workbench import api, config
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
 from workbench.ipython.arguments import parse, unquoted
-from workbench.ipython.job import Job
-from workbench.ipython.jobs import choose
+from workbench.ipython.job import Job, choose
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
 from workbench.report.text import JobTable, started_line

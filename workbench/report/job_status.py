@@ -1,12 +1,9 @@
-"""Background cells as people find them: by a name, and in the line below one. Asks nobody."""
+"""A background cell in one line: what it is doing, how far it is, and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.core.snapshot import JobRecord
-from workbench.errors import MagicError
 from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
@@ -21,24 +18,6 @@ _SIGNS = {
     "stopped": ("■", "idle"),
 }
 """By state: a sign, and its mood."""
-
-
-def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
-    """The one meant by ``cell 7``, ``7`` or ``#3``.
-
-    The numbers of cells begin anew with each kernel. So of several of that name it is one that is
-    kept, else one that isn't over, else the last.
-
-    Raises
-    ------
-    MagicError
-        If there is none.
-    """
-    found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
-    if not found:
-        names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
-        raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
-    return max(found, key=lambda job: (job.kept, not job.is_over, job.number))
 
 
 @dataclass(frozen=True, slots=True)
