@@ -26,7 +26,7 @@ from workbench.serializers import (
 )
 
 if TYPE_CHECKING:
-    from workbench.report.text import Objects, Why
+    from workbench.report.text import ObjectTable, Why
 
 __all__ = [
     "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
@@ -239,7 +239,7 @@ def spill(what: ObjectRef | str) -> None:
         raise SpillError(f"{name!r} can't be moved to disk: {obstacle}.")
 
 
-def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> Objects:
+def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) -> ObjectTable:
     """What the store has, as a table: name, type, size, where, pins, age.
 
     Parameters
@@ -253,7 +253,7 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
 
     Returns
     -------
-    Objects
+    ObjectTable
         Printed, it is a table; iterated, it gives the records of the objects it lists.
 
     Raises

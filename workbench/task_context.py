@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Generic, Protocol, TypeVar
 
 
-class Task(Protocol):
+class NamedTask(Protocol):
     """What is known of a running task here: its number, and what people call it."""
 
     @property
@@ -17,7 +17,7 @@ class Task(Protocol):
     def name(self) -> str: ...
 
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=NamedTask)
 
 
 class TaskContext(Generic[T]):

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError
-from workbench.ipython.capture import LARGE, Cargo, Carried, Preview
+from workbench.ipython.capture import LARGE, Cargo, CargoPreview, Carried
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.notebook import Notebook
 
@@ -36,7 +36,7 @@ def capture(*args: Any, **options: Any) -> dict[str, Any]:
     return Cargo(*args, **options).take()
 
 
-def preview(*args: Any) -> Preview:
+def preview(*args: Any) -> CargoPreview:
     return Cargo(*args).preview()
 
 

@@ -292,3 +292,12 @@ def test_no_class_has_too_many_public_methods() -> None:
                 public = [method for method in methods if not method.name.startswith("_")]
                 found[f"{file.relative_to(PACKAGE)}: {node.name}"] = len(public)
     assert not {name: count for name, count in found.items() if count > MOST_METHODS}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for file in FILES:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(file.relative_to(PACKAGE)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}

@@ -26,7 +26,7 @@ def double(x: int) -> int:
     return 2 * x
 
 
-class Counter:
+class Accumulator:
     def __init__(self) -> None:
         self.count = 0
 
@@ -63,7 +63,7 @@ def run(name: str) -> dict[str, Any]:
     lap("")
     _expect(api.get(remote(double).remote(21), timeout=PATIENCE), 42)
     lap("task")
-    counter = remote(Counter).remote()
+    counter = remote(Accumulator).remote()
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 1)
     lap("start of an actor")
     _expect(api.get(counter.increment.remote(), timeout=PATIENCE), 2)

@@ -17,7 +17,7 @@ from workbench.client.arena_writer import ArenaWriter
 from workbench.client.connection import Connection
 from workbench.client.generators import GeneratorReaders
 from workbench.client.marshal import Marshal
-from workbench.client.objects import Objects
+from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.requests import Requests
 from workbench.client.send_queue import SendQueue
@@ -82,7 +82,7 @@ class ClientBase:
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self.arena, self.wait_welcome, self.references.check, side, debug)
-        self.objects = Objects(connection, self.references, self.views, self.marshal)
+        self.objects = KnownObjects(connection, self.references, self.views, self.marshal)
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]

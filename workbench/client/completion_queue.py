@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
-from workbench.client.objects import Objects
+from workbench.client.objects import KnownObjects
 from workbench.ref import ObjectRef
 
 
@@ -18,7 +18,7 @@ class CompletionQueue:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: KnownObjects,
         wait: Callable[[Callable[[], bool], float | None], bool],
         check: Callable[[Iterable[ObjectRef]], None],
         flush: Callable[[], object],

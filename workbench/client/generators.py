@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from workbench.client.connection import Connection
-from workbench.client.objects import Objects
+from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -25,7 +25,7 @@ class ReaderWatch(Watch):
 
 class GeneratorReaders:
     def __init__(
-        self, connection: Connection, references: ReferenceCounter, objects: Objects
+        self, connection: Connection, references: ReferenceCounter, objects: KnownObjects
     ) -> None:
         self._connection = connection
         self._references = references

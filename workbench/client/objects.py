@@ -51,7 +51,7 @@ class Listener(Protocol):
     def ended(self, reason: str) -> None: ...
 
 
-class Objects:
+class KnownObjects:
     """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
@@ -273,7 +273,7 @@ class Objects:
 class _Resolver:
     """Sets the future of an object; a `Listener`."""
 
-    def __init__(self, objects: Objects, ref: ObjectRef) -> None:
+    def __init__(self, objects: KnownObjects, ref: ObjectRef) -> None:
         self._objects = objects
         self._ref: ObjectRef | None = ref
         self.future: Future[Any] = Future()

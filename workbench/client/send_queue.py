@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.client.generators import GeneratorReaders, ReaderWatch
 from workbench.client.marshal import Marshal
-from workbench.client.objects import Objects
+from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import HandleWatch
 from workbench.core import events as ev
 from workbench.core.events import ID_BITS
@@ -21,7 +21,7 @@ _KNOWING = (ev.Ask, ev.Grow, ev.Subscribe)
 
 class SendQueue:
     def __init__(
-        self, objects: Objects, generators: GeneratorReaders, marshal: Marshal, prefix: int
+        self, objects: KnownObjects, generators: GeneratorReaders, marshal: Marshal, prefix: int
     ) -> None:
         self._objects = objects
         self._generators = generators

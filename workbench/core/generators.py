@@ -12,7 +12,7 @@ from workbench.core.state import ClientState, State
 from workbench.core.task_manager import TaskManager
 
 
-class Generators:
+class GeneratorManager:
     def __init__(self, state: State, objects: ObjectManager, tasks: TaskManager) -> None:
         self._state = state
         self._objects = objects

@@ -14,7 +14,7 @@ from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
-from workbench.core.generators import Generators
+from workbench.core.generators import GeneratorManager
 from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -53,7 +53,7 @@ class Session:
         self.jobs = JobManager(state)
         self.actors = ActorManager(state, self.objects)
         self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
-        self.generators = Generators(state, self.objects, self.tasks)
+        self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)

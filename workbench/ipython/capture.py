@@ -44,7 +44,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Preview(Rich):
+class CargoPreview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
     It is on its way if ``sent``, else it only would be.
@@ -145,9 +145,9 @@ class Cargo:
             display(self.preview(sent=True))
         return self._captured
 
-    def preview(self, sent: bool = False) -> Preview:
+    def preview(self, sent: bool = False) -> CargoPreview:
         """All of it, to be shown. Asks the session what it has of the refs."""
-        return Preview(tuple(map(self._record, self._items)), sent)
+        return CargoPreview(tuple(map(self._record, self._items)), sent)
 
     def _found(
         self, names: CellNames, given: tuple[str, ...], known: frozenset[str]

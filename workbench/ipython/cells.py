@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.errors import CellSyntaxError
-from workbench.ipython.syntax import Call, as_call, calls, check, meaning, parsed, python
+from workbench.ipython.syntax import MagicCall, as_call, calls, check, meaning, parsed, python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -125,7 +125,7 @@ class _Scan(ast.NodeVisitor):
         else:
             self._run(call)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: MagicCall) -> None:
         """IPython's syntax: the code and the names in its text."""
         means = meaning(call)
         for text in means.mentions:

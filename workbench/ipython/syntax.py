@@ -52,7 +52,7 @@ class Python:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MagicCall:
     """A magic, or a command of the system, as IPython writes it: a call of its shell's method."""
 
     method: str  # one of `_METHODS`
@@ -95,11 +95,11 @@ def python(source: str) -> Python:
         return Python(source)
 
 
-def calls(node: ast.AST) -> Iterator[Call]:
+def calls(node: ast.AST) -> Iterator[MagicCall]:
     return filter(None, map(as_call, ast.walk(node)))
 
 
-def as_call(node: ast.AST) -> Call | None:
+def as_call(node: ast.AST) -> MagicCall | None:
     """The node, if it is ``get_ipython().method("text", ...)``."""
     match node:
         case ast.Call(
@@ -110,7 +110,7 @@ def as_call(node: ast.AST) -> Call | None:
         ) if _METHODS.get(method) == len(args):
             texts = [each.value for each in args if isinstance(each, ast.Constant)]
             words = [text for text in texts if isinstance(text, str)]
-            return Call(method, tuple(words), node.lineno) if len(words) == len(args) else None
+            return MagicCall(method, tuple(words), node.lineno) if len(words) == len(args) else None
     return None
 
 
@@ -144,7 +144,7 @@ def parsed(code: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def why_refused(call: Call) -> str:
+def why_refused(call: MagicCall) -> str:
     """Why a remote cell can't have this magic, in a sentence; '' if it can."""
     if not call.method.startswith("run_"):
         return ""
@@ -184,7 +184,7 @@ class Meaning:
     sets_any: bool = False  # it may set any name
 
 
-def meaning(call: Call) -> Meaning:
+def meaning(call: MagicCall) -> Meaning:
     """Which names a call reads and sets, as far as its text shows."""
     if not call.method.startswith("run_"):
         return Meaning(mentions=_expanded(call.arguments[0]))

@@ -189,7 +189,7 @@ def of_snapshot(snapshot: Snapshot, more: Facts | None = None) -> Card:
         ("Session", facts.short_name(snapshot.session)),
         "running",
         [*facts.session_facts(snapshot), *(more or [])],
-        Preview(table=text.Objects(named).table() if named else None),
+        Preview(table=text.ObjectTable(named).table() if named else None),
         "good",
         (snapshot.live or 0) / (snapshot.capacity or 1),
     )

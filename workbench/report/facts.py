@@ -143,7 +143,7 @@ def moves_text(record: ObjectRecord) -> str:
 # -- why objects are here --------------------------------------------------------------------------
 
 
-class Pin(NamedTuple):
+class WordedPin(NamedTuple):
     """One reason why an object is here. ``reason``: a key of `reasons.REASONS`; ``here``: it is
     in this process."""
 
@@ -154,7 +154,7 @@ class Pin(NamedTuple):
 
 def pins_of(
     record: ObjectRecord, processes: Processes, places: Sequence[Place] = ()
-) -> Iterator[Pin]:
+) -> Iterator[WordedPin]:
     """Each reason why an object is here, as far as its record tells; ``places``: where this process
     has it.
     """
@@ -176,11 +176,11 @@ def pins_of(
         yield _held("view", client, processes, places)
 
 
-def _pin(reason: str, what: str, here: bool = False) -> Pin:
-    return Pin(reason, reasons.phrase(reason, what), here)
+def _pin(reason: str, what: str, here: bool = False) -> WordedPin:
+    return WordedPin(reason, reasons.phrase(reason, what), here)
 
 
-def _held(reason: str, client: int, processes: Processes, places: Sequence[Place]) -> Pin:
+def _held(reason: str, client: int, processes: Processes, places: Sequence[Place]) -> WordedPin:
     here = processes.is_here(client)
     variables = ", ".join(f"`{path}`" for path, kind in places if here and kind == reason)
     where = processes.name(client)

@@ -21,11 +21,11 @@ from workbench.report.processes import SERVER, Processes, client_name
 from workbench.report.reasons import REASONS
 
 
-class Record(Struct, forbid_unknown_fields=True):
+class PageRecord(Struct, forbid_unknown_fields=True):
     """Base of all that a page is told."""
 
 
-class Pin(Record):
+class PagePin(PageRecord):
     """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
     ``here``: in this process."""
 
@@ -35,7 +35,7 @@ class Pin(Record):
     n: int
 
 
-class Row(Record):
+class Row(PageRecord):
     """One object.
 
     ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
@@ -61,7 +61,7 @@ class Row(Record):
     len: int
     born: float | None
     owner: str | None
-    pins: list[Pin] | None
+    pins: list[PagePin] | None
     breaks: str
     pickle: float | None
     copy: float | None
@@ -73,7 +73,7 @@ class Row(Record):
     site: str
 
 
-class Segment(Record):
+class Segment(PageRecord):
     """See `core.snapshot.SegmentRecord`; the owner by what it is called."""
 
     id: str
@@ -84,7 +84,7 @@ class Segment(Record):
     end: int
 
 
-class Rest(Record):
+class Rest(PageRecord):
     """Objects of one type that have no row."""
 
     kind: str
@@ -92,7 +92,7 @@ class Rest(Record):
     bytes: int
 
 
-class Worker(Record):
+class PageWorker(PageRecord):
     number: int
     pid: int
     state: str
@@ -100,7 +100,7 @@ class Worker(Record):
     bytes: int | None
 
 
-class Job(Record):
+class PageJob(PageRecord):
     """A background cell. ``started`` in seconds since 1970; ``share``: how much of it has ended."""
 
     id: str
@@ -117,7 +117,7 @@ Sample = tuple[float, int, int | None, int, int, int | None]
 """Time (seconds since 1970), bytes in memory and on disk, objects that came, went, were spilled."""
 
 
-class Words(Record):
+class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
@@ -134,7 +134,7 @@ class Words(Record):
     least: int
 
 
-class Session(Record):
+class PageSession(PageRecord):
     """Everything about a session but its objects and its past.
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
@@ -152,13 +152,13 @@ class Session(Record):
     segments: list[Segment] | None
     bins: dict[str, list[int]]
     rest: list[Rest]
-    workers: list[Worker] | None
-    jobs: list[Job] | None
+    workers: list[PageWorker] | None
+    jobs: list[PageJob] | None
     speed: float | None
     words: Words
 
 
-class World(Session):
+class World(PageSession):
     kind: str
     seq: int
     now: float
@@ -172,18 +172,18 @@ Diff: Any = defstruct(
         ("kind", str),
         ("seq", int),
         ("now", float),
-        *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(Session)],
+        *[(each.name, each.type | UnsetType, UNSET) for each in structs.fields(PageSession)],
         ("objects", dict[str, Row] | UnsetType, UNSET),
         ("gone", list[str] | UnsetType, UNSET),
         ("timeline", list[Sample] | UnsetType, UNSET),
     ],
-    bases=(Record,),
+    bases=(PageRecord,),
     module=__name__,
 )
 """What has changed since the last one: any of a world's fields, and objects that are ``gone``."""
 
 
-class Tree(Record):
+class Tree(PageRecord):
     name: str
     path: str
     type: str
@@ -195,7 +195,7 @@ class Tree(Record):
     advice: list[str]
 
 
-class Answer(Record, omit_defaults=True):
+class PageAnswer(PageRecord, omit_defaults=True):
     """What came of a request. ``html`` is the text for a page."""
 
     text: str
@@ -231,7 +231,7 @@ def row_of(
     known = record.viewers is not None
     together = {"task": record.tasks, "contained": record.parents}
     pins = [
-        Pin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
+        PagePin(pin.reason, plain(pin.text), pin.here, together.get(pin.reason, 1))
         for pin in facts.pins_of(record, processes, places)
     ]
     held: Held = {record.id: places}
@@ -280,14 +280,14 @@ def session_of(
     speed: float | None,
     bins: dict[str, list[int]],
     rest: list[Rest],
-) -> Session:
+) -> PageSession:
     """Everything about a session but its objects and its past; from ``ended`` on it is what the
-    snapshot doesn't tell: see `Session`.
+    snapshot doesn't tell: see `PageSession`.
     """
     here = [client for client in session.clients if client.pid == os.getpid()]
     is_local = session.engine == "local"  # only there nothing means that there is nothing
     workers = [
-        Worker(
+        PageWorker(
             worker.number,
             worker.pid,
             worker.state,
@@ -300,7 +300,7 @@ def session_of(
         Segment(key_of(s.id), owners[s.id], s.granted, s.live, s.disk, s.end)
         for s in session.segments or ()
     ]
-    return Session(
+    return PageSession(
         session=facts.session_name(session),
         engine=session.engine,
         scope=session.scope,
@@ -335,10 +335,10 @@ def words_of(session: Snapshot) -> Words:
     )
 
 
-def job_of(job: JobRecord, now: float) -> Job:
+def job_of(job: JobRecord, now: float) -> PageJob:
     """A background cell. ``now``: the time of the snapshot, in seconds since 1970."""
     said = (facts.job_items(job), facts.job_output(job), facts.unfetched(job))
-    return Job(
+    return PageJob(
         id=key_of(job.id),
         name=job.name,
         state=job.state,
@@ -350,7 +350,7 @@ def job_of(job: JobRecord, now: float) -> Job:
     )
 
 
-def changed(before: Session | None, now: Session) -> dict[str, Any]:
+def changed(before: PageSession | None, now: PageSession) -> dict[str, Any]:
     """The fields that aren't as they were, as a page is sent them."""
     return {
         each: to_builtins(getattr(now, each))

@@ -78,7 +78,7 @@ class Listing(Rich, Generic[Item]):
 
 
 @dataclass(frozen=True, repr=False)
-class Objects(Listing[ObjectRecord]):
+class ObjectTable(Listing[ObjectRecord]):
     """Objects in some order. Prints as a text, shows as a table; iterate it for the records.
 
     There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
@@ -122,7 +122,7 @@ def objects(
     limit: int | None = None,
     others: int = 0,
     others_size: int = 0,
-) -> Objects:
+) -> ObjectTable:
     """The objects but Workbench's own. Raises `ValueError` if there is no such order.
 
     ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
@@ -134,7 +134,7 @@ def objects(
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
-    return Objects(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
+    return ObjectTable(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:
@@ -146,7 +146,7 @@ def _matches(record: ObjectRecord, pattern: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Reason:
+class ReasonText:
     text: str
     action: str
 
@@ -156,7 +156,7 @@ class Why(Rich):
     """All reasons why one object is here. Prints as a text, shows as a table."""
 
     what: str  # the object in a few words
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ReasonText, ...]
 
     def __str__(self) -> str:
         if not self.reasons:
@@ -184,7 +184,7 @@ def why(account: Account, name: str) -> Why:
     return Why(what, tuple(found))
 
 
-def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[ReasonText]:
     if pin.reason in ("ref", "view"):
         yield from _places(pin, processes, name)
         return
@@ -194,10 +194,10 @@ def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason
         what = f"`{pin.detail}`{where}"
     elif pin.reason in ("name", "contained"):
         what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
-    yield Reason(reasons.phrase(pin.reason, what), reasons.let_go(pin, name))
+    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, name))
 
 
-def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]:
+def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[ReasonText]:
     """Of a process that holds it: one for each place it found."""
     where, here = processes.name(pin.client), processes.is_here(pin.client)
     free = reasons.let_go(pin, name)
@@ -205,16 +205,16 @@ def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[Reason]
         variable, comma, rest = path.partition(",")
         place = path if " " in variable else f"`{variable}`{comma}{rest}"
         text = reasons.phrase(pin.reason, f"{where}: {place}")
-        yield Reason(text, _forgotten(path) if here else f"there, or {free}")
+        yield ReasonText(text, _forgotten(path) if here else f"there, or {free}")
     if pin.places:
         return
     if not pin.complete:
         text = reasons.phrase(pin.reason, f"{where}, which was too busy to say where")
-        yield Reason(text, free)
+        yield ReasonText(text, free)
         return
     text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
     more = "" if pin.reason == "view" else f", or {free}"
-    yield Reason(text, f"`import gc; gc.collect()` there{more}")
+    yield ReasonText(text, f"`import gc; gc.collect()` there{more}")
 
 
 def _forgotten(path: str) -> str:

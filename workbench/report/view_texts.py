@@ -108,24 +108,24 @@ class Bar(Struct, forbid_unknown_fields=True):
         return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in self.parts]
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     label: str
     meaning: str
     color: str
 
 
 PARTS = {
-    "live": Part("live", "Bytes of objects in shared memory", LIVE),
-    "reusable": Part(
+    "live": BarPart("live", "Bytes of objects in shared memory", LIVE),
+    "reusable": BarPart(
         "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
     ),
-    "available": Part("available", "Not touched yet", TRACK),
-    "spilled": Part("on disk", "Spilled: read from a file, beside the capacity", SPILLED),
-    "store": Part("store", "Live and reusable memory of the store", LIVE),
-    "workers": Part("workers", "Workers' own memory", HUES[2]),
-    "kernels": Part("notebooks", "Own memory of notebooks and scripts", HUES[3]),
-    "others": Part("others", "All else that runs here", OTHER),
-    "free": Part("available", "For anyone", TRACK),
+    "available": BarPart("available", "Not touched yet", TRACK),
+    "spilled": BarPart("on disk", "Spilled: read from a file, beside the capacity", SPILLED),
+    "store": BarPart("store", "Live and reusable memory of the store", LIVE),
+    "workers": BarPart("workers", "Workers' own memory", HUES[2]),
+    "kernels": BarPart("notebooks", "Own memory of notebooks and scripts", HUES[3]),
+    "others": BarPart("others", "All else that runs here", OTHER),
+    "free": BarPart("available", "For anyone", TRACK),
 }
 
 

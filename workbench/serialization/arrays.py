@@ -21,7 +21,7 @@ Reducers = Mapping[type, Reducer]
 """By exact type: what `__reduce__` would return of an instance."""
 
 
-class _StandIn(bytearray):
+class _ArrayStandIn(bytearray):
     """Goes through the pickler in place of its array. Writable, so that what is read may be."""
 
     __slots__ = ("array",)
@@ -33,7 +33,7 @@ def reduce_array(array: Array) -> Any:
     """Reduce a plain array of any strides, and any dtype without objects."""
     if array.dtype.hasobject:
         return NotImplemented
-    stand_in = _StandIn(1)
+    stand_in = _ArrayStandIn(1)
     if array.flags.c_contiguous or not array.flags.f_contiguous:
         stand_in.array = array
         return np.ndarray, (array.shape, array.dtype, PickleBuffer(stand_in))
@@ -45,7 +45,7 @@ def out_of_band(buffer: PickleBuffer) -> Array:
     """The array of a pickler's out-of-band buffer: the one that was reduced, or plain bytes."""
     with memoryview(buffer) as view:
         owner = view.obj
-    if type(owner) is _StandIn:
+    if type(owner) is _ArrayStandIn:
         return owner.array
     return np.frombuffer(buffer.raw(), np.uint8)
 

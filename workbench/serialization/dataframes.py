@@ -16,7 +16,7 @@ MOST_NAMED = 2
 """Columns that the label of a block of many names."""
 
 
-class Cells(NamedTuple):
+class ColumnCells(NamedTuple):
     """What the objects of an array are called, by their number in C order.
 
     ``columns`` are the labels of what follows each other in it, each ``rows`` objects long; ``row``
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     """What a part of a frame is called; ``cells`` for its objects, if it is an array of them."""
 
     label: str
-    cells: Cells | None = None
+    cells: ColumnCells | None = None
 
 
 class Columns:
@@ -74,7 +74,7 @@ class Columns:
             return Part("", cells_of(child))
         several = len(labels) > 1
         if child.dtype.hasobject:
-            cells = Cells(labels if several else ("",), max(len(self._index), 1), self._row)
+            cells = ColumnCells(labels if several else ("",), max(len(self._index), 1), self._row)
             return Part("" if several else labels[0], cells)
         if not several:
             return Part(labels[0])
@@ -94,13 +94,13 @@ def short(value: Any, most: int = 30) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def cells_of(array: Any) -> Cells:
+def cells_of(array: Any) -> ColumnCells:
     """Objects of an array that belongs to no frame: by index."""
 
     def label(n: int) -> str:
         return f"[{', '.join(map(str, map(int, np.unravel_index(n, array.shape))))}]"
 
-    return Cells(("",), max(array.size, 1), label)
+    return ColumnCells(("",), max(array.size, 1), label)
 
 
 def columns_of(value: Any, args: Any) -> Columns | None:

@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.pickler import Counter, Pickler
+from workbench.serialization.pickler import ByteCounter, Pickler
 
 LEAST_SECONDS = 0.002
 """Processor time for each value, whatever the others took."""
@@ -94,7 +94,7 @@ class _OutOfTimeError(Exception):
     """It has been counted long enough."""
 
 
-class _Count(Counter):
+class _Count(ByteCounter):
     until = 0.0
 
     @property

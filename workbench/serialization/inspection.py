@@ -17,7 +17,7 @@ from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import path_text
-from workbench.serialization.pickler import Counter, Pickler
+from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 
 MOST_OBJECTS = 2_000_000
@@ -143,7 +143,7 @@ class _Inspector(TracingPickler):
     """Goes on without what fails, and writes it down."""
 
     def __init__(self, reducers: Reducers, root: str, most: int) -> None:
-        counter = Counter()
+        counter = ByteCounter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.failures: list[Failure] = []
         self._reducers = reducers
@@ -183,7 +183,7 @@ class _Inspector(TracingPickler):
 
 def _pickle(value: Any, reducers: Reducers) -> None:
     """With the C pickler, to see whether it raises."""
-    counter = Counter()
+    counter = ByteCounter()
     Pickler(counter, reducers, counter.add_buffer).dump(value)
 
 

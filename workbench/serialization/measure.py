@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import Step
-from workbench.serialization.pickler import Counter, Pickler
+from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
 
 MATTERS = 0.01
@@ -60,7 +60,7 @@ def measure(value: Any, reducers: Reducers, known: Known) -> Figures:
     """Pickle a value as a put does, and look at the clock; the pickle goes nowhere."""
     taken: list[Figures] = []
     while len(taken) < MOST_TIMES and sum(figures.seconds for figures in taken) < SHORT_SECONDS:
-        counter = Counter()
+        counter = ByteCounter()
         started = time.perf_counter()
         pickler = Pickler(counter, reducers, counter.add_buffer)
         if known:
@@ -127,7 +127,7 @@ class Tally:
             self.merge(part)
 
 
-class _Counter(Counter):
+class _Counter(ByteCounter):
     def write_large(self, header: bytes, payload: Any) -> None:
         self.inband += len(header) + len(payload)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.dataframes import Cells, Columns, cells_of, columns_of, short
+from workbench.serialization.dataframes import ColumnCells, Columns, cells_of, columns_of, short
 
 LARGE_DICT = 64
 """Entries above which those of a dict are named together."""
@@ -43,7 +43,7 @@ class Step:
     of: str = ""
     """``closure`` or ``global`` if the label is the name of one."""
 
-    cells: Cells | None = None
+    cells: ColumnCells | None = None
     """What the objects in it are called, if it is an array and that isn't plain to see."""
 
     table: Columns | None = None

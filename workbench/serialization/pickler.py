@@ -23,7 +23,7 @@ class Writable(Protocol):
     def write(self, data: Any, /) -> Any: ...
 
 
-class Counter:
+class ByteCounter:
     """A file that counts the bytes of a pickle and keeps none, and those of its buffers.
 
     Not the pickler itself: that would be a cycle, and what was pickled would live on for a while.

@@ -16,7 +16,7 @@ import sys
 import msgspec
 
 from workbench.core.session import Session
-from workbench.server.forkserver_client import Forkserver
+from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.loop import Server
 from workbench.server.settings import Settings
 
@@ -28,7 +28,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     listener = socket.socket(fileno=settings.listener)
-    forkserver = Forkserver(settings)
+    forkserver = ForkserverClient(settings)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
         bool(settings.spill_dir),

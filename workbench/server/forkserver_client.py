@@ -26,7 +26,7 @@ _THREAD_LIMITS = (
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
-class Forkserver:
+class ForkserverClient:
     """The process that forks workers. ``sock`` is for the loop to poll; each start makes one."""
 
     def __init__(self, settings: Settings) -> None:

@@ -22,7 +22,7 @@ from workbench.fallocate import punch
 from workbench.machine import MemoryGauge
 from workbench.memory import spill
 from workbench.memory.segment import Descriptors, create
-from workbench.server.forkserver_client import Forkserver
+from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.mover import Mover
 from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox, Parcel
@@ -46,7 +46,11 @@ class Server:
     """Runs one session until the core says it is over. Who made the ``listener`` closes it."""
 
     def __init__(
-        self, listener: socket.socket, session: Session, forkserver: Forkserver, spill_dir: str = ""
+        self,
+        listener: socket.socket,
+        session: Session,
+        forkserver: ForkserverClient,
+        spill_dir: str = "",
     ) -> None:
         self._listener = listener
         self._session = session

@@ -15,7 +15,7 @@ from workbench import api
 from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
 from workbench.report import text
-from workbench.report.page import Answer, Tree
+from workbench.report.page import PageAnswer, Tree
 from workbench.serialization.costs import Cost
 
 Request = dict[str, Any]
@@ -31,54 +31,54 @@ STOPPED = 10.0
 
 
 def perform(observed: Observed, request: Request) -> dict[str, Any]:
-    """Do what a page asks for: an `Answer` as it is sent one, without its number. Never raises."""
+    """Do what a page asks for; its `PageAnswer` without the number. Never raises."""
     try:
         (needs, action), id = ACTIONS[request["do"]], int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
         answer = action(acting_on(observed, needs), id, request)
     except WorkbenchError as error:
-        answer = Answer(str(error), ok=False)
+        answer = PageAnswer(str(error), ok=False)
     except Exception as error:  # of the object's class, or of a page that isn't ours
-        answer = Answer(f"{type(error).__name__}: {error}", ok=False)
+        answer = PageAnswer(f"{type(error).__name__}: {error}", ok=False)
     return {"ok": answer.ok, **to_builtins(answer)}
 
 
-def _free(engine: Engine, id: int, request: Request) -> Answer:
+def _free(engine: Engine, id: int, request: Request) -> PageAnswer:
     engine.free([engine.borrow(id)])
-    return Answer("Freed.")
+    return PageAnswer("Freed.")
 
 
-def _pin(engine: Engine, id: int, request: Request) -> Answer:
+def _pin(engine: Engine, id: int, request: Request) -> PageAnswer:
     engine.pin(engine.borrow(id), True, "a live view's button")
-    return Answer("Pinned: it stays, in memory, until it is unpinned.")
+    return PageAnswer("Pinned: it stays, in memory, until it is unpinned.")
 
 
-def _unpin(engine: Engine, id: int, request: Request) -> Answer:
+def _unpin(engine: Engine, id: int, request: Request) -> PageAnswer:
     engine.pin(engine.borrow(id), False)
-    return Answer("Unpinned.")
+    return PageAnswer("Unpinned.")
 
 
-def _spill(engine: Engine, id: int, request: Request) -> Answer:
+def _spill(engine: Engine, id: int, request: Request) -> PageAnswer:
     obstacle = engine.spill(engine.borrow(id))
     if obstacle:
-        return Answer(f"It can't be moved to disk: {obstacle}.", ok=False)
-    return Answer("It is on disk now, and is read from there without a copy.")
+        return PageAnswer(f"It can't be moved to disk: {obstacle}.", ok=False)
+    return PageAnswer("It is on disk now, and is read from there without a copy.")
 
 
-def _why(engine: Engine, id: int, request: Request) -> Answer:
+def _why(engine: Engine, id: int, request: Request) -> PageAnswer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
     why = text.why(account, ", ".join(account.object.names[:1]))
-    return Answer(str(why), html=str(why._repr_html_()))
+    return PageAnswer(str(why), html=str(why._repr_html_()))
 
 
-def _cost(engine: Engine, id: int, request: Request) -> Answer:
+def _cost(engine: Engine, id: int, request: Request) -> PageAnswer:
     ref = engine.borrow(id)
     (value,) = engine.get([ref], READ, False)
     cost = api.explain_cost(value, request.get("name") or "object")
-    return Answer(str(cost), tree=_tree(cost), advice=list(cost.all_advice()))
+    return PageAnswer(str(cost), tree=_tree(cost), advice=list(cost.all_advice()))
 
 
 def _tree(cost: Cost) -> Tree:
@@ -95,17 +95,17 @@ def _tree(cost: Cost) -> Tree:
     )
 
 
-def _stop(engine: Engine, id: int, request: Request) -> Answer:
+def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
     over = engine.interrupt(NOBODY, [id], bool(request.get("force")), STOPPED)
     if not over:
-        return Answer("It was told to stop, and goes on so far.", ok=False)
-    return Answer("Killed." if request.get("force") else "Stopped.")
+        return PageAnswer("It was told to stop, and goes on so far.", ok=False)
+    return PageAnswer("Killed." if request.get("force") else "Stopped.")
 
 
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, tuple[str, Callable[[Engine, int, Request], Answer]]] = {
+ACTIONS: dict[str, tuple[str, Callable[[Engine, int, Request], PageAnswer]]] = {
     "free": ("free", _free),
     "pin": ("pin", _pin),
     "unpin": ("pin", _unpin),

@@ -74,7 +74,7 @@ class Feed:
         self._rows: dict[int, Row] = {}
         self._owners: dict[int, str] = {}  # by segment
         self.held: dict[int, tuple[Place, ...]] = {}
-        self._session: page.Session | None = None  # as it was told last
+        self._session: page.PageSession | None = None  # as it was told last
         self._timeline: deque[Sample] = deque()
         self._fresh: list[Sample] = []  # of the timeline, not told yet
         self.seq = 0  # of the last difference
@@ -326,7 +326,7 @@ class Feed:
 
     def _others(
         self, session: Snapshot, processes: Processes, owners: dict[int, str]
-    ) -> page.Session:
+    ) -> page.PageSession:
         bins = {
             key_of(segment.id): self._mirror.bins(segment.id, segment.end, PARTS)
             for segment in session.segments or ()

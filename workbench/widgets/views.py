@@ -36,7 +36,7 @@ VSCODE = "__vsc_ipynb_file__"
 """A variable that VS Code gives each notebook."""
 
 
-class View(anywidget.AnyWidget):
+class LiveView(anywidget.AnyWidget):
     """Some parts of the picture, of the session that was the current one when it was made.
 
     It updates itself while it is shown. In a notebook it is enough to have it as the last line of
@@ -194,7 +194,7 @@ def is_attended() -> bool:
     return bool(content.get("allow_stdin", True))
 
 
-class Occupancy(View):
+class Occupancy(LiveView):
     """How full the store is, and of what: capacity, segments to scale, the last two minutes.
 
     Parameters
@@ -206,7 +206,7 @@ class Occupancy(View):
     shows = ("occupancy",)
 
 
-class Pins(View):
+class Pins(LiveView):
     """Every object with what keeps it here, and what to do about it.
 
     Parameters
@@ -218,7 +218,7 @@ class Pins(View):
     shows = ("pins",)
 
 
-class Costs(View):
+class Costs(LiveView):
     """What serializing each object cost, beside what this machine can copy.
 
     Parameters
@@ -230,7 +230,7 @@ class Costs(View):
     shows = ("costs",)
 
 
-class Jobs(View):
+class Jobs(LiveView):
     """Background cells and workers, and what they do.
 
     Parameters
@@ -242,7 +242,7 @@ class Jobs(View):
     shows = ("jobs",)
 
 
-class Dashboard(View):
+class Dashboard(LiveView):
     """All of them.
 
     Parameters

@@ -19,7 +19,7 @@ from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
 from workbench.host.reloading import Reloader
 from workbench.task_context import TaskContext
-from workbench.worker.generators import Generators
+from workbench.worker.generators import GeneratorSender
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 
@@ -45,7 +45,7 @@ class Executor:
         self._queue: deque[do.Run] = deque()
         self._waits = 0
         self._interrupts = Interrupts()
-        self._generators = Generators(base, self, self._interrupts)
+        self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
             base, work, self._generators, self._interrupts, reloader, self._next, begins, ends

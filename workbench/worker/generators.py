@@ -66,7 +66,7 @@ class Backpressure:
             self._loop.call_soon_threadsafe(self._took.set)
 
 
-class Generators:
+class GeneratorSender:
     """The generators that are queued in this worker, or run."""
 
     def __init__(self, base: ClientBase, role: Role, interrupts: Interrupts) -> None:

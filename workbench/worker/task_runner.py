@@ -25,7 +25,7 @@ from workbench.host.tracebacks import describe_error
 from workbench.serialization import codec
 from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.generators import Generators, is_generator
+from workbench.worker.generators import GeneratorSender, is_generator
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -57,7 +57,7 @@ class TaskRunner:
         self,
         base: ClientBase,
         work: TaskContext[do.Run],
-        generators: Generators,
+        generators: GeneratorSender,
         interrupts: Interrupts,
         reloader: Reloader,
         next_run: Callable[[], do.Run | None],

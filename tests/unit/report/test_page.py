@@ -31,7 +31,7 @@ def told() -> list[dict[str, Any]]:
 
 
 def test_the_pages_tests_are_told_what_pages_are_told(told: list[dict[str, Any]]) -> None:
-    forms = {"world": page.World, "diff": page.Diff, "answer": page.Answer}
+    forms = {"world": page.World, "diff": page.Diff, "answer": page.PageAnswer}
     kinds = [message["kind"] for message in told]
     assert set(kinds) == {*forms, "noted"}
     for message in told:
@@ -47,7 +47,7 @@ def test_the_pages_tests_have_the_kernels_words(told: list[dict[str, Any]]) -> N
     assert told[0]["words"] == json.loads(msgspec.json.encode(page.words_of(snapshots.usual())))
 
 
-def _session(now: Snapshot) -> page.Session:
+def _session(now: Snapshot) -> page.PageSession:
     owners = owners_of(now)
     return page.session_of(now, Processes(now), owners, None, None, {}, [page.Rest("dict", 1, 2)])
 

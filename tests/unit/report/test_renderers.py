@@ -218,7 +218,7 @@ def _chip(words: tuple[str, str], n: int) -> str:
     return one if n == 1 or one == several else f"{human_count(n)} {several}"
 
 
-def _together(pins: list[page.Pin]) -> str:
+def _together(pins: list[page.PagePin]) -> str:
     """In one line: those of a kind stand beside each other anyway."""
     return ", ".join(pin.text for pin in pins)
 

@@ -12,7 +12,7 @@ from workbench.errors import MagicError
 from workbench.ipython.arguments import parse
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ref import ObjectRef
-from workbench.report.text import MOST_ROWS, ORDERS, Objects, Why
+from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable, Why
 
 
 @magics_class
@@ -21,7 +21,7 @@ class KeepingMagics(NotebookMagics):
     @argument("pattern", nargs="?", default="", help="of names or types, like train* or ndarray*")
     @argument("--sort", choices=ORDERS, default="size", help="what comes first")
     @line_magic
-    def objects(self, line: str) -> Objects:
+    def objects(self, line: str) -> ObjectTable:
         """List what the store has: name, type, size, where it is, what keeps it, its age."""
         args = parse(self.objects, line)
         return api.objects(args.pattern, sort=args.sort, limit=MOST_ROWS)
