@@ -97,6 +97,13 @@ def test_a_name_with_spaces(session: Kernel) -> None:
         assert shown.startswith("second try · done in")
 
 
+def test_lines_say_whose_they_are_from_the_first_one_on(session: Kernel) -> None:
+    """Also those of tasks that are over before the last one is submitted."""
+    session.ok("%%remote -w --map part=range(8)\nimport time")  # there are workers
+    cell = session.ok("%%remote --wait --map part=range(500)\nprint('part', part)")
+    assert sorted(cell.printed) == sorted(f"[{i}] part {i}" for i in range(500))
+
+
 def test_once_for_each_item(session: Kernel) -> None:
     session.ok("files = ['a', 'b', 'c']")
     cell = session.ok("%%remote --map files\nprint('reading', item)\nsize = (index, item * 2)")

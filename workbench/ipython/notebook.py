@@ -65,12 +65,15 @@ class Notebook:
             self.lines.begin(job)
         job.follow()
 
-    def _enter(self, job: Job, waited: bool = False) -> None:
+    def expect(self, job: Job) -> None:
+        """From the first line on, what is shown is the job's; of several tasks, each says whose."""
         cell = self.router.cell(job.origin)
         cell.job = job
         if job.size > 1:
             cell.label = partial(_item_label, job)
             cell.screen = Screen(labelled=True)
+
+    def _enter(self, job: Job, waited: bool = False) -> None:
         self.jobs[job.id] = job
         if len(self.jobs) > MOST_JOBS:
             over = next((id for id, other in self.jobs.items() if other.is_over), job.id)
@@ -91,6 +94,7 @@ class Notebook:
             if found is None or not any(found.results):
                 return None
             job, outputs = collected(engine, found, origin)
+            self.expect(job)
             self.variables.update(outputs)
             self._enter(job)
             self.lines.begin(job)

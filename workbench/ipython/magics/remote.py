@@ -138,8 +138,7 @@ class RemoteMagics(NotebookMagics):
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
         try:
-            for refs in self._submit(engine, request, handle, captured):
-                job.holds(refs[0])
+            for refs in self._submit(engine, request, handle, captured, job):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
@@ -176,10 +175,16 @@ class RemoteMagics(NotebookMagics):
                     engine.get([ref], None, False)  # raises that it has no value
 
     def _submit(
-        self, engine: Engine, request: Request, handle: ActorHandle | None, captured: dict[str, Any]
+        self,
+        engine: Engine,
+        request: Request,
+        handle: ActorHandle | None,
+        captured: dict[str, Any],
+        job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
-        options, group = request.options, 0
+        options, group, router = request.options, 0, self._notebook.router
+        self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
         if request.items is not None:
             values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
@@ -193,11 +198,15 @@ class RemoteMagics(NotebookMagics):
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
-            if handle is not None:
-                submitted = engine.call(handle._ref, "run", Call(args, captured, options))
-            else:
-                submitted = engine.submit(RUN_CELL, Call(args, captured, options))
-            refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
+            # A task may print before we know that it is the job's: that waits until we do.
+            with router.held(job.origin):
+                call = Call(args, captured, options)
+                if handle is not None:
+                    submitted = engine.call(handle._ref, "run", call)
+                else:
+                    submitted = engine.submit(RUN_CELL, call)
+                refs: Any = [submitted] if isinstance(submitted, ObjectRef) else submitted
+                job.holds(refs[0])
             group = group or refs[0].id
             yield refs
 
