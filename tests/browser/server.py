@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -64,15 +65,19 @@ class Server:
         self._start()
 
     def _start(self) -> None:
+        # Of two servers that start at once each would take Jupyter's usual port for free.
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
         command = [
             *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
             *(f"--ServerApp.root_dir={self.root}", "--ServerApp.ip=127.0.0.1"),
+            f"--ServerApp.port={port}",
         ]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=self._environment, cwd=self.root
             )
-        # It takes the first port that is free, makes a token, and says both in this file.
+        # It makes a token, and says that and its port in this file.
         said = self._home / "jupyter" / f"jpserver-{self._process.pid}.json"
 
         def decided() -> bool:
