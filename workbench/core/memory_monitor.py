@@ -12,7 +12,7 @@ from workbench.core.tasks import Worker
 from workbench.report.format import human_bytes
 
 SPEED = 2 << 30
-"""Bytes a second at which memory is expected to be taken, at worst; as DESIGN.md measured it."""
+"""Bytes a second at which memory is taken, at worst: about what writing untouched pages reaches."""
 
 SOON, LATE = 0.03, 1.0
 """Seconds between two looks at the memory: the less is left, the sooner."""

@@ -115,13 +115,13 @@ class Router:
     def held(self, origin: int) -> Iterator[None]:
         """What comes for this cell meanwhile is shown at the end."""
         cell = self.cell(origin)
-        cell.held = []
-        try:
+        try:  # from here on: an interrupt must not leave it held
+            cell.held = []
             yield
         finally:
             with cell.lock:
                 held, cell.held = cell.held, None
-                for output in held:
+                for output in held or ():
                     self._take(cell, output)
 
     def _take(self, cell: CellOutput, output: Output) -> None:
