@@ -131,15 +131,18 @@ def bar(share: float) -> Html:
     )
 
 
-def status(sign: str, mood: str, text: str, done: float | None = None) -> Html:
+def status(
+    sign: str, mood: str, text: str, done: float | None = None, notes: Sequence[str] = ()
+) -> Html:
     """One quiet line: a coloured sign, words, and a strip if there is progress to show.
 
-    ``mood``: good, busy, bad or idle; ``done``: which share.
+    ``mood``: good, busy, bad or idle; ``done``: which share. ``notes`` stand below, a line each.
     """
+    below = "".join(f'<div style="margin-left:1.5em">{html.escape(note)}</div>' for note in notes)
     strip = "" if done is None else f'<span style="margin-left:1em">{bar(done)}</span>'
     return Html(
         f'<div style="{_BODY};{MUTED};margin:0;line-height:24px"><span style="color:'
-        f'{_COLORS[mood]};margin-right:.5em">{sign}</span>{html.escape(text)}{strip}</div>'
+        f'{_COLORS[mood]};margin-right:.5em">{sign}</span>{html.escape(text)}{strip}{below}</div>'
     )
 
 

@@ -54,6 +54,7 @@ class Job(Rich):
         self.stopping = 0  # how often somebody asked for it
         self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
+        self.notes: list[str] = []  # what its line says besides; see `note`
         self.log = Log()
         self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
@@ -175,8 +176,13 @@ class Job(Rich):
         return JobStatus(
             self.name, self.state, self.seconds, self.size, self.ended, len(self.errors),
             self.worker, self.actor, self.stopping > 0, share, self.peak,
-            tuple(name for name in self._outputs if name not in self.unset),
+            tuple(name for name in self._outputs if name not in self.unset), tuple(self.notes),
         )  # fmt: skip
+
+    def note(self, text: str) -> None:
+        """Have its line say this besides, once. Any thread; after its end it is too late."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def give_back(self) -> Iterator[tuple[str, Any]]:
         """At its end: the `replaced` variables to which it gave no value, and what they were.

@@ -178,6 +178,8 @@ class JobLines:
                 self._closed.set()
         if line is not None:
             line.end()
+        elif job.notes:  # it was quiet, or over before it had a line
+            self._router.note(job.origin, "\n".join(job.notes))
 
     def _run(self) -> None:
         while True:

@@ -39,8 +39,12 @@ class JobStatus(Rich):
     share: float | None = None  # how much of it is done, from 0 to 1, if that is known
     peak: int = 0  # bytes of memory; 0 if nobody knows
     assigned: tuple[str, ...] = ()  # names that have a value by it
+    notes: tuple[str, ...] = ()  # what there is to say besides, a line each
 
     def __str__(self) -> str:
+        return "\n  ".join([self._line(), *self.notes])
+
+    def _line(self) -> str:
         several = f"{self.ended} of {self.size}" if self.size > 1 else ""
         if self.state == "queued":
             parts = [f"queued {human_elapsed(self.seconds)}", several]
@@ -68,7 +72,8 @@ class JobStatus(Rich):
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""
         is_over = self.state not in ("queued", "running")
-        return status(*_SIGNS[self.state], str(self), None if is_over else self.share)
+        share = None if is_over else self.share
+        return status(*_SIGNS[self.state], self._line(), share, self.notes)
 
     def _names(self) -> str:
         names = self.assigned if self.state == "done" else ()

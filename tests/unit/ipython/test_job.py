@@ -142,3 +142,14 @@ def test_its_text_is_kept_once_in_order_and_tells_how_far_it_is() -> None:
     job.shows(Output(1, "display", b"{}"))
     assert job.output() == "a  40%|████ | 2/5b\n"
     assert job.status.share == 0.4
+
+
+def test_a_job_s_notes_stand_below_its_line_each_once() -> None:
+    job, (end,) = job_of()
+    job.note("df changed since %put: stored again, <8 ms>")
+    job.note("df changed since %put: stored again, <8 ms>")
+    end.set_result(Ran(0.0, 0))
+    line, *notes = str(job.status).splitlines()
+    assert line.startswith("cell 5 · done")
+    assert notes == ["  df changed since %put: stored again, <8 ms>"]
+    assert str(job.status._repr_html_()).count("again, &lt;8 ms&gt;</div>") == 1
