@@ -33,7 +33,7 @@ from workbench.engines.local import (
     sweep,
 )
 from workbench.errors import NotAnsweringError, SessionError
-from workbench.server.settings import Settings
+from workbench.server.settings import settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 
@@ -160,8 +160,8 @@ def processes(name: str) -> list[int]:
     found = []
     for pid, arguments in machine.command_lines().items():
         if _MODULES.intersection(arguments):
-            with suppress(msgspec.DecodeError):
-                settings = msgspec.json.decode(arguments[-1], type=Settings)
+            with suppress(ValueError, msgspec.ValidationError):
+                settings = settings_of(arguments[-1])
                 if os.path.realpath(settings.address) == address:
                     found.append(("workbench.server" not in arguments, pid))
     return [pid for _, pid in sorted(found)]

@@ -15,8 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from workbench.client.base import ClientBase
 from workbench.client.driver import Driver
 from workbench.config import Config
@@ -115,7 +113,7 @@ def _launch(
         )
         process = subprocess.Popen(
             # -P: what lies in the notebook's directory is not the server's business.
-            [sys.executable, "-P", "-m", "workbench.server", msgspec.json.encode(settings)],
+            [sys.executable, "-P", "-m", "workbench.server", settings.text()],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output,
