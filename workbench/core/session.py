@@ -141,7 +141,7 @@ class Session:
         state = self.state
         when = self._exit_at
         for time in (
-            None if state.pool.steady else state.pool.deadline(),
+            state.pool.deadline(),
             self.memory_monitor.due,
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
@@ -188,7 +188,7 @@ class Session:
         if self.referrers.inquiries:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted():
+            for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
                 assert worker.client is not None
