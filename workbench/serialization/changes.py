@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from pickle import PickleBuffer
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +29,18 @@ PIECE = 4 << 20
 """Bytes compared between two looks at the clock: about half a millisecond."""
 
 PARALLEL = 16 << 20
-"""Bytes from which several threads compare: one reads some 8 GB/s, four over 25."""
+"""Bytes from which several threads compare."""
+
+ONE_THREAD = 8e9
+"""Bytes a second that one compares, about; four, three times as many."""
 
 MOST_THREADS = 4
+
+BUILDING = 50e6
+"""Bytes of pickle a second: of building a value and pickling that again, about."""
+
+MOST_KEPT = 16 << 20
+"""Bytes of a pickle that is kept in this process to compare with."""
 
 MOST_ITEMS = 1000
 """Of a tuple, looked through for something that can change."""
@@ -53,6 +62,7 @@ class Comparison(NamedTuple):
 
     verdict: Verdict
     seconds: float
+    pickling: float = 0.0  # of them
 
 
 def is_immutable(value: Any) -> bool:
@@ -94,15 +104,16 @@ def compare(
     Comparison
         What can't be pickled any more has changed.
     """
-    clock = _Clock(seconds)
+    clock, pickling = _Clock(seconds), 0.0
     try:
         buffers = _buffers(value, contents, reducers, clock)
+        pickling = clock.elapsed
         _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
     except _TooLongError as error:
-        return Comparison(Verdict.UNKNOWN, error.whole)
+        return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
     except Exception:  # `_DifferentError`; or it can't be pickled: whoever sends it will hear why
         return Comparison(Verdict.CHANGED, clock.elapsed)
-    return Comparison(Verdict.SAME, clock.elapsed)
+    return Comparison(Verdict.SAME, clock.elapsed, pickling)
 
 
 def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
@@ -144,13 +155,61 @@ def _is_sealed(array: Array) -> bool:
     return type(base) is bytes or (not isinstance(base, memoryview) and memoryview(base).readonly)
 
 
+class ChangeCheck:
+    """One value, compared with its stored bytes again and again; knows what that takes.
+
+    Its budget is a tenth of the seconds that storing it took, or `BUDGET`, whichever is more.
+    ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
+    may differ from theirs although nothing has changed: another one is built and pickled, and that
+    is what it is compared with from then on.
+    """
+
+    def __init__(self, is_built: bool, pickling: float = 0.0, copying: float = 0.0) -> None:
+        self.budget = max(BUDGET, (pickling + copying) / 10)
+        self._is_built = is_built
+        self._pickling = pickling  # seconds
+        self._pickle: memoryview | None = None
+
+    def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
+        """Compare. What would spend the whole budget on pickling isn't begun."""
+        if self._pickling > self.budget:
+            return Comparison(Verdict.UNKNOWN, self._pickling)
+        if self._pickle is not None:
+            contents = contents._replace(stream=self._pickle)
+        found = compare(value, contents, reducers, self.budget)
+        if found.verdict is Verdict.CHANGED and self._is_built and self._pickle is None:
+            found = self._compare_built(value, contents, reducers, self.budget - found.seconds)
+        if found.pickling > self.budget * (1 if found.verdict is Verdict.UNKNOWN else 2):
+            self._pickling = found.pickling  # as code of the user's may take that isn't interrupted
+        return found
+
+    def _compare_built(
+        self, value: Any, contents: Contents, reducers: Reducers, seconds: float
+    ) -> Comparison:
+        expected = len(contents.stream) / BUILDING
+        if contents.form is not None or type(value) is np.ndarray:
+            return Comparison(Verdict.CHANGED, 0.0)
+        if expected > seconds:
+            self._pickling = expected
+            return Comparison(Verdict.UNKNOWN, expected)
+        other = pickle.loads(contents.stream, buffers=contents.buffers)
+        again = serialize(other, reducers)
+        stream = memoryview(b"".join(again.stream))
+        before = Contents(None, [*map(_as_sealed, again.buffers)], stream)
+        found = compare(value, before, reducers, seconds)
+        if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
+            self._pickle = stream
+        return found
+
+
 class _DifferentError(Exception):
     pass
 
 
 class _TooLongError(Exception):
-    def __init__(self, whole: float) -> None:
+    def __init__(self, whole: float, pickling: float = 0.0) -> None:
         self.whole = whole  # seconds that all of it would take
+        self.pickling = pickling
 
 
 class _Clock:
@@ -182,7 +241,7 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
         return []
     buffers: list[Array] = []
 
-    def keep(buffer: PickleBuffer) -> None:
+    def keep(buffer: pickle.PickleBuffer) -> None:
         array = out_of_band(buffer)
         place = len(buffers)
         if place == len(contents.buffers) or array.nbytes != contents.buffers[place].nbytes:
@@ -216,17 +275,19 @@ class _Stream:
         if len(before) < len(new) or not _is_same(new, before):
             raise _DifferentError
         self.at = end
-        self.check()
+        if end < len(self._before):
+            self.check()
 
     def check(self) -> None:
         if self._clock.is_up:
             share = (self.at or 1) / max(len(self._before), 1)
-            raise _TooLongError(self._clock.elapsed / share + self._outband / 8e9)
+            pickling = self._clock.elapsed / share
+            raise _TooLongError(pickling + self._outband / ONE_THREAD, pickling)
 
 
 class _ClockedPickler(Pickler):
     def __init__(
-        self, stream: _Stream, reducers: Reducers, keep: Callable[[PickleBuffer], None]
+        self, stream: _Stream, reducers: Reducers, keep: Callable[[pickle.PickleBuffer], None]
     ) -> None:
         super().__init__(stream, reducers, keep)
         self._check = stream.check
