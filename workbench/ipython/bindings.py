@@ -66,12 +66,13 @@ class Bindings:
         came: str = "%get",
         stored: str = "",
         about: About | None = None,
-    ) -> None:
+    ) -> Binding:
         """The variable's value is the stored object that ``ref`` refers to; see `Binding`.
 
         ``about`` says that the object was made from this value, and not this value from it.
         """
-        self._known[name] = Binding(value, ref, came, stored, about)
+        noted = self._known[name] = Binding(value, ref, came, stored, about)
+        return noted
 
     def replaced(self, name: str, value: Any) -> None:
         """The variable shows its stored object now."""

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.engines.base import Engine
 from workbench.ipython.bindings import Binding, Bindings
 from workbench.ref import ObjectRef
-from workbench.report.variables import changed_text, unknown_text, would_change_text
+from workbench.report.variables import changed_text, restless_text, unknown_text, would_change_text
 from workbench.serialization.changes import Comparison, Verdict
 
 
@@ -81,16 +81,20 @@ class Freshness:
         engine, old, began = self._engine, binding.ref, time.perf_counter()
         value = binding.value()
         described = engine.describe(old)
-        names = described.object.names if described is not None else ()
+        names = described.object.names if described is not None else (binding.stored,)
         own = binding.stored if binding.stored in names else ""
         ref, about = engine.put(value, own)
         if described is not None and described.object.pinned:
             engine.pin(ref, True)
             engine.pin(old, False)
-        self._bindings.note(variable, value, ref, "%put", own, about)
-        kept = ", ".join(n for n in names if n != own)
         seconds = time.perf_counter() - began
-        self.notes.append(changed_text(name, binding.came, seconds, kept))
+        came = binding.came if binding.stored else "it was stored"
+        new = self._bindings.note(variable, value, ref, came, own, about)
+        if _compare(engine, new, value)[0].verdict is Verdict.CHANGED:
+            self.notes.append(restless_text(name, seconds))
+        else:
+            kept = ", ".join(n for n in names if n not in ("", own))
+            self.notes.append(changed_text(name, binding.came, seconds, kept))
         return ref
 
     def _is_gone(self, ref: ObjectRef) -> bool:

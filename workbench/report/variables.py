@@ -15,6 +15,12 @@ def changed_text(name: str, came: str, seconds: float, stored: str) -> str:
     return f"{text}; {stored!r} in the store stays as it was" if stored else text
 
 
+def restless_text(name: str, seconds: float) -> str:
+    """It was stored again because nobody can tell whether it changed."""
+    took = human_seconds(seconds)
+    return f"{name} stored again, {took}: it can't be compared, no two pickles of it are the same"
+
+
 def would_change_text(name: str, came: str) -> str:
     return f"{name} changed since {came}: it would be stored again"
 

@@ -11,7 +11,7 @@ import itertools
 import os
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, NamedTuple
@@ -133,13 +133,12 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     ):
         return None
     form = plain_form(value) if now.array else None
-    return Contents(form, [*map(_as_sealed, now.buffers)], memoryview(b"".join(now.stream)))
+    buffers = [_as_bytes(b) if _is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    return Contents(form, buffers, memoryview(b"".join(now.stream)))
 
 
-def _as_sealed(array: Array) -> Array:
-    """Its bytes in C order; a copy, unless nobody can write to them."""
-    if not _is_sealed(array):
-        array = array.copy()
+def _as_bytes(array: Array) -> Array:
+    """Its bytes in C order, without a copy where they lie so."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -168,16 +167,16 @@ class ChangeCheck:
         self.budget = max(BUDGET, (pickling + copying) / 10)
         self._is_built = is_built
         self._pickling = pickling  # seconds
-        self._pickle: memoryview | None = None
+        self._rebuilt: _Rebuilt | None = None
 
     def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
         """Compare. What would spend the whole budget on pickling isn't begun."""
         if self._pickling > self.budget:
             return Comparison(Verdict.UNKNOWN, self._pickling)
-        if self._pickle is not None:
-            contents = contents._replace(stream=self._pickle)
+        if self._rebuilt is not None:
+            contents = self._rebuilt.contents(contents)
         found = compare(value, contents, reducers, self.budget)
-        if found.verdict is Verdict.CHANGED and self._is_built and self._pickle is None:
+        if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
             found = self._compare_built(value, contents, reducers, self.budget - found.seconds)
         if found.pickling > self.budget * (1 if found.verdict is Verdict.UNKNOWN else 2):
             self._pickling = found.pickling  # as code of the user's may take that isn't interrupted
@@ -195,11 +194,39 @@ class ChangeCheck:
         other = pickle.loads(contents.stream, buffers=contents.buffers)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))
-        before = Contents(None, [*map(_as_sealed, again.buffers)], stream)
-        found = compare(value, before, reducers, seconds)
+        buffers = [*map(_as_bytes, again.buffers)]
+        found = compare(value, Contents(None, buffers, stream), reducers, seconds)
         if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
-            self._pickle = stream
+            self._rebuilt = _Rebuilt.of(stream, buffers, contents)
         return found
+
+
+class _Rebuilt(NamedTuple):
+    """The pickle of a value that was built from stored bytes, and which of those its buffers are.
+
+    Keeps none of the bytes: they are the store's.
+    """
+
+    stream: memoryview
+    places: list[tuple[int, int, int]]  # the stored buffer, and from where to where in that
+
+    @classmethod
+    def of(cls, stream: memoryview, buffers: list[Array], stored: Contents) -> _Rebuilt | None:
+        """None if some buffer has bytes of its own."""
+        places = []
+        for buffer in buffers:
+            start = _address(buffer)
+            for number, each in enumerate(stored.buffers):
+                offset = start - _address(each)
+                if offset >= 0 and offset + len(buffer) <= len(each):
+                    places.append((number, offset, offset + len(buffer)))
+                    break
+            else:
+                return None
+        return cls(stream, places)
+
+    def contents(self, stored: Contents) -> Contents:
+        return Contents(None, [stored.buffers[n][a:b] for n, a, b in self.places], self.stream)
 
 
 class _DifferentError(Exception):
@@ -303,21 +330,40 @@ class _ClockedPickler(Pickler):
 def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
     """Compare each array, of any strides, with plain bytes."""
     pieces: list[tuple[Array, Array]] = []
-    strided = []
+    strided: list[tuple[Array, Array]] = []
     for now, before in pairs:
         if not now.nbytes:
             continue
-        if not now.flags.c_contiguous:
-            strided.append((now, before))
-            continue
-        flat = now.reshape(-1).view(np.uint8)
-        if _address(flat) != _address(before):  # else it is a view of those bytes
+        if _address(now) == _address(before) and now.flags.c_contiguous:
+            continue  # a view of those bytes
+        if now.flags.c_contiguous and not _has_gaps(now.dtype):
+            flat = now.reshape(-1).view(np.uint8)
             pieces += (
                 (flat[i : i + PIECE], before[i : i + PIECE]) for i in range(0, len(flat), PIECE)
             )
+        else:
+            shaped: Array = np.ndarray(now.shape, now.dtype, before)
+            strided += zip(_plain_fields(now), _plain_fields(shaped), strict=True)
     _compare_pieces(pieces, clock)
     for now, before in strided:
         _compare_strided(now, before, clock)
+
+
+def _has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether there are bytes between its fields, which mean nothing and aren't always copied."""
+    if dtype.subdtype is not None:
+        return _has_gaps(dtype.subdtype[0])
+    if dtype.fields is None:
+        return False
+    kinds = [field[0] for field in dtype.fields.values()]
+    return sum(kind.itemsize for kind in kinds) != dtype.itemsize or any(map(_has_gaps, kinds))
+
+
+def _plain_fields(array: Array) -> Iterator[Array]:
+    if array.dtype.names is None:
+        yield array
+    for name in array.dtype.names or ():
+        yield from _plain_fields(array[name])
 
 
 def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
@@ -364,17 +410,18 @@ def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
 
 
 def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
+    """Two of one shape and kind, in pieces, each of which is copied."""
     at = 0
     size = max(PIECE // 16 // now.itemsize, 1)
     flags: Any = ["external_loop", "buffered"]
-    with np.nditer(now, flags, order="C", buffersize=size) as pieces:
-        for piece in pieces:
-            flat = np.ascontiguousarray(piece).view(np.uint8)
-            if not _is_same(flat, before[at : at + len(flat)]):
+    with np.nditer((now, before), flags, order="C", buffersize=size) as pieces:
+        for pair in pieces:
+            new, old = map(_as_bytes, pair)
+            if not _is_same(new, old):
                 raise _DifferentError
-            at += len(flat)
-            if clock.is_up and at < len(before):
-                raise _TooLongError(clock.elapsed * len(before) / at)
+            at += len(new)
+            if clock.is_up and at < now.nbytes:
+                raise _TooLongError(clock.elapsed * now.nbytes / at)
 
 
 def _is_same(a: Array, b: Array) -> bool:
