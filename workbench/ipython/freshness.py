@@ -78,16 +78,16 @@ class Freshness:
 
     def _store_again(self, name: str, variable: str, binding: Binding) -> ObjectRef:
         """As `%put` did, if it was that: under the same name, unless that means something else."""
-        engine, old, began = self._engine, binding.ref, time.perf_counter()
-        value = binding.value()
+        engine, old, value = self._engine, binding.ref, binding.value()
         described = engine.describe(old)
         names = described.object.names if described is not None else (binding.stored,)
         own = binding.stored if binding.stored in names else ""
+        began = time.perf_counter()
         ref, about = engine.put(value, own)
+        seconds = time.perf_counter() - began
         if described is not None and described.object.pinned:
             engine.pin(ref, True)
             engine.pin(old, False)
-        seconds = time.perf_counter() - began
         came = binding.came if binding.stored else "it was stored"
         new = self._bindings.note(variable, value, ref, came, own, about)
         if _compare(engine, new, value)[0].verdict is Verdict.CHANGED:
