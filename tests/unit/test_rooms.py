@@ -58,7 +58,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.snapshot", "client", "server.settings"}
+        | {"serialization.changes"},  # what the protocol's `compare` takes and gives
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (

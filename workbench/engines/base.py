@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -17,6 +17,9 @@ from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from workbench.serialization.changes import ChangeCheck, Comparison
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -204,6 +207,12 @@ class Store(Protocol):
         """The value of an object that is ready, if to build it takes neither time nor room.
 
         LookupError says why it isn't built; what its class raises comes through.
+        """
+
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        """Whether a value is still what is stored as this object. Asks nobody.
+
+        LookupError says why that can't be told: the object is on disk.
         """
 
     def borrow(self, id: int) -> ObjectRef:

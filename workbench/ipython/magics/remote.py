@@ -118,7 +118,7 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
+        self._run(engine, request, handle, cargo, args.wait, args.quiet)
         return None
 
     def _run(
@@ -126,14 +126,17 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        cargo: Cargo,
         wait: bool,
         quiet: bool,
     ) -> None:
         """Submit it, bind what will come back, and wait for it if that is wanted."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
+        captured = cargo.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        for note in cargo.notes:
+            job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
@@ -170,7 +173,7 @@ class RemoteMagics(NotebookMagics):
                 if name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
-                        self._notebook.bindings.note(name, values[name], ref)
+                        self._notebook.bindings.note(name, values[name], ref, "%%remote")
                 elif request.asked and isinstance(ref, ObjectRef):
                     engine.get([ref], None, False)  # raises that it has no value
 
@@ -324,7 +327,10 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
+        cargo = Cargo(self._notebook, engine, names)
+        call = Call((cell,), cargo.take(), options)
+        for note in cargo.notes:
+            print(note)
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 

@@ -47,7 +47,8 @@ class StoringMagics(NotebookMagics):
         """Store variables under their names, or an expression under a given one.
 
         Arrays go into shared memory once; `%get` and `%%remote` read them there without a copy.
-        What is stored doesn't change any more: put a variable again after changing it.
+        What is stored doesn't change. A variable that you change afterwards is stored again, under
+        the same name, when a remote cell reads it.
         """
         args = parse(self.put, line)
         expression = as_written(line, args.what)
@@ -105,7 +106,7 @@ class StoringMagics(NotebookMagics):
                 value = values.pop(name)
                 if name in variables:
                     variable = variables[name]
-                    self._notebook.bindings.note(variable, value, ref)
+                    self._notebook.bindings.note(variable, value, ref, "%put", name, about)
                     del value
                     if args.replace:
                         remarks.append(self._replaced(engine, variable, ref, about))
