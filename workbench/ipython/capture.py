@@ -161,7 +161,8 @@ class Cargo:
         for name in dict.fromkeys((*given, *wanted)):
             if name in variables and (name not in hidden or hidden[name] is not variables[name]):
                 value = variables[name]
-                captured[name] = self._stored(name, value) or value
+                stored = self._stored(name, value)
+                captured[name] = value if stored is None else stored
             elif name in given or not (hasattr(builtins, name) or name in hidden):
                 ref = self._engine.find(name)
                 if ref is not None:
@@ -171,12 +172,15 @@ class Cargo:
         if absent:
             visible = [n for n in variables if n not in hidden]
             known_names = [*visible, *self._engine.names(), *dir(builtins)]
-            raise missing(absent, "the notebook or the store", known_names)
+            stayed = self._notebook.stayed
+            raise missing(absent, "the notebook or the store", known_names, stayed)
         return captured
 
     def _stored(self, name: str, value: Any) -> ObjectRef | None:
         """The object in the store that a variable's value is, if it is there still."""
-        ref = self._notebook.bindings.stored(name, value) or self._engine.stored_as(value)
+        ref = self._notebook.bindings.stored(name, value)
+        if ref is None:
+            ref = self._engine.stored_as(value)
         return None if ref is None or self._engine.state(ref) == "failed" else ref
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:
