@@ -10,7 +10,7 @@ from types import TracebackType
 
 import cloudpickle
 
-from workbench import readonly
+from workbench import error_notes
 from workbench.errors import TaskError, WorkbenchError, task_error
 
 MOST_FRAMES = 60
@@ -26,7 +26,7 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
     It is an instance of the error's type where that type can travel.
     """
-    readonly.explain(error)
+    error_notes.explain(error)
     notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
     kind: type[BaseException] = type(error)
     if isinstance(error, TaskError):  # a task that got another task's failure

@@ -266,6 +266,7 @@ class BarePut(ast.NodeTransformer):
             case ast.Call(
                 func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value="put"), *_]
             ):
-                nothing = ast.BoolOp(ast.And(), [node.value, ast.Constant(None)])
+                both = ast.Tuple([node.value, ast.Constant(None)], ast.Load())
+                nothing = ast.Subscript(both, ast.Constant(1), ast.Load())
                 return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
         return node
