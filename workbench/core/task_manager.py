@@ -129,7 +129,9 @@ class TaskManager:
         if worker.actor is not None and task.is_creation:
             self._actors.born(worker.actor, event.values[0])
             return None
-        for id, value, about in zip(task.results, event.values, abouts, strict=True):
+        # The first one, which tells the end, last: who hears of that knows the others.
+        made = list(zip(task.results, event.values, abouts, strict=True))
+        for id, value, about in reversed(made):
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
