@@ -22,6 +22,7 @@ def init(
     linger: float | str | None = None,
     spill_dir: str | os.PathLike[str] | None = None,
     huge_pages: bool | None = None,
+    log_to_driver: bool | None = None,
     ignore_reinit_error: bool = False,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
@@ -47,6 +48,11 @@ def init(
         Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
     huge_pages : bool, optional
         Ask the kernel for huge pages; the status line says whether it has any for us.
+    log_to_driver : bool, optional
+        Print here what tasks and actors print, stdout to stdout and stderr to stderr, in whole
+        lines; from the second worker on, a line begins with ``(worker 2)``. What a task printed
+        is there before its result is. In a notebook it appears under the cell that submitted the
+        task, and what background cells show appears in any case. Default: True.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
 
@@ -69,6 +75,7 @@ def init(
         "linger": linger,
         "spill_dir": spill_dir,
         "huge_pages": huge_pages,
+        "log_to_driver": log_to_driver,
     }
     with _starting:
         engine = context.get()

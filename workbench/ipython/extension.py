@@ -66,7 +66,7 @@ class Extension:
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=not engine.joined)
-        engine.output = self._router.sink
+        engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
         variables = engine.roots
