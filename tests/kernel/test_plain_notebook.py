@@ -1,4 +1,4 @@
-"""A notebook that only imports workbench: what tasks print is under the cell that submitted them."""
+"""A notebook that only imports workbench: tasks print under the cell that submitted them."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "errors", "readonly"},
+        {"config", "context", "engines.base", "engines.local", "errors", "readonly"}
+        | {"report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
