@@ -94,7 +94,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"},
+        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
+        | {"report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),

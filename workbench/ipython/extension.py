@@ -34,6 +34,7 @@ class Extension:
         self._magics = [kind(notebook) for kind in kinds]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
+        self._tells = False  # a session that begins is told of, whatever starts it
         self._bare_put = BarePut()
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
@@ -47,6 +48,7 @@ class Extension:
         kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
         context.watch(self._meet)
+        self._tells = True
 
     def detach(self) -> None:
         """Leave the shell as it was."""
@@ -66,11 +68,14 @@ class Extension:
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=not engine.joined)
-        engine.output = self._router.sink
+        engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
         variables = engine.roots
         engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        if self._tells:
+            self._notebook.bindings.clear()  # of the session before
+            print(started_line(engine))
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
@@ -132,7 +137,7 @@ def load(shell: Any) -> None:
     if api.is_initialized():
         return
     try:
-        print(started_line(api.init()))
+        api.init()
     except WorkbenchError as error:
         print(f"{type(error).__name__}: {error}\n`%workbench start` tries again.")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -14,7 +15,7 @@ from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.job import Job, choose
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
-from workbench.report.text import JobTable, started_line
+from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
     from workbench.widgets.views import Dashboard
@@ -74,7 +75,7 @@ class SessionMagics(NotebookMagics):
                 now = api.engine().summary()
                 print(f"Session {facts.session_name(now)}: {facts.users_text(now)}.")
             case "start":
-                print(started_line(api.init(**settings)))
+                self._start(settings)
             case "stop":
                 running = api.is_initialized()
                 api.shutdown()
@@ -93,6 +94,14 @@ class SessionMagics(NotebookMagics):
             case other:
                 raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {other!r}.")
         return None
+
+    def _start(self, settings: dict[str, Any]) -> None:
+        """Start or join a session, in the place of one in which there is nothing yet."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UserWarning)
+            api.init(**settings)  # the extension says what it started
+        for each in said:
+            print(each.message)
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
