@@ -10,6 +10,7 @@ from workbench import api, context, readonly
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.environment import Baseline
+from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
@@ -41,6 +42,7 @@ class Extension:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.ast_transformers.append(self._bare_put)
+        self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
@@ -54,6 +56,7 @@ class Extension:
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
+        self._shell.input_transformers_cleanup.remove(help_alone)
         self._shell.ast_transformers.remove(self._bare_put)
         self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager

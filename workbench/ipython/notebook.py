@@ -18,8 +18,9 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import did_you_mean, explain
+from workbench.ipython.missing_names import explain
 from workbench.ipython.output import Router
+from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 
