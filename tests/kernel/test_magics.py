@@ -262,8 +262,10 @@ def test_errors_show_the_cells_own_lines(session: Kernel, option: str) -> None:
     cell = session.run(f"%%remote{option}\ndef ratio(a):\n    return a / 0\n\nq = ratio(1)")
     session.until(lambda: cell.failure)
     assert "ZeroDivisionError: division by zero" in cell.failure
-    assert f"Cell In[{cell.number}], line 5, in <module>\n    q = ratio(1)" in cell.failure
-    assert f"Cell In[{cell.number}], line 3, in ratio\n    return a / 0" in cell.failure
+    where = f"Cell In[{cell.number}], line"
+    assert f"{where} 5\n" in cell.failure
+    assert "\n----> 5 q = ratio(1)\n" in cell.failure
+    assert f"{where} 3, in ratio\n      2 def ratio(a):\n----> 3     return a / 0\n" in cell.failure
     assert "workbench/" not in cell.failure
     assert (cell.error is not None) == bool(option)
 

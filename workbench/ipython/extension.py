@@ -12,6 +12,7 @@ from workbench.errors import TaskError, WorkbenchError
 from workbench.host.environment import Baseline
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
+from workbench.ipython.debugging import explained
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
@@ -48,12 +49,14 @@ class Extension:
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
         kinds = *readonly.KINDS, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
+        self._shell.debugger = explained(self._shell.debugger)
         context.watch(self._meet)
 
     def detach(self) -> None:
         """Leave the shell as it was."""
         context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
+        del self._shell.debugger  # its class's is left
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
         self._shell.input_transformers_cleanup.remove(help_alone)

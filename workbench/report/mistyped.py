@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
 
-def did_you_mean(word: str, known: Iterable[object]) -> str:
+def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> str:
     """A question to end a message with, if one of the words that are known is much like this one.
 
     ``'stauts'`` → ``" Did you mean 'status'?"``; what is no text among the known is left out.
     """
     from difflib import get_close_matches  # for those alone who have mistyped something
 
-    close = get_close_matches(word, [each for each in known if isinstance(each, str)], 1)
+    close = get_close_matches(word, [each for each in known if isinstance(each, str)], 1, likeness)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -40,6 +40,6 @@ def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> st
         is_option = name.startswith("--") and not any(o.startswith(name) for o in options)
         if name in known or (name not in error and not is_option):
             continue
-        if hint := did_you_mean(name, known) or did_you_mean(f"--{name}", options):
+        if hint := did_you_mean(name, known) or did_you_mean(f"--{name}", options, 0.8):
             return hint
     return ""
