@@ -59,10 +59,10 @@ class Executor:
             ev.Took: self._generators.took,
             ev.Refresh: lambda _: reloader.refresh(),
         }
-        # A task may be in the middle of anything, but nobody is left who could want its result.
-        base.at_end.append(lambda reason: os._exit(0))
+        base.at_end.append(self._ended)
 
     def serve(self) -> None:
+        """Until the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
         flushed = time.perf_counter()
         while True:
@@ -85,6 +85,18 @@ class Executor:
             return self._queue.popleft()
         except IndexError:
             return None
+
+    def _ended(self, reason: str) -> None:
+        """The reading thread."""
+        if self._work.latest is not None:
+            # A task may be in the middle of anything, but nobody is left who wants its result.
+            os._exit(0)
+        if self._runner.actor is not None:
+            self._runner.actor.stop()
+
+    def leave(self) -> None:
+        """Let go of what tasks have left here: actors and files end in order."""
+        self._runner.actor = None
 
     # -- the client's side ------------------------------------------------------------------------
 
