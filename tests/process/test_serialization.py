@@ -598,7 +598,7 @@ def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[...,
         wb.shutdown()
     """)
     assert run.line() == (
-        "`model` is a ref to a stored list of 2: `wb.get(model)` returns the value."
+        "`model` is a ref to a stored list (2): `wb.get(model)` returns the value."
     )
 
 
