@@ -141,7 +141,7 @@ def test_too_dear_to_compare_is_said_and_put_renews_it(session: Kernel) -> None:
         "class Slow:\n"
         "    def __getstate__(self):\n"
         "        import time\n"
-        "        end = time.perf_counter() + 0.3\n"
+        "        end = time.perf_counter() + 0.5\n"
         "        while time.perf_counter() < end: pass\n"
         "        return {'value': self.value}\n"
         "slow = Slow(); slow.value = 1"

@@ -11,7 +11,7 @@ import itertools
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, NamedTuple
@@ -22,11 +22,14 @@ from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
 from workbench.serialization.pickler import Pickler
 
-BUDGET = 0.1
-"""Seconds that one value's check may take, if it isn't said otherwise."""
+BUDGET = 0.2
+"""Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
 
 PIECE = 4 << 20
 """Bytes compared between two looks at the clock: about half a millisecond."""
+
+SMALL = 4 << 10
+"""Bytes up to which asking for addresses takes longer than copying."""
 
 PARALLEL = 16 << 20
 """Bytes from which several threads compare."""
@@ -276,7 +279,7 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
         buffers.append(array)
 
     stream = _Stream(contents, clock)
-    _ClockedPickler(stream, reducers, keep).dump(value)
+    Pickler(stream, reducers, keep).dump(value)
     if stream.at != len(contents.stream):
         raise _DifferentError
     return buffers
@@ -302,26 +305,10 @@ class _Stream:
         if len(before) < len(new) or not _is_same(new, before):
             raise _DifferentError
         self.at = end
-        if end < len(self._before):
-            self.check()
-
-    def check(self) -> None:
-        if self._clock.is_up:
+        if end < len(self._before) and self._clock.is_up:
             share = (self.at or 1) / max(len(self._before), 1)
             pickling = self._clock.elapsed / share
             raise _TooLongError(pickling + self._outband / ONE_THREAD, pickling)
-
-
-class _ClockedPickler(Pickler):
-    def __init__(
-        self, stream: _Stream, reducers: Reducers, keep: Callable[[pickle.PickleBuffer], None]
-    ) -> None:
-        super().__init__(stream, reducers, keep)
-        self._check = stream.check
-
-    def reducer_override(self, obj: Any) -> Any:
-        self._check()
-        return super().reducer_override(obj)
 
 
 # -- the buffers ----------------------------------------------------------------------------------
@@ -334,7 +321,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     for now, before in pairs:
         if not now.nbytes:
             continue
-        if _address(now) == _address(before) and now.flags.c_contiguous:
+        if now.nbytes > SMALL and _address(now) == _address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
             flat = now.reshape(-1).view(np.uint8)
@@ -426,6 +413,8 @@ def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
 
 def _is_same(a: Array, b: Array) -> bool:
     """Of plain bytes, equally many."""
+    if len(a) <= SMALL:
+        return a.tobytes() == b.tobytes()
     return not _memcmp(_address(a), _address(b), len(a))
 
 

@@ -296,19 +296,21 @@ def test_it_ends_with_its_budget_and_says_what_all_would_take(value: Any) -> Non
     assert 0 < found.seconds < 60
 
 
+class Slow:
+    """Code of the user's that takes its time."""
+
+    asked = 0
+
+    def __getstate__(self) -> dict[str, int]:
+        Slow.asked += 1
+        end = time.perf_counter() + 0.02
+        while time.perf_counter() < end:
+            pass
+        return {}
+
+
 def test_what_would_spend_it_on_pickling_is_not_begun() -> None:
     """Neither if the put took so long, nor if a check has."""
-
-    class Slow:
-        asked = 0
-
-        def __getstate__(self) -> dict[str, int]:
-            Slow.asked += 1
-            end = time.perf_counter() + 0.02
-            while time.perf_counter() < end:
-                pass
-            return {}
-
     value = Slow()
     stored = Stored(value)
     for check in (ChangeCheck(False, pickling=0.2), ChangeCheck(False)):
