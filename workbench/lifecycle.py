@@ -7,7 +7,7 @@ import os
 import threading
 
 from workbench import config as config_module
-from workbench import context, readonly
+from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 
@@ -86,7 +86,7 @@ def init(
         engine = local.connect(config_module.load(given))
         context.set(engine)
         atexit.register(_leave)
-        readonly.install()
+        error_notes.install()
         return engine
 
 
@@ -94,7 +94,7 @@ def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
     _leave(goodbye=True)
     atexit.unregister(_leave)
-    readonly.uninstall()
+    error_notes.uninstall()
 
 
 def _leave(goodbye: bool = False) -> None:

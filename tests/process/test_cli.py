@@ -74,7 +74,7 @@ def test_ps_shows_who_uses_a_session_and_what_it_takes(
     assert seen["store"]["capacity"] == 64_000_000
     assert kept.id
     assert 1 << 20 <= seen["store"]["used"] <= seen["store"]["granted"]
-    assert len(seen["processes"]) == 5  # server, nursery, two workers, the actor's
+    assert len(seen["processes"]) == 5  # server, forkserver, two workers, the actor's
     assert seen["memory"] > 1 << 20
     assert seen["age"] > 0
 

@@ -69,8 +69,7 @@ class Call(NamedTuple, Generic[Options]):
 class CollectedJob(NamedTuple):
     """A background cell that somebody asked for: what it was, and its results.
 
-    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
-    cell that is several tasks the results follow each other.
+    None is one that is gone. Of a cell that is several tasks the results follow each other.
     """
 
     job: JobRecord
@@ -335,11 +334,18 @@ class Cells(Protocol):
     roots: Callable[[], Mapping[str, Any]]
     """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """All background cells that are remembered; a summary has only the last ones."""
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        With a ``name``: only hold what it assigned to that, one of each task.
         """
+
+    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+        """What a background cell has shown so far, or the last of it; None: no such job."""
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """Stop all that was submitted with this number, and these jobs; but no other jobs.

@@ -173,7 +173,8 @@ class Cargo:
         for name in dict.fromkeys((*given, *wanted)):
             if name in variables and (name not in hidden or hidden[name] is not variables[name]):
                 value = variables[name]
-                captured[name] = self._freshness.ref(name, value) or value
+                stored = self._freshness.ref(name, value)
+                captured[name] = value if stored is None else stored
             elif name in given or not (hasattr(builtins, name) or name in hidden):
                 ref = self._engine.find(name)
                 if ref is not None:
@@ -183,7 +184,8 @@ class Cargo:
         if absent:
             visible = [n for n in variables if n not in hidden]
             known_names = [*visible, *self._engine.names(), *dir(builtins)]
-            raise missing(absent, "the notebook or the store", known_names)
+            stayed = self._notebook.stayed
+            raise missing(absent, "the notebook or the store", known_names, stayed)
         return captured
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Any
 
-from workbench import api, context, readonly
+from workbench import api, context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.environment import Baseline
@@ -44,7 +44,7 @@ class Extension:
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
-        kinds = *readonly.KINDS, TaskError, KeyboardInterrupt
+        kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
         context.watch(self._meet)
 
@@ -75,11 +75,12 @@ class Extension:
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
-        """A cell's error: a task's, or of a kind that a write to a stored array may be."""
+        """A cell's error: a task's, or of a kind that may be about what is stored, or elsewhere."""
         if isinstance(error, KeyboardInterrupt):
             _leave_out_ours(tb)
-        readonly.explain(error)
-        explain(error, self._notebook.variables)
+        notebook = self._notebook
+        error_notes.explain(error, notebook.variables, notebook.maker)
+        explain(error, notebook.variables, notebook.stayed)
         others, show = self._before
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)

@@ -19,6 +19,7 @@ from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -153,9 +154,10 @@ class RemoteMagics(NotebookMagics):
             there = {name: variables[name] for name in outputs if name in variables}
             job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
             variables.update(outputs)
+        self._note_stayed(request, job)
         self._notebook.follow(job, waited=wait, quiet=quiet)
         if handle is not None:
-            self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
+            self._sent.setdefault(handle._ref.id, []).append((job, tuple(request.names.bound)))
         if wait:
             try:
                 done = results[:: 1 + len(request.outputs)]
@@ -197,7 +199,8 @@ class RemoteMagics(NotebookMagics):
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
-                    item = engine.stored_as(item) or item
+                    stored = engine.stored_as(item)
+                    item = item if stored is None else stored
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
@@ -212,6 +215,16 @@ class RemoteMagics(NotebookMagics):
                 job.holds(refs[0])
             group = group or refs[0].id
             yield refs
+
+    def _note_stayed(self, request: Request, job: Job) -> None:
+        """Remember which names the cell won't bring back."""
+        for name, kind in request.names.bound.items():
+            if name in request.outputs:
+                self._notebook.stayed.pop(name, None)
+            else:
+                self._notebook.stayed[name] = StayedName(
+                    job.name, kind, request.actor, request.asked
+                )
 
     # -- reading the line and the cell ----------------------------------------------------------
 

@@ -96,22 +96,20 @@ class SessionMagics(NotebookMagics):
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
-        jobs = _known_jobs()
         if not wanted:
-            return JobTable(jobs)
-        record = choose(jobs, wanted)
-        if self._notebook.collect(api.engine(), record.id) is None:
-            print(_delivered(record.name))
+            return JobTable(_last_jobs())
+        record = choose(_all_jobs(), wanted)
+        self._notebook.collect(api.engine(), record.id)
         return None
 
     def _job(self, wanted: str) -> Job:
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        record = choose(_known_jobs(), wanted)
-        job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
-        if job is None:
-            raise MagicError(_delivered(record.name))
+        record = choose(_all_jobs(), wanted)
+        job = self._notebook.jobs.get(record.id)
+        job = job or self._notebook.collect(api.engine(), record.id)
+        assert job is not None
         return job
 
 
@@ -120,9 +118,9 @@ def _status() -> str:
     return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()
 
 
-def _known_jobs() -> tuple[JobRecord, ...]:
+def _last_jobs() -> tuple[JobRecord, ...]:
     return api.engine().summary().jobs if api.is_initialized() else ()
 
 
-def _delivered(name: str) -> str:
-    return f"{name} is over, and its output and results were already delivered to a notebook."
+def _all_jobs() -> tuple[JobRecord, ...]:
+    return api.engine().jobs() if api.is_initialized() else ()
