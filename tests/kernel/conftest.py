@@ -224,7 +224,7 @@ def runtime_dir() -> Iterator[str]:
     """A runtime directory of the module's own, short enough for sockets; empty at the end."""
     directory = tempfile.mkdtemp(prefix="wb-")
     yield directory
-    left = [name for name in os.listdir(directory) if name != "lock"]
+    left = [name for name in os.listdir(directory) if name != "workbench.lock"]
     shutil.rmtree(directory)
     assert not left, f"left in the runtime directory: {left}"
 

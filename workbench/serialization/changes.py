@@ -65,7 +65,7 @@ class Comparison(NamedTuple):
 
     verdict: Verdict
     seconds: float
-    pickling: float = 0.0  # of them
+    pickling: float = 0.0  # seconds of this thread's work, of them
 
 
 def is_immutable(value: Any) -> bool:
@@ -110,7 +110,7 @@ def compare(
     clock, pickling = _Clock(seconds), 0.0
     try:
         buffers = _buffers(value, contents, reducers, clock)
-        pickling = clock.elapsed
+        pickling = clock.worked
         _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
     except _TooLongError as error:
         return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
@@ -160,16 +160,16 @@ def _is_sealed(array: Array) -> bool:
 class ChangeCheck:
     """One value, compared with its stored bytes again and again; knows what that takes.
 
-    Its budget is a tenth of the seconds that storing it took, or `BUDGET`, whichever is more.
+    Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
     ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
     may differ from theirs although nothing has changed: another one is built and pickled, and that
     is what it is compared with from then on.
     """
 
-    def __init__(self, is_built: bool, pickling: float = 0.0, copying: float = 0.0) -> None:
-        self.budget = max(BUDGET, (pickling + copying) / 10)
+    def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
+        self.budget = max(BUDGET, seconds / 10)
         self._is_built = is_built
-        self._pickling = pickling  # seconds
+        self._pickling = pickling  # seconds that it is known to take
         self._rebuilt: _Rebuilt | None = None
 
     def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
@@ -246,10 +246,16 @@ class _Clock:
     def __init__(self, seconds: float) -> None:
         self.began = time.perf_counter()
         self.until = self.began + seconds
+        self._began_work = time.thread_time()
 
     @property
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
+
+    @property
+    def worked(self) -> float:
+        """Without what others had the processor for: a busy machine makes nothing dear for ever."""
+        return time.thread_time() - self._began_work
 
     @property
     def is_up(self) -> bool:
@@ -307,8 +313,8 @@ class _Stream:
         self.at = end
         if end < len(self._before) and self._clock.is_up:
             share = (self.at or 1) / max(len(self._before), 1)
-            pickling = self._clock.elapsed / share
-            raise _TooLongError(pickling + self._outband / ONE_THREAD, pickling)
+            whole = self._clock.elapsed / share + self._outband / ONE_THREAD
+            raise _TooLongError(whole, self._clock.worked / share)
 
 
 # -- the buffers ----------------------------------------------------------------------------------
