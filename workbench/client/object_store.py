@@ -94,6 +94,7 @@ class ObjectStore:
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
+        self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 
     def wait(
@@ -111,6 +112,7 @@ class ObjectStore:
 
         chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
         if len(chosen[0]) == num_returns:
+            self._role.show_prints()
             return chosen
         for reader in readers:
             reader.tell()  # its task may wait for this
@@ -168,7 +170,9 @@ class ObjectStore:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
             return done()
         with self._role.blocking():
-            return self._connection.wait_for(done, timeout)
+            is_done = self._connection.wait_for(done, timeout)
+        self._role.show_prints()
+        return is_done
 
     # -- what keeps objects -------------------------------------------------------------------
 

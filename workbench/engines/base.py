@@ -327,6 +327,8 @@ class Cells(Protocol):
     """What a notebook needs to run cells elsewhere, and to show what they show."""
 
     output: OutputSink | None
+    logs: bool
+    """Whether what tasks print is to be seen here; background cells' output always is."""
     began: Callable[[int, int], None] | None
     """Called with (job, worker) when a background cell runs; like ``output``."""
     origin: Callable[[], int]

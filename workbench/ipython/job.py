@@ -25,6 +25,7 @@ from workbench.errors import (
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.mistyped import did_you_mean
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -365,6 +366,7 @@ def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
     """
     found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
     if not found:
-        names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
-        raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
+        names = list(dict.fromkeys(job.name for job in jobs))
+        hint, there = did_you_mean(wanted, names), ", ".join(names) or "none"
+        raise MagicError(f"There is no background cell {wanted!r}.{hint} There are: {there}.")
     return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

@@ -18,9 +18,10 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import StayedName, did_you_mean, explain
+from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
+from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 

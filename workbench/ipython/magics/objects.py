@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.errors import MagicError
-from workbench.ipython.arguments import parse
+from workbench.ipython.arguments import magic_arguments, parse
 from workbench.ipython.freshness import compared
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ref import ObjectRef

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
-from workbench.ipython.arguments import parse, unquoted
+from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
@@ -58,7 +58,7 @@ class RemoteMagics(NotebookMagics):
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
-    @magic_arguments()
+    @magic_arguments("%%")
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
     @argument(
         "-o",

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython.arguments import as_written, parse, unquoted
+from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
