@@ -6,6 +6,7 @@ A library is imported only once an object of it has come.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -114,6 +115,7 @@ def _reduce_without_cache(thing: Any) -> Any:
     return made, args, state, *more
 
 
+@lru_cache(256)
 def _may_cache(kind: type) -> bool:
     """Dates and other arrays of numpy's inside, and what says of which kind a column is."""
     return any(base.__name__ in ("NDArrayBacked", "ExtensionDtype") for base in kind.__mro__)
