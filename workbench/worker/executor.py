@@ -17,6 +17,7 @@ from workbench.client.referrers import main_variables
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
+from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
@@ -64,6 +65,7 @@ class Executor:
 
     def serve(self) -> None:
         connection, queue, runner = self._connection, self._queue, self._runner
+        state = ProcessState()
         flushed = time.perf_counter()
         while True:
             if not queue:
@@ -75,7 +77,11 @@ class Executor:
             run = self._next()
             if run is None:  # recalled meanwhile
                 continue
-            runner.run(run)
+            if run.method:  # an actor's process is its own
+                state.close()
+                runner.run(run)
+            else:
+                state.run(runner.run, run)
             del run
             if runner.actor is not None and not runner.actor.is_plain:
                 runner.actor.serve()
