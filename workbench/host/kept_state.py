@@ -273,7 +273,7 @@ def interpreter() -> list[Kept]:
         KeptAttributes(
             warnings, "showwarning", "formatwarning", undo=lambda: logging.captureWarnings(False)
         ),
-        KeptEntries(vars(builtins), ours=["get_ipython"]),
+        KeptEntries(vars(builtins), ours=["get_ipython", "display", "__IPYTHON__"]),  # of the shell
         KeptEntries(_environ(), _set_variable),
         KeptList(lambda: sys.path),
         KeptList(lambda: warnings.filters, _forget_warned),  # type: ignore[arg-type, return-value]

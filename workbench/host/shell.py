@@ -127,6 +127,7 @@ class WorkerShell(InteractiveShell):
         kinds = formatters.formatters.values()
         extensions: Any = self.extension_manager
         return [
+            vars(formatters.formatters["text/plain"])["_trait_values"],  # `%precision`
             *(each.type_printers for each in kinds),
             *(each.deferred_printers for each in kinds),
             *(each.singleton_printers for each in kinds),
