@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,11 +124,23 @@ LIBRARIES = {
 """What has to be imported to look."""
 
 
-@wb.remote(max_retries=0)
-def run(code: str, expression: str = "None") -> str:
+def evaluate(code: str, expression: str) -> str:
     names: dict[str, Any] = {}
     exec(IMPORTS + code, names)
     return repr(eval(expression, names))
+
+
+# Two functions: short tasks of one alone may follow each other without a look at the process.
+
+
+@wb.remote(max_retries=0)
+def do(code: str, expression: str = "None") -> str:
+    return evaluate(code, expression)
+
+
+@wb.remote(max_retries=0)
+def see(code: str, expression: str) -> str:
+    return evaluate(code, expression)
 
 
 @pytest.fixture
@@ -142,22 +155,22 @@ def worker(runtime: str) -> Iterator[None]:
 def test_what_a_task_changes_goes_with_it(worker: None, what: str) -> None:
     spoil, look = SPOILED[what]
     imports = LIBRARIES.get(what, "")
-    first = wb.get(run.remote(imports, look))
-    assert wb.get(run.remote(f"{imports}\n{spoil}", look)) != first
-    assert wb.get(run.remote(imports, look)) == first
+    first = wb.get(see.remote(imports, look))
+    assert wb.get(do.remote(f"{imports}\n{spoil}", look)) != first
+    assert wb.get(see.remote(imports, look)) == first
     with pytest.raises(Exception, match="on purpose"):  # nor does it stay if the task fails
-        wb.get(run.remote(f"{spoil}\nraise LookupError('on purpose')"))
-    assert wb.get(run.remote(imports, look)) == first
+        wb.get(do.remote(f"{spoil}\nraise LookupError('on purpose')"))
+    assert wb.get(see.remote(imports, look)) == first
 
 
 @pytest.mark.parametrize("what", LIBRARIES)
 def test_also_if_the_task_imports_the_library_itself(worker: None, what: str) -> None:
     spoil, look = SPOILED[what]
-    wb.get(run.remote(f"{LIBRARIES[what]}\n{spoil}"))
-    then = wb.get(run.remote(LIBRARIES[what], look))
+    wb.get(do.remote(f"{LIBRARIES[what]}\n{spoil}"))
+    then = wb.get(see.remote(LIBRARIES[what], look))
     wb.shutdown()
     wb.init(workers=1)
-    assert wb.get(run.remote(LIBRARIES[what], look)) == then
+    assert wb.get(see.remote(LIBRARIES[what], look)) == then
 
 
 SETTER = """
@@ -180,17 +193,17 @@ def test_what_an_import_changes_stays(worker: None, tmp_path: Path) -> None:
         "hasattr(builtins, 'library'), matplotlib.rcParams['font.size']"
     )
     wb.get(
-        run.remote(
+        do.remote(
             f"sys.path.insert(0, {str(tmp_path)!r}); warnings.simplefilter('error')\n"
             "logging.getLogger('library').addHandler(logging.NullHandler())\n"
             "os.environ['MINE'] = '1'\n"
             "import setter, matplotlib; matplotlib.rcParams['font.size'] = 99"
         )
     )
-    there = wb.get(run.remote("import matplotlib", look))
+    there = wb.get(see.remote("import matplotlib", look))
     assert there == "(True, 10, '1', True, True, 33.0)"
     mine = f"warnings.filters[0][0] == 'error', os.getenv('MINE'), {str(tmp_path)!r} in sys.path"
-    assert wb.get(run.remote("", mine)) == "(False, None, False)"
+    assert wb.get(see.remote("", mine)) == "(False, None, False)"
 
 
 def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path: Path) -> None:
@@ -198,9 +211,9 @@ def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path:
     attempt = f"sys.path.insert(0, {str(tmp_path)!r})\nimport broken"
     for _ in range(2):
         with pytest.raises(ZeroDivisionError) as raised:
-            wb.get(run.remote(attempt))
+            wb.get(do.remote(attempt))
         assert "import_watch" not in str(raised.value)
-    assert wb.get(run.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
+    assert wb.get(see.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
 
 
 # -- random numbers -------------------------------------------------------------------------------
@@ -210,15 +223,15 @@ DRAW = "random.random(), np.random.rand()"
 
 def test_each_task_draws_its_own_numbers(worker: None) -> None:
     seeded = "random.seed(1); np.random.seed(1)"
-    once = wb.get(run.remote(seeded, DRAW))
-    assert wb.get(run.remote(seeded, DRAW)) == once
+    once = wb.get(do.remote(seeded, DRAW))
+    assert wb.get(do.remote(seeded, DRAW)) == once
     drawn = []
     for _ in range(3):
-        wb.get(run.remote(seeded))
-        drawn.append(wb.get(run.remote("", DRAW)))
+        wb.get(do.remote(seeded))
+        drawn.append(wb.get(see.remote("", DRAW)))
     wb.shutdown()
     wb.init(workers=2)
-    drawn += wb.get([run.remote("", DRAW) for _ in range(20)])
+    drawn += wb.get([see.remote("", DRAW) for _ in range(20)])
     assert len(set(drawn)) == len(drawn)
     python, numpy = zip(*map(eval, drawn), strict=True)
     assert len(set(python)) == len(set(numpy)) == len(drawn)
@@ -243,3 +256,17 @@ def test_an_actors_process_is_its_own(worker: None) -> None:
     wb.get(keeper.spoil.remote())
     assert wb.get(keeper.look.remote()) == ("1", 3, random.Random(1).random())
     del keeper
+
+
+def test_tasks_of_one_function_are_told_apart_too_if_they_arent_very_short(worker: None) -> None:
+    def spoils(first: bool) -> bool:
+        found = "SPOILED" in os.environ
+        if first:
+            os.environ["SPOILED"] = "1"
+            begun = time.perf_counter()
+            while time.perf_counter() - begun < 0.05:
+                pass
+        return found
+
+    task = wb.remote(spoils)
+    assert wb.get([task.remote(n % 2 == 0) for n in range(6)]) == [False] * 6

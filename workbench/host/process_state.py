@@ -8,7 +8,8 @@ then. Everything here runs in the main thread: between tasks, or while a module 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -19,6 +20,9 @@ from workbench.host.seeding import Seeds
 
 T = TypeVar("T")
 
+SHARE = 20
+"""Short tasks of one kind that follow each other pay no more than one in so many parts for it."""
+
 
 class ProcessState:
     """The state of a process that runs one task after the other, as it was when this was made."""
@@ -26,6 +30,9 @@ class ProcessState:
     def __init__(self) -> None:
         self._parts: list[Kept] = [*interpreter(), *libraries()]
         self._context = contextvars.copy_context()
+        self._kind: Hashable = None  # of the task that ran last
+        self._is_clean = True
+        self._due = 0.0  # when even tasks of one kind have it restored between them
         self._seeds = Seeds()
         self._imports = ImportWatch(self._learning)
         self._imports.install()
@@ -34,18 +41,36 @@ class ProcessState:
         """Whoever runs from now on keeps what it changes."""
         self._imports.uninstall()
 
-    def run(self, task: Callable[[T], object], argument: T) -> None:
-        """Run a task, and put back what it leaves changed.
+    def run(self, task: Callable[[T], object], argument: T, kind: Hashable) -> None:
+        """Run a task in a clean process.
 
-        Context variables (numpy's error state, the decimal context) it has of its own.
+        To look whether it is clean takes longer than the shortest tasks. So those of one ``kind``
+        follow each other without, for some tenths of a millisecond; None is a kind of its own.
+        Context variables (numpy's error state, the decimal context) are each task's own.
         """
-        try:
-            self._context.copy().run(task, argument)
-        finally:
-            self._context.run(self.restore)
+        if kind is None or kind != self._kind:
+            self._clean()
+        else:
+            self.clean_soon()
+        self._kind, self._is_clean = kind, False
+        self._context.copy().run(task, argument)
 
-    def restore(self) -> None:
-        """All is as it was, but for what can't be put back: a directory that is gone."""
+    def clean_soon(self) -> None:
+        """Put back what tasks have changed, unless that was done just now. When nobody waits."""
+        if time.perf_counter() >= self._due:
+            self._clean()
+
+    def _clean(self) -> None:
+        if self._is_clean:
+            return
+        started = time.perf_counter()
+        self._context.run(self._restore)
+        self._is_clean = True
+        ended = time.perf_counter()
+        self._due = ended + SHARE * (ended - started)
+
+    def _restore(self) -> None:
+        """All but what can't be put back: a directory that is gone."""
         parts = iter(self._parts)
         while True:
             try:  # around all of them: around each it would cost more than comparing it

@@ -69,6 +69,7 @@ class Executor:
         flushed = time.perf_counter()
         while True:
             if not queue:
+                state.clean_soon()
                 connection.wait_for(lambda: bool(queue))
                 flushed = time.perf_counter()
             elif time.perf_counter() - flushed > HOLD_BACK:
@@ -81,7 +82,8 @@ class Executor:
                 state.close()
                 runner.run(run)
             else:
-                state.run(runner.run, run)
+                plain = run.spec is None  # no cell
+                state.run(runner.run, run, (run.function, run.origin) if plain else None)
             del run
             if runner.actor is not None and not runner.actor.is_plain:
                 runner.actor.serve()
