@@ -58,7 +58,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.snapshot", "client", "server.settings"}
+        | {"serialization.changes"},  # what the protocol's `compare` takes and gives
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (
@@ -92,7 +94,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"},
+        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
+        | {"report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
@@ -108,7 +111,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "error_notes": ({"readonly", "ref", "ref_as_value"}, set()),
     "readonly": ({"context", "engines.base", "errors"}, set()),
     "ref_as_value": ({"engines.base", "errors", "readonly", "ref"}, set()),
-    "errors": (set(), set()),
+    "errors": ({"remote_frames"}, set()),
+    "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),

@@ -6,13 +6,13 @@ Asks the notebook alone: it runs in the thread that reads the socket, too.
 from __future__ import annotations
 
 import builtins
-import difflib
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from workbench.errors import TaskError
 from workbench.ipython.cells import DEFINITION, IMPORT
+from workbench.report.mistyped import did_you_mean
 
 
 class StayedName(NamedTuple):
@@ -92,12 +92,6 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
     hint = did_you_mean(name, known)
     return f"Neither the notebook nor the store has anything of the name {name!r}.{hint}"
-
-
-def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """A question to end a message with, if one of the names that are known is much like it."""
-    close = difflib.get_close_matches(name, [n for n in known if isinstance(n, str)], 1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _module(name: str) -> str:

@@ -18,9 +18,10 @@ from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import StayedName, did_you_mean, explain
+from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
+from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 
@@ -85,19 +86,20 @@ class Notebook:
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
-        """Have a background cell of another's, or of before, shown in the running cell; binds what
-        it assigns.
+        """Have a background cell shown in the running cell: another's, one of before, or one of
+        ours once more; binds what it assigns, unless that was done before.
 
-        None if it is over, and was somebody's already.
+        None if there is no such cell any more.
         """
         origin = self.router.origin()
         with self.router.held(origin):  # until we know whose lines those are
             found = engine.collect(id)
-            if found is None or all(result is None for result in found.results):
+            if found is None:
                 return None
             job, outputs = collected(engine, found, origin)
             self.expect(job)
-            self.variables.update(outputs)
+            if id not in self.jobs:
+                self.variables.update(outputs)
             self._enter(job)
             self.lines.begin(job)
         job.follow()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
@@ -16,7 +16,7 @@ from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
-from workbench.ipython.arguments import parse, unquoted
+from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
@@ -59,7 +59,7 @@ class RemoteMagics(NotebookMagics):
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
-    @magic_arguments()
+    @magic_arguments("%%")
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
     @argument(
         "-o",
@@ -127,7 +127,7 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
+        self._run(engine, request, handle, cargo, args.wait, args.quiet)
         return None
 
     def _run(
@@ -135,14 +135,17 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        cargo: Cargo,
         wait: bool,
         quiet: bool,
     ) -> None:
         """Submit it, bind what will come back, and wait for it if that is wanted."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
+        captured = cargo.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        for note in cargo.notes:
+            job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
@@ -180,7 +183,7 @@ class RemoteMagics(NotebookMagics):
                 if name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
-                        self._notebook.bindings.note(name, values[name], ref)
+                        self._notebook.bindings.note(name, values[name], ref, "%%remote")
                 elif request.asked and isinstance(ref, ObjectRef):
                     engine.get([ref], None, False)  # raises that it has no value
 
@@ -350,7 +353,10 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
+        cargo = Cargo(self._notebook, engine, names)
+        call = Call((cell,), cargo.take(), options)
+        for note in cargo.notes:
+            print(note)
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 
