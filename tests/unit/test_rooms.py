@@ -66,7 +66,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"error_notes", "host.cells", "host.environment", "readonly", "report"}
+        | {"error_notes", "host.cells", "host.environment", "host.seeding", "readonly", "report"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),

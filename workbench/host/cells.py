@@ -16,9 +16,10 @@ from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
-from workbench.host.environment import Environment, move, within
+from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
+from workbench.host.seeding import seed
 from workbench.machine import peak_memory, reset_peak_memory
 from workbench.report.format import human_seconds
 
@@ -37,6 +38,8 @@ class Cell:
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
     around: Environment | None = None  # what is different where it was typed
+    seed: int | None = None  # of the random generators; None: nobody asked for the same numbers
+    per_item: bool = False  # whether it runs once per item, and knows as ``index`` for which
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
     ``shared`` are more names, which it has in common with other runs of the same cell.
     """
     namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
+    if cell.seed is not None:
+        seed(cell.seed, names["index"] if cell.per_item else None)
     return _results(cell, _run_alone(cell, namespace), namespace)
 
 
@@ -69,7 +74,9 @@ def evaluate(cell: Cell, /, **names: Any) -> Any:
 
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
-    with closing(asyncio.Runner()) as runner, within(cell.around):
+    if cell.around is not None:
+        move(cell.around)
+    with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
     return ran
@@ -100,6 +107,8 @@ class Namespace:
         if cell.around is not None and cell.around != self._around:
             move(cell.around)
         self._around = cell.around
+        if cell.seed is not None:
+            seed(cell.seed)
         tree = _parsed(cell)
         own = _surely_assigned(tree)
         is_new, self._is_new = self._is_new, False
