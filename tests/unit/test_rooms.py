@@ -65,7 +65,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"host.cells", "host.environment", "readonly", "report"}
-        | {"serialization", "widgets.views"},
+        | {"serialization", "widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (

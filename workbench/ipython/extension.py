@@ -71,6 +71,8 @@ class Extension:
         engine.origin = self._router.origin
         variables = engine.roots
         engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        if engine.joined:
+            self._notebook.lines.attend()
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
