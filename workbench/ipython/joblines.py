@@ -18,7 +18,6 @@ from typing import Any
 
 from workbench import context
 from workbench.core.events import Output
-from workbench.core.snapshot import JobRecord
 from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
@@ -291,6 +290,7 @@ class JobLines:
         self._may_have_page = False  # once: where it can't be made, the words are enough
         from workbench.widgets.lines import LinePage, needs_view
 
+        self._router.introduce_widgets()
         if not needs_view():
             self._page = LinePage(self._heard)
             return
@@ -298,10 +298,10 @@ class JobLines:
         if line is not None and line.view is None:
             line.shown_in(LinePage(self._heard, line.name))
 
-    def _tell(self, line: JobLine, **more: str) -> None:
+    def _tell(self, line: JobLine) -> None:
         for page in (self._page, line.view):
             if page is not None:
-                page.tell({**line.told(), **more})
+                page.tell(line.told())
 
     def _tell_missed(self, line: JobLine) -> None:
         with contextlib.suppress(SessionError):
@@ -309,12 +309,12 @@ class JobLines:
             if said is not None and self._page is not None:
                 self._page.tell(said)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _heard(self, page: Any, message: dict[str, Any]) -> None:
         """A page says something. The kernel's main thread, or a subshell's."""
         line = self._shown.get(str(message.get("line", "")))
         match message.get("do"):
             case "lines":
-                self._answer(message.get("lines", []))
+                self._answer(page, message.get("lines", []))
             case "stop" if line is not None:
                 line.pressed()
                 self._tell(line)
@@ -322,22 +322,18 @@ class JobLines:
                 line.follow()
                 self._tell_missed(line)
 
-    def _answer(self, asked: list[dict[str, str]]) -> None:
+    def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
         """A page has lines of these names: what is true of them now; and of all that are open."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
         for line in {*known, *self._lines.values()}:
-            self._tell(line, source=line.source)
+            page.tell({**line.told(), "source": line.source})
         others = [each for each in asked if each.get("line") not in self._shown]
         engine = context.get()
-        if not others or engine is None or self._page is None:
+        if not others or engine is None:
             return
         with contextlib.suppress(SessionError):
             records = {key_of(engine, job.id): job for job in engine.jobs()}
-            self._answer_others(others, records)
-
-    def _answer_others(self, others: list[dict[str, str]], records: dict[str, JobRecord]) -> None:
-        """These lines are of kernels that are gone."""
-        for each in others:
-            record = records.get(each.get("job", ""))
-            status = gone(each.get("name", "")) if record is None else of_record(record)
-            self._page.tell({**_worded(each.get("line", ""), status), "foreign": True})
+            for each in others:  # of kernels that are gone
+                record = records.get(each.get("job", ""))
+                status = gone(each.get("name", "")) if record is None else of_record(record)
+                page.tell({**_worded(each.get("line", ""), status), "foreign": True})

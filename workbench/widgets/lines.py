@@ -26,16 +26,21 @@ Message = dict[str, Any]
 class LinePage(anywidget.AnyWidget):
     """See the module.
 
-    ``heard`` is called with what a page says, in the kernel's main thread or a subshell's.
+    ``heard`` is called with this and what a page says, in the kernel's main thread or a subshell's.
     ``key`` is the one line that it is for, where a front end runs a script only in a view.
     """
 
     _esm = script(LINES)
     key = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, heard: Callable[[Message], None], key: str = "") -> None:
+    def __init__(self, heard: Callable[[LinePage, Message], None], key: str = "") -> None:
+        self._heard = heard
         super().__init__(key=key)
-        self.on_msg(lambda widget, message, buffers: heard(message))
+
+    def open(self) -> None:
+        """Begin to be a widget. Called by its maker, in any thread: a page may answer at once."""
+        self.on_msg(lambda widget, message, buffers: self._heard(self, message))
+        super().open()
 
     def tell(self, message: Message) -> None:
         """Send a message, of what JSON can take, to all pages. Any thread."""

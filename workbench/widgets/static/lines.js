@@ -23,7 +23,7 @@ function shownIn(place) {
     const head = h("div", { style: "display:flex;align-items:center;min-height:24px" }, sign, text, bar, press);
     const notes = h("div", { style: "margin-left:1.5em" });
     const missed = h("pre", { style: MISSED, hidden: true });
-    const node = h("div", { class: "workbench-line-live", style: BODY }, missed, head, notes);
+    const node = h("div", { class: "workbench-line-live", style: BODY }, head, notes, missed);
     place.wbLine = { node, sign, text, bar, press, notes, missed, owner: null };
   }
   return place.wbLine;
@@ -35,7 +35,7 @@ const STYLE =
   "margin-left:12px;font:inherit;height:24px;padding:0 10px;cursor:pointer;color:inherit;" +
   "border:1px solid var(--jp-border-color1,#bbb);border-radius:3px;background:var(--jp-layout-color2,#eee)";
 const MISSED =
-  "margin:0 0 4px;padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
+  "margin:4px 0 4px calc(var(--jp-cell-prompt-width,64px) + 8px);padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
   "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);" +
   "max-height:24em;overflow:auto;color:var(--jp-content-font-color1,inherit)";
 
@@ -65,6 +65,7 @@ export class JobLines {
     this.states = new Map(); // by name: what the kernel said last
     this.asked = new Set(); // names
     this.bare = new Map(); // names that had no place when they were told → since when
+    this.below = new Map(); // what stands below others' outputs → its place
     this.last = new Map(); // by name: the place that was filled last
     model.on("msg:custom", (this.heard = (message) => this.hear(message)));
     this.observer = new MutationObserver(() => this.scan());
@@ -156,6 +157,12 @@ export class JobLines {
     const seen = [...outputs].map(({ textContent }) => textContent).join("");
     const text = rest(state.printed, seen);
     shown.missed.hidden = !text;
+    // Below what is saved of its prints, which stands below the line.
+    const area = place.closest(".jp-OutputArea");
+    if (area && shown.missed.parentNode !== area) {
+      area.append(shown.missed);
+      this.below.set(shown.missed, place);
+    }
     if (shown.missed.textContent === text) return;
     shown.missed.textContent = text;
     shown.missed.scrollTop = shown.missed.scrollHeight;
@@ -170,6 +177,11 @@ export class JobLines {
   /** Once a second. */
   look() {
     const again = [];
+    for (const [missed, place] of this.below) {
+      if (place.isConnected) continue;
+      missed.remove(); // the cell was run again, or its output cleared
+      this.below.delete(missed);
+    }
     for (const place of this.places) {
       const state = this.states.get(place.dataset.line);
       if (!state || shownIn(place).owner !== this) continue;
