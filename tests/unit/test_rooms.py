@@ -67,7 +67,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.cells", "host.environment", "host.seeding", "readonly", "report"}
-        | {"serialization", "widgets.views"},
+        | {"serialization", "widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (
