@@ -161,8 +161,9 @@ def parameters_of(function: Any) -> tuple[str, ...]:
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
         code: CodeType = function.__code__
         names, count = code.co_varnames, code.co_argcount
-        more = bool(code.co_flags & inspect.CO_VARARGS)
-        return names[:count] + (f"*{names[count + code.co_kwonlyargcount]}",) * more
+        if code.co_flags & inspect.CO_VARARGS:
+            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
+        return names[:count]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
