@@ -159,7 +159,10 @@ def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
         assert "belongs to one process" in text
     session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
     assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
-    assert session.value("slider.comm is not None and slider in type(slider).widgets.values()") == "True"
+    assert (
+        session.value("slider.comm is not None and slider in type(slider).widgets.values()")
+        == "True"
+    )
 
 
 def test_the_path_of_an_expression_can_be_pasted(session: Kernel) -> None:
