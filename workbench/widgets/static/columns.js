@@ -8,12 +8,14 @@ export const objectColumn = (badge) => ({
   key: "object",
   title: "Object",
   value: (row) => row.title.toLowerCase(),
+  letters: (row) => row.title.length + (badge?.(row) ? 6 : 0),
   fill(cell, row) {
     const after = badge?.(row);
     const name = row.title;
     setChildren(cell, `${name}\n${after?.title ?? ""}`, () => (after ? [inline("wb-clip", name), after] : [name]));
     cell.classList.toggle("wb-unnamed", !row.name);
-    setAttr(cell, "title", [row.name, row.held && `held by ${row.held}`].filter(Boolean).join("\n") || row.id);
+    const more = [row.name, row.held && `held by ${row.held}`, row.site && `from ${row.site}`];
+    setAttr(cell, "title", more.filter(Boolean).join("\n") || row.id);
   },
 });
 
@@ -21,6 +23,7 @@ export const TYPE_COLUMN = {
   key: "type",
   title: "Type",
   value: (row) => row.kind,
+  letters: (row) => typed(row).length,
   fill(cell, row) {
     const text = typed(row);
     setChildren(cell, text, () => [row.kind ?? UNKNOWN, h("span", { class: "wb-dim" }, ` ${row.detail ?? ""}`)]);

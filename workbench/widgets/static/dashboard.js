@@ -206,6 +206,10 @@ export class Dashboard {
 
   draw() {
     if (!this.session.store.world) return;
+    if (this.drawn && !this.el.clientWidth) {
+      this.refresh(); // hidden for a moment, as while a theme loads: what is read now would be nothing
+      return;
+    }
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
     if ([...this.panes.keys()].some(resized)) this.widen();

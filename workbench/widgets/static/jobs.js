@@ -106,7 +106,9 @@ export class Jobs {
     }
     line.stop.hidden = over;
     line.kill.hidden = job.state !== "running";
-    line.stop.disabled = line.kill.disabled = !usable;
+    const why = this.session.store.world.words.can.stop;
+    line.stop.disabled = line.kill.disabled = !usable || Boolean(why);
+    if (why) for (const each of [line.stop, line.kill]) setAttr(each, "title", why);
     this.time(line);
   }
 

@@ -1,12 +1,15 @@
 // A grid of rows: sorted, filtered, drawn only where it is looked at, walked by keys. Knows columns
 // and ids; what stands in the cells is its owner's.
 
-import { dropAllBut, h, setAttr, setText, taken } from "./dom.js";
+import { dropAllBut, h, setAttr, setText, setVar, taken } from "./dom.js";
 
 /** Up to so many rows all are in the page: found by its search, read by screen readers. */
 const WHOLE = 200;
 const OVERSCAN = 8;
 const ROW_HEIGHT = 26;
+/** Columns as wide as what stands in them, in steps, so that they seldom move; at most so many letters. */
+const STEP = 4;
+const WIDEST = 60;
 /** Of a pane that hasn't been measured. */
 const HEIGHT = 260;
 
@@ -16,6 +19,7 @@ const HEIGHT = 260;
  * @property {string} title
  * @property {(row: object) => string|number|null} value what it is sorted by; null goes last
  * @property {(cell: HTMLElement, row: object) => void} fill
+ * @property {(row: object) => number} [letters] how long what stands there is, where that decides its width
  * @property {boolean} [right] flush right: figures, which are sorted from the largest first
  * @property {boolean} [ticks] changes with time alone
  */
@@ -111,12 +115,22 @@ export class Table {
       this.current = next?.id ?? "";
       refocus = Boolean(focused && next);
     }
+    this.fit();
     setAttr(this.table, "aria-rowcount", this.shown.length + 1);
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.note.hidden = this.shown.length > 0;
     setText(this.note, this.rows.length ? "Nothing matches." : this.options.empty);
     this.draw();
     if (refocus) this.focus();
+  }
+
+  /** Tells the style sheet how many letters the columns of names have: no name is cut beside empty space. */
+  fit() {
+    for (const { key, letters } of this.options.columns) {
+      if (!letters) continue;
+      const most = this.shown.reduce((longest, row) => Math.max(longest, letters(row)), 0);
+      setVar(this.table, `--wb-letters-${key}`, String(Math.min(Math.ceil(most / STEP) * STEP, WIDEST)));
+    }
   }
 
   /** Reads what only the browser knows. */
