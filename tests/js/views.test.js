@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_BY, Coloring, SIGNALS, isDark } from "../../workbench/widgets/static/colors.js";
-import { byType, copySpeed, totalOf } from "../../workbench/widgets/static/costs.js";
+import { byType, copySpeed, speedWords, totalOf } from "../../workbench/widgets/static/costs.js";
 import { shortened } from "../../workbench/widgets/static/map.js";
 import { chips } from "../../workbench/widgets/static/pins.js";
 import { happened } from "../../workbench/widgets/static/timeline.js";
@@ -60,6 +60,15 @@ test("a name is shortened to what fits, and left out if that is next to nothing"
   assert.equal(shortened("train", 35, widthOf), "train");
   assert.equal(shortened("measurements", 50, widthOf), "measur…");
   assert.equal(shortened("measurements", 27, widthOf), "");
+});
+
+test("a speed far below the machine's says why, if it is known", () => {
+  const world = { speed: 8e9, words: WORDS };
+  const said = speedWords(4e8, { cold: true }, world);
+  assert.equal(said, `400 MB/s, 5 % of this machine's copy speed: ${WORDS.cold}`);
+  assert.equal(speedWords(4e8, { cold: false }, world), "400 MB/s, 5 % of this machine's copy speed");
+  assert.equal(speedWords(7e9, { cold: true }, world), "7 GB/s, 88 % of this machine's copy speed");
+  assert.equal(speedWords(7e9, { cold: true }, { ...world, speed: null }), "7 GB/s");
 });
 
 test("costs are sorted by all that is known of them", () => {

@@ -63,9 +63,9 @@ export const WORDS = {
   },
   lessons: {
     pins: [
-      "Live: something refers to the object (a name, a ref in a variable, a task, an object it is inside of), or arrays show it. Without that it is deleted by itself.",
-      "Can move: when memory runs short it goes to disk, and comes back when it is read. What arrays show, what is pinned, and what a task is reading is held in memory.",
-      "To let go: delete the variables that hold it or show it (del x), and %free its name. Select an object: the reasons are listed here, and “Copy %why” says what ends each.",
+      "Live: a name, a ref, a task or another object refers to it, or arrays show it. What nothing refers to is deleted by itself.",
+      "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else goes to disk when memory runs short, and comes back when it is read.",
+      "To let go: delete the variables that hold or show it (del x), and %free its name. Select an object: “Copy %why” tells what ends each reason.",
     ],
     costs: [
       "Pickle is the time to take an object apart, copy that to bring its bytes into shared memory, load that to build it where it was first read.",

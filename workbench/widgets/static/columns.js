@@ -3,12 +3,15 @@
 import { typed, UNKNOWN } from "./format.js";
 import { h, inline, setAttr, setChildren, setDash, setText } from "./dom.js";
 
+/** Pixels of a letter, in the fonts of code that there are. */
+const LETTER = 7.3;
+
 /** How objects are called; `badge(row)` is an element behind that, or nothing. */
 export const objectColumn = (badge) => ({
   key: "object",
   title: "Object",
   value: (row) => row.title.toLowerCase(),
-  letters: (row) => row.title.length + (badge?.(row) ? 6 : 0),
+  width: (row) => LETTER * row.title.length + (badge?.(row) ? 44 : 0),
   fill(cell, row) {
     const after = badge?.(row);
     const name = row.title;
@@ -23,7 +26,7 @@ export const TYPE_COLUMN = {
   key: "type",
   title: "Type",
   value: (row) => row.kind,
-  letters: (row) => typed(row).length,
+  width: (row) => LETTER * typed(row).length,
   fill(cell, row) {
     const text = typed(row);
     setChildren(cell, text, () => [row.kind ?? UNKNOWN, h("span", { class: "wb-dim" }, ` ${row.detail ?? ""}`)]);

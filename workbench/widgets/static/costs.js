@@ -36,6 +36,13 @@ export function byType(rows) {
   return [...types.values()];
 }
 
+/** A speed in words, beside the machine's; and why it is so low, if that is far more. */
+export function speedWords(speed, { cold }, { speed: limit, words }) {
+  if (!limit) return rate(speed);
+  const why = cold && speed < limit * FAR_BELOW ? `: ${words.cold}` : "";
+  return `${rate(speed)}, ${share(speed / limit)} of this machine's copy speed${why}`;
+}
+
 /** Whether anything is known of what it cost. */
 const measured = (row) => row.pickle != null || row.copy != null;
 
@@ -122,12 +129,9 @@ export class Costs {
     return copySpeed(row, this.session.store.world.words.least);
   }
 
-  /** The same in words, beside what this machine can do; why, if that is far more. */
+  /** The same in words, beside what this machine can do. */
   speedText(speed, row) {
-    const { speed: limit, words } = this.session.store.world;
-    if (!limit) return rate(speed);
-    const why = row.cold && speed < limit * FAR_BELOW ? `: ${words.cold}` : "";
-    return `${rate(speed)}, ${share(speed / limit)} of this machine's copy speed${why}`;
+    return speedWords(speed, row, this.session.store.world);
   }
 
   /** What to do about an object that was serialized so often. */
@@ -175,7 +179,7 @@ class Cost extends Selected {
     });
     this.bar.hidden = row == null;
     if (!row) return;
-    this.allow(this.button, "cost");
+    this.allow(this.button, "cost", row.movable === "freed" ? "It is freed: nobody can read it any more" : "");
     const speed = this.costs.speedOf(row);
     const facts = [
       `pickle ${seconds(row.pickle)}`,
@@ -192,8 +196,9 @@ class Cost extends Selected {
 
   explain() {
     const { store } = this.session;
-    if (!store.row() || !store.usable || store.world.words.can.cost) return;
+    if (!store.row()) return;
     this.update(); // an answer may be here before the next frame
+    if (this.button.disabled) return;
     this.ask("cost", (answer) => {
       if (!answer.tree) return;
       setText(this.note, "");

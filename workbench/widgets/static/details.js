@@ -112,9 +112,9 @@ export class Details extends Selected {
       typed(row),
       bytes(row.size),
       row.state === "failed" ? "failed" : this.where(row),
-      store.world.words.movable[row.movable],
+      row.where !== "disk" && store.world.words.movable[row.movable], // it has moved
       born && (born === "now" ? "just now" : `${born} old`),
-      row.owner && `by ${row.owner}`,
+      row.owner && !row.site?.endsWith(` of ${row.owner}`) && `by ${row.owner}`,
       row.site && `from ${row.site}`,
       row.name && row.held ? `held by ${row.held}` : "",
     ];

@@ -94,7 +94,7 @@ export class Jobs {
     if (line.job === job && line.usable === usable) return;
     Object.assign(line, { job, usable });
     setAttr(line.row, "data-state", job.state);
-    setText(line.state, job.state);
+    setText(line.state, usable || isOver(job) ? job.state : `was ${job.state}`);
     setText(line.where, job.where);
     setText(line.text, job.text);
     const over = isOver(job);

@@ -7,9 +7,10 @@ import { dropAllBut, h, setAttr, setText, setVar, taken } from "./dom.js";
 const WHOLE = 200;
 const OVERSCAN = 8;
 const ROW_HEIGHT = 26;
-/** Columns as wide as what stands in them, in steps, so that they seldom move; at most so many letters. */
-const STEP = 4;
-const WIDEST = 60;
+/** Columns are as wide as what stands in them, in steps, so that they seldom move; at most so many pixels. */
+const STEP = 24;
+const WIDEST = 420;
+const PADDING = 18;
 /** Of a pane that hasn't been measured. */
 const HEIGHT = 260;
 
@@ -19,7 +20,7 @@ const HEIGHT = 260;
  * @property {string} title
  * @property {(row: object) => string|number|null} value what it is sorted by; null goes last
  * @property {(cell: HTMLElement, row: object) => void} fill
- * @property {(row: object) => number} [letters] how long what stands there is, where that decides its width
+ * @property {(row: object) => number} [width] pixels of what stands there, about, if the column is as wide as that
  * @property {boolean} [right] flush right: figures, which are sorted from the largest first
  * @property {boolean} [ticks] changes with time alone
  */
@@ -124,12 +125,12 @@ export class Table {
     if (refocus) this.focus();
   }
 
-  /** Tells the style sheet how many letters the columns of names have: no name is cut beside empty space. */
+  /** Tells the style sheet what room the columns need: nothing is cut beside empty space. */
   fit() {
-    for (const { key, letters } of this.options.columns) {
-      if (!letters) continue;
-      const most = this.shown.reduce((longest, row) => Math.max(longest, letters(row)), 0);
-      setVar(this.table, `--wb-letters-${key}`, String(Math.min(Math.ceil(most / STEP) * STEP, WIDEST)));
+    for (const { key, width } of this.options.columns) {
+      if (!width) continue;
+      const most = PADDING + this.shown.reduce((widest, row) => Math.max(widest, width(row)), 0);
+      setVar(this.table, `--wb-need-${key}`, `${Math.min(Math.ceil(most / STEP) * STEP, WIDEST)}px`);
     }
   }
 
