@@ -185,6 +185,8 @@ def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
     cause = type(self)._cause  # type: ignore[attr-defined]
     fields = self.task, self.cause_text, self.frames, self.remote_notes
     state = {"__notes__": getattr(self, "__notes__", []), "missing_name": self.missing_name}
+    if isinstance(self, SerializationError) and self.failures:
+        state["failures"] = self.failures
     return task_error, (cause, *fields), state
 
 

@@ -9,9 +9,8 @@ import dis
 import gc
 import os
 import re
-import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ def _note(engine: Engine, tb: TracebackType | None) -> str:
     shown: Shown | None = None
     called: tuple[str, Any] = "", None
     for frame, line, at in reversed(frames):
-        names = {**dict(_written_at(frame, at)), **dict(_named_at(frame, line))}
+        names = {**dict(_written_at(frame, at)), **dict(named_at(frame, line))}
         there = [(name, v, list(arrays_in(v))) for name, v in names.items()]
         for name, value, arrays in there:
             found = next(filter(None, map(engine.shown, arrays)), None)
@@ -148,14 +147,15 @@ def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | No
     return (place.lineno, place.col_offset or 0), (place.end_lineno, place.end_col_offset or 0)
 
 
-def _named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
+def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
     """The variables that a line refers to, with their values."""
     variables = {**frame.f_globals, **frame.f_locals}
     names = dict.fromkeys(
-        i.argval
+        name
         for i in dis.get_instructions(frame.f_code)
         if i.positions and i.positions.lineno == line and i.opname.startswith("LOAD_")
-        if isinstance(i.argval, str) and i.argval.isidentifier()
+        for name in (i.argval if isinstance(i.argval, tuple) else (i.argval,))
+        if isinstance(name, str) and name.isidentifier()
     )
     for name in names:
         if name in variables:
@@ -174,28 +174,3 @@ def arrays_in(value: Any) -> Iterator[Any]:
         if isinstance(each, memoryview) or hasattr(type(each), "__array_interface__"):
             yield each
         queue.extend(gc.get_referents(each))
-
-
-# -- scripts: what Python shows when nobody catches it ---------------------------------------------
-
-
-class _Hook:
-    """In place of ``sys.excepthook``, which it calls."""
-
-    def __init__(self, before: Callable[..., object]) -> None:
-        self.before = before
-
-    def __call__(self, kind: Any, error: BaseException, tb: TracebackType | None) -> None:
-        explain(error)
-        self.before(kind, error, tb)
-
-
-def install() -> None:
-    if not isinstance(sys.excepthook, _Hook):
-        sys.excepthook = _Hook(sys.excepthook)
-
-
-def uninstall() -> None:
-    """Undo `install`, unless somebody has put another hook over ours."""
-    if isinstance(sys.excepthook, _Hook):
-        sys.excepthook = sys.excepthook.before

@@ -38,6 +38,7 @@ def test_start_takes_options_and_status_shows_them(kernel: Kernel) -> None:
 
 def test_a_second_start_is_refused_and_changes_nothing(session: Kernel) -> None:
     name = session.value("wb.api.engine().session")
+    session.ok("ref = wb.put([1])")
     cell = session.run("%workbench start --workers 4")
     assert "SessionError" in cell.failure
     assert "%workbench stop" in cell.failure

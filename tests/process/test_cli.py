@@ -74,7 +74,7 @@ def test_ps_shows_who_uses_a_session_and_what_it_takes(
     assert seen["store"]["capacity"] == 64_000_000
     assert kept.id
     assert 1 << 20 <= seen["store"]["used"] <= seen["store"]["granted"]
-    assert len(seen["processes"]) == 5  # server, nursery, two workers, the actor's
+    assert len(seen["processes"]) == 5  # server, forkserver, two workers, the actor's
     assert seen["memory"] > 1 << 20
     assert seen["age"] > 0
 
@@ -288,7 +288,7 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
     (ended,) = printed(shell("stop", "lab", "--json"))["stopped"]
     assert (ended["name"], ended["killed"]) == ("lab", 0)
     assert not processes.all()
-    assert os.listdir(runtime) == ["lock"]
+    assert os.listdir(runtime) == ["workbench.lock"]
     for driver in (first, second):
         assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
     for driver in (first, second):

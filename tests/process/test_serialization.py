@@ -584,6 +584,24 @@ def test_uncaught_in_a_script(runtime: str, script: Callable[..., Script]) -> No
     assert [run.line(), run.line()] == ["True", "True"]
 
 
+def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
+    run = script("""
+        import contextlib, io
+        wb.init(workers=1)
+        model = wb.put([1.0, 2.0])
+        try:
+            model.coef_
+        except AttributeError as error:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                sys.excepthook(type(error), error, error.__traceback__)
+        say(shown.getvalue().splitlines()[-1])
+        wb.shutdown()
+    """)
+    assert run.line() == (
+        "`model` is a ref to a stored list of 2: `wb.get(model)` returns the value."
+    )
+
+
 # -- functions and classes of a notebook -----------------------------------------------------------
 
 

@@ -11,8 +11,8 @@ from types import TracebackType
 
 import cloudpickle
 
-from workbench import readonly
-from workbench.errors import TaskError, WorkbenchError, task_error
+from workbench import error_notes
+from workbench.errors import SerializationError, TaskError, WorkbenchError, task_error
 
 MOST_FRAMES = 60
 MOST_TEXT = 8000  # characters kept of a message: errors travel inline
@@ -33,7 +33,7 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
     It is an instance of the error's type where that type can travel.
     """
-    readonly.explain(error)
+    error_notes.explain(error)
     notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
     if hint := _other_processes(error):
         notes.append(hint)
@@ -49,6 +49,8 @@ def describe_error(error: BaseException, task: str) -> TaskError:
     described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
     if isinstance(error, NameError | ImportError):
         described.missing_name = error.name or ""  # its reader may know where it comes from
+    if isinstance(error, SerializationError) and isinstance(described, SerializationError):
+        described.failures = error.failures
     try:
         pickle.loads(cloudpickle.dumps(described))
     except Exception:  # the type can't travel: its text can
