@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
-    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
+    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", "xxhash", *LIBRARIES}),
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
@@ -47,7 +47,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "machine", "readonly"},
+        | {"core.events", "machine", "readonly"}
+        | {"serialization"},  # what a cell captured by value, and what it changed of that
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
@@ -58,7 +59,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.snapshot", "client", "server.settings"}
+        | {"serialization.packing"},  # what the protocol's `pack` gives
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (

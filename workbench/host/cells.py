@@ -16,11 +16,14 @@ from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
+from workbench.host.captured import Captured
 from workbench.host.environment import Environment, move, within
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
 from workbench.machine import peak_memory, reset_peak_memory
-from workbench.report.format import human_seconds
+from workbench.report.format import human_seconds, joined
+from workbench.serialization.mutations import Mutations
+from workbench.serialization.packing import PackedValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Cell:
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
     around: Environment | None = None  # what is different where it was typed
+    tracked: tuple[str, ...] = ()  # names captured by value, to be compared at its end
+    brings: bool = False  # whether what changed of them is sent back
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +55,37 @@ class Ran:
     seconds: float  # by the clock on the wall, without what came before and after
     peak: int
     unset: tuple[str, ...] = ()  # outputs that it gave no value
+    mutations: Mutations | None = None  # what it changed in place
 
 
-def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
+def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
     """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs.
 
-    ``shared`` are more names, which it has in common with other runs of the same cell.
+    ``more`` are names that it has in common with other runs of the same cell; or those captured by
+    value, packed, if anything can be changed of them.
     """
-    namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
-    return _results(cell, _run_alone(cell, namespace), namespace)
+    captured = Captured(more, cell.tracked) if isinstance(more, PackedValues) else None
+    shared = captured.values if captured is not None else more or {}
+    namespace: Names = {"__name__": "__main__", **shared, **names}  # type: ignore[dict-item]
+    try:
+        ran = _run_alone(cell, namespace)
+    except Exception as error:
+        if captured is not None:
+            _note_mutations(error, captured)
+        raise
+    if captured is not None:
+        ran = replace(ran, mutations=captured.mutations(ran.seconds, cell.brings))
+    return _results(cell, ran, namespace)
+
+
+def _note_mutations(error: Exception, captured: Captured) -> None:
+    found = captured.mutations(0.0, send=False)
+    if found is not None and found.names:
+        changed = joined(found.names)
+        error.add_note(
+            f"Before that the cell changed {changed} on the worker. A cell that fails changes "
+            "nothing in the notebook."
+        )
 
 
 def evaluate(cell: Cell, /, **names: Any) -> Any:

@@ -22,9 +22,11 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
+from workbench.ipython.taken_along import TakenAlong
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import JobStatus
+from workbench.serialization.mutations import Mutations
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -55,6 +57,8 @@ class Job(Rich):
         self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
+        self.taken: TakenAlong | None = None  # what it captured by value
+        self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.log = Log()
         self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
@@ -142,6 +146,8 @@ class Job(Rich):
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))
                 self.unset.update(getattr(ran, "unset", ()))
+                if (mutations := getattr(ran, "mutations", None)) is not None:
+                    self.mutations.append(mutations)
             last = self.ended == self.size or isinstance(error, SessionError)
             last, self._ending = last and not self._ending, self._ending or last
         if last:

@@ -15,13 +15,16 @@ from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
+from workbench.ipython import in_place
 from workbench.ipython.arguments import parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.ipython.taken_along import TakenAlong
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
+from workbench.serialization.object_state import can_change
 
 BODY = 2  # the line of a cell on which the body of a cell magic begins
 PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
@@ -137,6 +140,13 @@ class RemoteMagics(NotebookMagics):
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
+        by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+        if handle is None and any(map(can_change, by_value.values())):
+            captured = {n: v for n, v in captured.items() if n not in by_value}
+            job.taken = TakenAlong(engine, by_value)
+            request = _tracking(request, job.taken)
+            if request.cell.brings and not wait:
+                job.taken.watch()
         try:
             for refs in self._submit(engine, request, handle, captured, job):
                 results += refs
@@ -166,6 +176,8 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
+            if failed := in_place.bring(job, variables):
+                self._notebook.router.note(origin, failed)
             for name, ref in outputs.items():
                 if name in values:
                     variables[name] = values[name]
@@ -186,11 +198,14 @@ class RemoteMagics(NotebookMagics):
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
-        if request.items is not None:
-            values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
-            if values:  # stored once, and not sent with each
-                args = request.cell, engine.put(values)[0]
-                captured = {n: v for n, v in captured.items() if n not in values}
+        by_value: Any = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+        if job.taken is not None:
+            args = request.cell, job.taken.packed
+        elif by_value and request.items is not None:
+            args = request.cell, by_value
+            captured = {n: v for n, v in captured.items() if n not in by_value}
+        if request.items is not None and len(args) > 1:  # stored once, and not sent with each
+            args = request.cell, engine.put(args[1])[0]
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
@@ -220,11 +235,13 @@ class RemoteMagics(NotebookMagics):
         names = analyse(cell, filename, BODY)
         items, item = self._items(args)
         outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
-        unknown = [name for name in outputs if name not in names.bound]
+        # What it captures is its own to change in place; so that may be asked for too.
+        there = {*names.bound, *names.required, *names.optional, *_names_in(args.given)}
+        unknown = [name for name in outputs if name not in there]
         if unknown and not args.actor:
-            there = ", ".join(names.bound) or "nothing"
+            assigned = ", ".join(names.bound) or "nothing"
             raise MagicError(
-                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
+                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {assigned}."
             )
         if args.retries < 0:
             raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
@@ -336,6 +353,16 @@ def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
         if not name.isidentifier():
             raise MagicError(f"{name!r} can't be a variable.")
     return tuple(dict.fromkeys(names))
+
+
+def _tracking(request: Request, taken: TakenAlong) -> Request:
+    """The same, where what is changed of these values in place is found at its end.
+
+    It is sent back, unless a person said what is to come back, or each run has a copy of its own.
+    """
+    tracked = () if request.asked else taken.tracked
+    brings = bool(tracked) and request.items is None
+    return replace(request, cell=replace(request.cell, tracked=tracked, brings=brings))
 
 
 def _has_failed(engine: Engine, value: Any) -> bool:
