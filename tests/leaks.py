@@ -72,7 +72,7 @@ def nothing_left(runtime_directory: str) -> Iterator[None]:
     def left() -> list[str]:
         files = sorted(os.listdir(runtime_directory))
         return Resources.now(runtime_directory).beyond(before) + [
-            f"file {name}" for name in files if name.endswith((".sock", ".log"))
+            f"file {name}" for name in files if name.endswith((".workbench", ".workbench.log"))
         ]
 
     if not eventually(lambda: not left()):

@@ -288,7 +288,7 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
     (ended,) = printed(shell("stop", "lab", "--json"))["stopped"]
     assert (ended["name"], ended["killed"]) == ("lab", 0)
     assert not processes.all()
-    assert os.listdir(runtime) == ["lock"]
+    assert os.listdir(runtime) == ["workbench.lock"]
     for driver in (first, second):
         assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
     for driver in (first, second):

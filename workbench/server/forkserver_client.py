@@ -43,7 +43,7 @@ class ForkserverClient:
         for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
             env.setdefault(variable, str(self._settings.threads))
         with theirs:
-            fd, settings = theirs.fileno(), msgspec.json.encode(self._settings).decode()
+            fd, settings = theirs.fileno(), self._settings.text()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench.worker.forkserver", str(fd), settings],
                 env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ import msgspec
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
-from workbench.server.settings import Settings
+from workbench.server.settings import Settings, settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
 
@@ -161,7 +161,7 @@ def _told(heard: bytes) -> bytes:
 
 def main() -> None:
     parent = os.getppid()
-    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    settings = settings_of(sys.argv[2])
     die_with_parent(parent)
     own = [p for p in sys.path if p not in settings.path]
     sys.path.extend(p for p in settings.path if p not in sys.path)
