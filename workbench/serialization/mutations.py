@@ -24,7 +24,9 @@ from workbench.serialization.object_state import (
     BoundName,
     ReducedState,
     bindings,
-    parts_of,
+    is_same,
+    is_same_maker,
+    leaves,
     state_of,
     travels_by_value,
 )
@@ -45,11 +47,16 @@ MANY = 100
 
 
 class _Seen(NamedTuple):
-    """An object as it was when somebody looked. ``parts``: numbers of those it has."""
+    """An object as it was when somebody looked.
+
+    ``leaves``: what its state names, if that says all; else ``digest`` is that of its state.
+    ``parts``: numbers of the objects that it has.
+    """
 
     kind: str
+    leaves: list[Any] | None
     digest: bytes
-    maker: bytes
+    maker: Any
     parts: frozenset[int]
 
 
@@ -96,81 +103,102 @@ class MutationTracker:
         self._memo = memo  # keeps them alive: they are known by their ids
         self._reducers = reducers
         self._objects: dict[int, Any] = {}  # those watched, by number
-        self._bound: dict[int, dict[BoundName, Any]] = {  # functions and classes that came along
-            number: bindings(obj) for number, obj in memo.items() if travels_by_value(obj)
-        }
-        found = self._find()
-        watched = {**self._objects, **{number: memo[number] for number in self._bound}}
-        self._numbers = {id(obj): number for number, obj in watched.items()}
-        self._before, self._unknown, broken = self._look(seconds, found)
-        self._unknown |= set(broken)
+        self._known: dict[int, int] = {}  # number, by id
+        self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
+        self._before = self._find()
+        self._unknown, broken = self._take_digests(self._before, time.perf_counter() + seconds)
+        self._unknown |= broken.keys()
 
-    # -- which they are ---------------------------------------------------------------------------
+    # -- which they are, and what they are --------------------------------------------------------
 
-    def _find(self) -> dict[int, ReducedState]:
-        """Those that the variables lead to, through others that have a number; their contents."""
-        known = {
-            id(obj): number
-            for number, obj in self._memo.items()
-            if number in self._bound or not (type(obj) in FIXED or isinstance(obj, _BY_NAME))
-        }
-        found: dict[int, ReducedState] = {}
+    def _find(self) -> dict[int, _Seen]:
+        """Those that the variables lead to, through others that have a number."""
+        known = self._known
+        for number, obj in self._memo.items():
+            kind = type(obj)
+            if kind in FIXED or kind is tuple:
+                continue
+            if not isinstance(obj, _BY_NAME):
+                known[id(obj)] = number
+            elif travels_by_value(obj):
+                known[id(obj)] = number
+                self._bound[number] = bindings(obj)
         self._roots = {name: set(_numbers((value,), known)) for name, value in self._values.items()}
         self._inside = {
             number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
         }
+        found: dict[int, _Seen] = {}
         for roots in (*self._roots.values(), *self._inside.values()):
-            mine: dict[int, ReducedState] = {}
+            mine: dict[int, _Seen] = {}
             queue = list(roots)
             for number in queue:  # grows meanwhile
                 if number in found or number in mine or number in self._bound:
                     continue
                 try:
-                    mine[number] = state_of(self._memo[number], self._reducers)
+                    mine[number] = self._see(self._memo[number])
                 except Exception:  # of code of the user's
                     continue
                 if len(found) + len(mine) > MOST_OBJECTS:
                     mine = {number: mine[number] for number in roots if number in mine}
                     break
-                queue += _numbers(parts_of(mine[number]), known)
+                queue += mine[number].parts
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
+        watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
+        self._numbers = {id(obj): number for number, obj in watched.items()}
         return found
 
-    # -- what they are ----------------------------------------------------------------------------
+    def _see(self, obj: Any) -> _Seen:
+        state = state_of(obj, self._reducers)
+        named = leaves(state)
+        parts = frozenset(_numbers(named, self._known) if named is not None else ())
+        return _Seen(state.kind, named, b"", state.maker, parts)
 
-    def _look(
-        self, seconds: float, found: Mapping[int, ReducedState]
-    ) -> tuple[dict[int, _Seen], set[int], dict[int, Exception]]:
-        """Each as it is now; those for which there was no time; those that can't be pickled."""
-        seen: dict[int, _Seen] = {}
+    def _take_digests(
+        self, seen: dict[int, _Seen], until: float
+    ) -> tuple[set[int], dict[int, Exception]]:
+        """Add digests where they are needed; those for which there was no time; those of which
+        something can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
-        digest = _StateDigest(time.perf_counter() + seconds)
-        pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
-        plain = Pickler(digest, self._reducers, digest.add_buffer)  # does without being asked
-        for number, obj in self._objects.items():
+        digest = _StateDigest(until)
+        pickler: NumberingPickler | None = None
+        for number, each in seen.items():
+            if each.leaves is not None and self._say_all(each.leaves):
+                continue
+            if pickler is None:
+                pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
+            obj = self._objects[number]
             try:
                 digest.check()
-                now = found.get(number) or state_of(obj, self._reducers)
-                pickler.root = obj if now.kind == WHOLE else None
+                state = state_of(obj, self._reducers)
+                pickler.root = obj if state.kind == WHOLE else None
                 pickler.met = set()
-                parts = digest.of(plain if _is_flat(now) else pickler, now.parts)
-                maker = b"" if now.maker is None else digest.of(pickler, now.maker)
-                seen[number] = _Seen(now.kind, parts, maker, frozenset(pickler.met))
+                taken = digest.of(pickler, (state.parts, state.maker))
+                parts = each.parts | pickler.met
+                seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
             except _TimeIsUpError:
                 unknown.add(number)
             except Exception as error:  # now there is something in it that doesn't travel
                 broken[number] = error
-        return seen, unknown, broken
+        return unknown, broken
+
+    def _say_all(self, named: Iterable[Any]) -> bool:
+        """Whether none of these can change without being noticed on its own."""
+        if FIXED.issuperset(map(type, named)):
+            return True
+        return all(
+            type(each) in FIXED
+            or id(each) in self._numbers
+            or isinstance(each, _BY_NAME)
+            or (type(each) in (tuple, frozenset) and self._say_all(each))
+            for each in named
+        )
 
     def difference(self, seconds: float) -> Difference:
         """What is not as it was; looking may take so many seconds."""
-        now, unknown, broken = self._look(seconds, {})
-        unknown |= self._unknown
+        now, changed, unknown = self._compare(time.perf_counter() + seconds)
         before = self._before
-        changed = broken.keys() - unknown
-        changed |= {n for n, seen in now.items() if n not in unknown and seen[:3] != before[n][:3]}
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         while holders := {n for n, seen in now.items() if seen.parts & anew} - changed:
             changed |= holders
@@ -190,6 +218,37 @@ class MutationTracker:
             tuple(dict.fromkeys(names)),
             tuple(n for n in self._values if self._leads(n, edges, unknown)),
         )
+
+    def _compare(self, until: float) -> tuple[dict[int, _Seen], set[int], set[int]]:
+        """Each as it is now; those that changed; those that weren't compared."""
+        now: dict[int, _Seen] = {}
+        late: dict[int, _Seen] = {}  # those that have to be pickled
+        changed: set[int] = set()
+        unknown = set(self._unknown)
+        for number, before in self._before.items():
+            if number in unknown:
+                continue
+            if time.perf_counter() > until:
+                unknown.add(number)
+                continue
+            try:
+                now[number] = each = self._see(self._objects[number])
+            except Exception:  # of code of the user's; packing will say it
+                changed.add(number)
+                continue
+            if before.leaves is None:
+                late[number] = each
+            elif each.leaves is None or not is_same(before.leaves, each.leaves):
+                changed.add(number)
+        missed, broken = self._take_digests(late, until)
+        changed |= broken.keys()
+        for number in late.keys() - missed - broken.keys():
+            if (late[number].kind, late[number].digest) != (
+                self._before[number].kind,
+                self._before[number].digest,
+            ):
+                changed.add(number)
+        return {**now, **late}, changed, unknown | missed
 
     def _rebound(self, anew: set[int]) -> dict[int, dict[BoundName, Any]]:
         """Of functions and classes, the names that mean another object now, or one to be made."""
@@ -259,7 +318,7 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
     stack = [parts]
     while stack:
         each = stack.pop()
-        if type(each) is list and len(each) > MANY and _are_fixed(each):
+        if type(each) is list and len(each) > MANY and FIXED.issuperset(map(type, each)):
             continue
         for part in each:
             kind = type(part)
@@ -270,23 +329,10 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
     return numbers
 
 
-def _are_fixed(parts: Iterable[Any]) -> bool:
-    return FIXED.issuperset(map(type, parts))
-
-
-def _is_flat(now: ReducedState) -> bool:
-    """Whether it is a large container of nothing but numbers, texts and the like."""
-    parts = now.parts
-    if now.kind in ("list", "set"):
-        return len(parts) > MANY and _are_fixed(parts)
-    if now.kind == "dict":
-        return len(parts) > MANY and _are_fixed(parts) and _are_fixed(parts.values())
-    return False
-
-
 def _can_fill(before: _Seen, now: _Seen) -> bool:
     """Whether the object that was so can be made so in place."""
-    return now.kind != WHOLE and (before.kind, before.maker) == (now.kind, now.maker)
+    same_maker = is_same_maker(before.maker, now.maker)
+    return now.kind != WHOLE and before.kind == now.kind and same_maker
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import datetime
 import decimal
 import dis
 import fractions
+import operator
 import pathlib
 import re
 import sys
@@ -50,6 +51,9 @@ class ReducedState(NamedTuple):
 
 
 WHOLE = "whole"
+
+SMALL_ARRAY = 16 << 10
+"""Bytes of an array up to which a copy is kept to compare with; of others a digest."""
 
 BoundName = tuple[str, str | int]
 """A name of a function or class: a ``global`` one, an ``attribute``, or a ``cell`` of its closure,
@@ -148,25 +152,59 @@ def _own(state: Any) -> Any:
     return state
 
 
-def parts_of(found: ReducedState) -> Iterable[Any]:
-    """The objects that contents name: one level, but for tuples, which are parts themselves."""
+def leaves(found: ReducedState) -> list[Any] | None:
+    """The objects that a state names, in order, with what tells its form apart from another's.
+
+    None: their being the same objects doesn't say that it is the same state.
+    """
     kind, parts, maker = found
-    if kind in (WHOLE, "array", "bytearray") or kind in _NUMPY:
-        return ()
     if kind in ("list", "set"):
         return parts  # type: ignore[no-any-return]
     if kind in ("dict", "Counter"):
-        return chain(parts, parts.values())
+        return [*parts, *parts.values()]
+    if kind == "bytearray":
+        return [parts]
+    if kind == "array" and parts.nbytes <= SMALL_ARRAY and not parts.dtype.hasobject:
+        return [parts.tobytes(), *maker]
+    if kind != "state":
+        return None
     state, items, entries = parts
-    return chain(_values(state), items or (), entries or (), maker or ())
+    listed = [*_flat(state), items is not None, entries is not None, *_flat(maker)]
+    if items is not None:
+        listed += items
+    for key, value in entries or ():
+        listed += (key, value)
+    return listed
 
 
-def _values(state: Any) -> Iterable[Any]:
+def _flat(state: Any) -> Iterable[Any]:
     if type(state) is dict:
-        return state.values()
+        return (len(state), *state, *state.values())
     if type(state) is tuple:
-        return chain.from_iterable(map(_values, state))
+        return (len(state), *chain.from_iterable(map(_flat, state)))
     return (state,)
+
+
+def is_same(before: list[Any], now: list[Any]) -> bool:
+    """Whether these are the same objects, or texts and numbers that are equal."""
+    if len(before) != len(now):
+        return False
+    return all(map(operator.is_, before, now)) or all(map(_is_equal, before, now))
+
+
+def is_same_maker(before: Any, now: Any) -> bool:
+    return is_same([*_flat(before)], [*_flat(now)])
+
+
+def _is_equal(before: Any, now: Any) -> bool:
+    kind = type(before)
+    if before is now:
+        return True
+    if kind is not type(now):
+        return False
+    if kind is tuple:
+        return len(before) == len(now) and all(map(_is_equal, before, now))
+    return (kind in FIXED or isinstance(before, np.dtype)) and bool(before == now)
 
 
 # -- functions and classes -------------------------------------------------------------------------
