@@ -119,6 +119,9 @@ class Executor:
             self._waits -= 1
             self._connection.post(ev.Unblocked())
 
+    def show_prints(self) -> None:
+        """They are shown in a driver."""
+
     # -- the reading thread -----------------------------------------------------------------------
 
     def _add(self, run: do.Run) -> None:

@@ -91,10 +91,19 @@ class Forkserver:
         return more
 
     def _fork(self, worker: int) -> None:
-        captures = FdCapture(), FdCapture()
-        note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+        made: list[FdCapture] = []
         forkserver = os.getpid()
-        pid = os.fork()
+        try:
+            for _ in range(2):
+                made.append(FdCapture())
+            note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+            pid = os.fork()
+        except OSError as error:  # out of processes, of descriptors or of memory, at this moment
+            for capture in made:
+                capture.close()
+            self._outbox.put(WorkerExited(worker, 0, unforked=os.strerror(error.errno or 0)))
+            return
+        captures = made[0], made[1]
         if pid:
             captures[0].close()
             self._captures[worker] = captures[1]
