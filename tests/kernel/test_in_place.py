@@ -200,3 +200,59 @@ def test_what_cannot_travel_back_is_said(session: Kernel) -> None:
     assert "x changed on the worker and can't be brought back" in said
     assert "generator" in said
     assert session.value("x") == "{}"
+
+
+# -- what comes by reference, several runs, namespaces ---------------------------------------------
+
+
+def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
+    """An array of the store is read-only; a list, a dict, a model is the cell's own copy."""
+    session.ok(f"{CLASSES}\nmodel, x = Model(), np.zeros(3)\nalias = model\n%put model x")
+    cell = session.ok("%%remote -w\nmodel.fit([1], 2)\n;")
+    assert session.value("(alias is model, alias.coef_)") == "(True, [2])"
+    assert not cell.text("stderr")
+    assert "read-only" in session.run("%%remote -w\nx[0] = 1").failure
+    session.ok("%%remote -w\nshown = model.coef_")
+    assert session.value("shown") == "[2]"
+
+
+def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
+    session.ok("%%remote\nx = [1]")
+    cell = session.ok("%%remote\nx.append(2)")
+    assert "x changed on the worker: `%get x` brings it" in over(session, cell)
+    session.ok("%get x")
+    assert session.value("x") == "[1, 2]"
+    session.ok("%%remote\ny = {}")
+    session.ok("%%remote -w\ny['a'] = 1")
+    assert session.value("y") == "{'a': 1}"
+
+
+def test_runs_have_copies_of_their_own(session: Kernel) -> None:
+    session.ok("total, parts = [0], [[1], [2]]")
+    cell = session.ok(
+        "%%remote --map part=parts\ntotal[0] += part[0]\npart.append(0)\nt = total[0]"
+    )
+    line = over(session, cell)
+    assert "total and part changed in the runs, each of which has a copy of its own" in line
+    assert session.value("(total, parts, wb.get(t))") == "([0], [[1], [2]], [1, 2])"
+
+
+def test_in_a_namespace_it_stays_there(session: Kernel) -> None:
+    session.ok("x = [1]")
+    cell = session.ok("%%remote -w --actor there\nx.append(2)")
+    assert "x changed in there and stays there" in cell.text("stderr")
+    session.ok("%%remote -w --actor there --out y\ny = [*x]")
+    assert session.value("(x, y)") == "([1], [1, 2])"
+    session.ok("%%remote -w --actor there --in x --out z\nz = [*x]")
+    assert session.value("z") == "[1]"
+    session.ok("%%remote -w --actor there\nx.append(3)")
+    session.ok("%%remote -w --actor there --out y\ny = [*x]")
+    assert session.value("y") == "[1, 3]"
+
+
+def test_an_expression(session: Kernel) -> None:
+    session.ok("x = [1, 2]")
+    cell = session.ok("last = %remote x.pop()\nprint(wb.get(last))")
+    session.until(lambda: cell.text("stderr"))
+    assert "x changed on the worker, and not in the notebook" in cell.text("stderr")
+    assert session.value("x") == "[1, 2]"

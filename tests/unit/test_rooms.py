@@ -68,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"error_notes", "host.cells", "host.environment", "readonly", "report"}
+        | {"error_notes", "host.captured", "host.cells", "host.environment", "readonly", "report"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),

@@ -7,6 +7,7 @@ import asyncio
 import builtins
 import linecache
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
-from workbench.host.captured import Captured
+from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
 from workbench.host.environment import Environment, move, within
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
@@ -40,8 +41,7 @@ class Cell:
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
     around: Environment | None = None  # what is different where it was typed
-    tracked: tuple[str, ...] = ()  # names captured by value, to be compared at its end
-    brings: bool = False  # whether what changed of them is sent back
+    tracked: Tracked = NOTHING_TRACKED  # what is compared at its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +64,41 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     ``more`` are names that it has in common with other runs of the same cell; or those captured by
     value, packed, if anything can be changed of them.
     """
-    captured = Captured(more, cell.tracked) if isinstance(more, PackedValues) else None
-    shared = captured.values if captured is not None else more or {}
-    namespace: Names = {"__name__": "__main__", **shared, **names}  # type: ignore[dict-item]
+    captured = _captured(cell, more, names)
+    namespace: Names = {"__name__": "__main__", **captured.values}
     try:
         ran = _run_alone(cell, namespace)
     except Exception as error:
-        if captured is not None:
-            _note_mutations(error, captured)
+        if changed := _changed(captured.mutations(failed=True)):
+            error.add_note(
+                f"Before that the cell changed {changed} on the worker. A cell that fails changes "
+                "nothing in the notebook."
+            )
         raise
-    if captured is not None:
-        ran = replace(ran, mutations=captured.mutations(ran.seconds, cell.brings))
+    ran = replace(ran, mutations=captured.mutations(ran.seconds))
     return _results(cell, ran, namespace)
 
 
-def _note_mutations(error: Exception, captured: Captured) -> None:
-    found = captured.mutations(0.0, send=False)
-    if found is not None and found.names:
-        changed = joined(found.names)
-        error.add_note(
-            f"Before that the cell changed {changed} on the worker. A cell that fails changes "
-            "nothing in the notebook."
-        )
+def _captured(cell: Cell, more: PackedValues | Names | None, names: Names) -> Captured:
+    if isinstance(more, dict):
+        return Captured(cell.tracked, None, {**more, **names})
+    return Captured(cell.tracked, more, names)
 
 
-def evaluate(cell: Cell, /, **names: Any) -> Any:
+def _changed(mutations: Mutations | None) -> str:
+    return joined(mutations.names) if mutations is not None else ""
+
+
+def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
     """The value of a cell that is one expression."""
     values: list[Any] = []
-    _run_alone(cell, {"__name__": "__main__", **names}, values.append)
+    captured = Captured(cell.tracked, packed, names)
+    _run_alone(cell, {"__name__": "__main__", **captured.values}, values.append)
+    if changed := _changed(captured.mutations()):
+        print(
+            f"{changed} changed on the worker, and not in the notebook: `%%remote` brings that.",
+            file=sys.stderr,
+        )
     return values[0] if values else None
 
 
@@ -116,12 +123,14 @@ class Namespace:
         self._around: Environment | None = None
         self._is_new = True
 
-    def run(self, cell: Cell, /, **names: Any) -> Any:
+    def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
         """As `run_cell`, where ``names`` are defaults.
 
-        What its own cells have assigned stays, unless the name is among ``cell.given``.
+        What its own cells have assigned, or changed in place, stays, unless the name is among
+        ``cell.given``.
         """
-        for name, value in names.items():
+        captured = Captured(cell.tracked, packed, names)
+        for name, value in captured.values.items():
             if name in cell.given or name in self._captured or name not in self._names:
                 self._names[name] = self._captured[name] = value
         if cell.around is not None and cell.around != self._around:
@@ -129,11 +138,15 @@ class Namespace:
         self._around = cell.around
         tree = _parsed(cell)
         own = _surely_assigned(tree)
+        mutations: Mutations | None = None
         is_new, self._is_new = self._is_new, False
         try:
             ran = _run(cell, tree, self._names, self._runner, stays=True)
+            mutations = captured.mutations(ran.seconds)
         except BaseException as error:
             own = set()  # it may not have come so far
+            if isinstance(error, Exception):
+                mutations = captured.mutations(failed=True)
             if is_new and isinstance(error, NameError):
                 error.add_note(
                     "The namespace is new: this is its first cell. If there were others, its "
@@ -141,12 +154,14 @@ class Namespace:
                 )
             raise
         finally:
+            if mutations is not None:
+                own |= {*mutations.names}
             self._captured = {
                 name: value
                 for name, value in self._captured.items()
                 if name not in own and self._names.get(name, _NOTHING) is value
             }
-        return _results(cell, ran, self._names)
+        return _results(cell, replace(ran, mutations=mutations), self._names)
 
 
 _NOTHING = object()

@@ -21,7 +21,7 @@ from workbench.report.in_place import (
 
 def at_end(job: Job, waited: bool) -> list[str]:
     """What there is to say once it is over. Lets go of what it took along, if nothing changed."""
-    names = _names(each.names for each in job.mutations)
+    names = job.mutated = _names(each.names for each in job.mutations)
     unknown = _names(each.unknown for each in job.mutations)
     lost = [each for each in job.mutations if each.lost]
     said = []
@@ -29,7 +29,7 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(lost_text(lost[0].names, lost[0].lost))
     elif names and job.actor:
         said.append(namespace_text(names, job.actor))
-    elif names and job.size > 1:
+    elif names and not any(each.packed for each in job.mutations):
         said.append(copies_text(names))
     elif names and job.taken is None:
         said.append(gone_text(names))
@@ -57,12 +57,12 @@ def bring(job: Job, variables: dict[str, Any]) -> str:
     return ""
 
 
-def find(jobs: Iterable[Job], name: str) -> Job | None:
-    """The latest cell that changed this variable's object, or runs and may."""
+def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
+    """The latest cell that changed this variable's object; also one that is ``running`` and may."""
     for job in reversed(list(jobs)):
         if job.taken is None:
             continue
-        if not job.is_over and name in job.taken.tracked:
+        if running and not job.is_over and name in job.taken.tracked.names:
             return job
         if any(name in each.names and each.packed is not None for each in job.mutations):
             return job
@@ -70,7 +70,7 @@ def find(jobs: Iterable[Job], name: str) -> Job | None:
 
 
 def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> str:
-    """``%get name``: waits for the cell, and brings what it changed; says what came of it.
+    """``%get name`` waits for the cell, and brings what it changed; says what came of it.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
         variables[target] = taken.copied(found, name)
         return ""
     here = [name for name in taken.changed_here() if name in found.names]
-    if variables.get(name) is not taken.values.get(name):
+    if name in taken.values and variables.get(name) is not taken.values[name]:
         here.append(name)
     if here:
         raise MagicError(both_text(here, job.name))

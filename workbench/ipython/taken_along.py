@@ -1,4 +1,4 @@
-"""What a remote cell took along by value, and the notebook's own objects brought up to it.
+"""What a remote cell took along, and the notebook's own objects brought up to it.
 
 An update is all or nothing, also for Ctrl-C and for code of the user's that fails halfway.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.engines.base import Engine
+from workbench.host.captured import Tracked, number_of
 from workbench.ki_protection import ki_protection
+from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
 from workbench.serialization.mutations import Mutations, MutationTracker
 from workbench.serialization.object_state import (
@@ -19,6 +21,7 @@ from workbench.serialization.object_state import (
     bindings,
     can_change,
     can_restore,
+    is_array,
     restore,
     state_of,
 )
@@ -30,25 +33,48 @@ _CHANGED = Where("what the cell changed", "in the notebook")
 
 
 class TakenAlong:
-    """The values a cell captured, as the notebook has them; they live as long as this.
+    """What a cell captured, as the notebook has it; it lives as long as this.
 
-    ``tracked`` are those of which something can be changed in place.
+    ``packed``: what travels of it by value, if anything of that can be changed in place; ``names``:
+    the rest, to be passed as they are. ``tracked``: what the worker is to compare.
     """
 
-    def __init__(self, engine: Engine, values: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        captured: dict[str, Any],
+        variables: Mapping[str, Any],
+        items: tuple[str, Sequence[Any]] = ("", ()),
+    ) -> None:
         self._engine = engine
-        self.values = values
-        self.tracked = tuple(name for name, value in values.items() if can_change(value))
-        self.packed, self._memo = engine.pack(values, lambda: values)
+        by_value = {n: each for n, each in captured.items() if not isinstance(each, ObjectRef)}
+        own = {n: variables.get(n, ref) for n, ref in captured.items() if n not in by_value}
+        changeable = [n for n, each in {**by_value, **own}.items() if _may_change(each, n in own)]
+        item, several = items
+        if any(map(can_change, several)):
+            changeable.append(item)
+        foreign = tuple(n for n in changeable if isinstance(own.get(n), ObjectRef))
+        self.tracked = Tracked(tuple(changeable), foreign)
+        self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
+        self.packed, self._memo, self.names = None, None, captured
+        if not by_value.keys().isdisjoint(changeable):
+            self.packed, self._memo = engine.pack(by_value, lambda: by_value)
+            self.names = {n: each for n, each in captured.items() if n not in by_value}
         self._tracker: MutationTracker | None = None
 
     def objects(self) -> dict[int, Any]:
         """Those with a number, by it: the worker has the same numbers for its own."""
-        return dict(self._memo.copy().values())
+        objects: dict[int, Any] = {}
+        if self._memo is not None:
+            objects |= self._memo.copy().values()
+        for name in self.tracked.names:
+            if name in self.names and name in self.values:
+                objects[number_of(name, self.tracked)] = self.values[name]
+        return objects
 
     def watch(self) -> None:
         """Remember what they are, so that it is known later whether the notebook changed them."""
-        values = {name: self.values[name] for name in self.tracked}
+        values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.reducers()
         self._tracker = MutationTracker(values, self.objects(), reducers, LOOK)
 
@@ -87,7 +113,8 @@ class TakenAlong:
     ) -> None:
         assert mutations.packed is not None
         (states, anew), _ = mutations.packed.open(_CHANGED, own.__getitem__)
-        renewed = {id(values[name]): value for name, value in anew.items()}
+        renewed = {id(values[name]): value for name, value in anew.items() if name in values}
+        variables |= {name: value for name, value in anew.items() if name not in values}
         updates = []
         for number, new in states.items():
             value = own[number]
@@ -110,6 +137,13 @@ class TakenAlong:
         return ReducedState(
             "bindings", {name: before[name] for name in new.parts if name in before}
         )
+
+
+def _may_change(value: Any, is_stored: bool) -> bool:
+    """Whether it can be changed in place; of what is stored, arrays are read-only."""
+    if isinstance(value, ObjectRef):
+        return True
+    return can_change(value) and not (is_stored and is_array(value))
 
 
 _ORDER = {"state": 0, "array": 2}

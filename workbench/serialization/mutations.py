@@ -8,7 +8,7 @@ of those that have it. Decides nothing about variables, and says nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
 from types import FunctionType
@@ -18,6 +18,7 @@ import numpy as np
 import xxhash
 
 from workbench.serialization.arrays import Reducers, out_of_band
+from workbench.serialization.changes import is_sealed
 from workbench.serialization.object_state import (
     FIXED,
     WHOLE,
@@ -94,14 +95,22 @@ class MutationTracker:
         As the values were packed with.
     seconds : float
         How long the look at them may take.
+    foreign : collection of int
+        Numbers of those that the other side hasn't: they are bound anew.
     """
 
     def __init__(
-        self, values: Mapping[str, Any], memo: Mapping[int, Any], reducers: Reducers, seconds: float
+        self,
+        values: Mapping[str, Any],
+        memo: Mapping[int, Any],
+        reducers: Reducers,
+        seconds: float,
+        foreign: Collection[int] = (),
     ) -> None:
         self._values = values
         self._memo = memo  # keeps them alive: they are known by their ids
         self._reducers = reducers
+        self._foreign = frozenset(foreign)
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
@@ -200,6 +209,7 @@ class MutationTracker:
         now, changed, unknown = self._compare(time.perf_counter() + seconds)
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
+        anew |= changed & self._foreign
         while holders := {n for n, seen in now.items() if seen.parts & anew} - changed:
             changed |= holders
             anew |= {n for n in holders if now[n].kind == WHOLE}
@@ -301,6 +311,9 @@ class _StateDigest:
 
     def add_buffer(self, buffer: PickleBuffer) -> None:
         array = out_of_band(buffer)
+        if is_sealed(array):  # nobody can have changed it
+            self.write(str(array.__array_interface__).encode())
+            return
         for part in _in_pieces(np.ascontiguousarray(array)):
             self.write(part)
 

@@ -82,6 +82,11 @@ def can_change(value: Any, depth: int = 8) -> bool:
     return travels_by_value(value) if isinstance(value, type) else not is_fixed(value)
 
 
+def is_array(value: Any) -> bool:
+    """Whether it is a plain array: of the store's bytes it is read-only."""
+    return type(value) is np.ndarray
+
+
 def _rebinds(code: types.CodeType) -> bool:
     """Whether a function's code has names of others that it assigns."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))

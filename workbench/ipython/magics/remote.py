@@ -25,7 +25,6 @@ from workbench.ipython.notebook import Notebook, NotebookMagics, missing
 from workbench.ipython.taken_along import TakenAlong
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
-from workbench.serialization.object_state import can_change
 
 BODY = 2  # the line of a cell on which the body of a cell magic begins
 PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
@@ -144,15 +143,18 @@ class RemoteMagics(NotebookMagics):
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
-        by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
-        if handle is None and any(map(can_change, by_value.values())):
-            captured = {n: v for n, v in captured.items() if n not in by_value}
-            job.taken = TakenAlong(engine, by_value)
-            request = _tracking(request, job.taken)
-            if request.cell.brings and not wait:
-                job.taken.watch()
+        each = request.item, request.items or ()
+        taken = TakenAlong(engine, captured, self._notebook.variables, each)
+        if not request.asked:
+            brings = handle is None and request.items is None
+            tracked = replace(taken.tracked, brings=brings)
+            request = replace(request, cell=replace(request.cell, tracked=tracked))
+            if brings and tracked.names:
+                job.taken = taken
+                if not wait:
+                    taken.watch()
         try:
-            for refs in self._submit(engine, request, handle, captured, job):
+            for refs in self._submit(engine, request, handle, taken, job):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
@@ -196,21 +198,23 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        taken: TakenAlong,
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
-        by_value: Any = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
-        if job.taken is not None:
-            args = request.cell, job.taken.packed
-        elif by_value and request.items is not None:
-            args = request.cell, by_value
+        captured = taken.names
+        common: Any = taken.packed
+        if request.items is not None:
+            by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
             captured = {n: v for n, v in captured.items() if n not in by_value}
-        if request.items is not None and len(args) > 1:  # stored once, and not sent with each
-            args = request.cell, engine.put(args[1])[0]
+            common = common or by_value or None
+            if common is not None:  # stored once, and not sent with each
+                common = engine.put(common)[0]
+        if common is not None:
+            args = request.cell, common
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
@@ -340,7 +344,7 @@ class RemoteMagics(NotebookMagics):
         kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
         cells = sent.pop(handle._ref.id, [])
         for job, names in cells:
-            kept.update(names if job.state == "done" else ())
+            kept.update([*names, *job.mutated] if job.state == "done" else ())
         sent[handle._ref.id] = [(job, names) for job, names in cells if not job.is_over]
         return frozenset(kept - set(request.cell.given))
 
@@ -358,7 +362,9 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         cargo = Cargo(self._notebook, engine, names)
-        call = Call((cell,), cargo.take(), options)
+        taken = TakenAlong(engine, cargo.take(), self._notebook.variables)
+        cell = replace(cell, tracked=taken.tracked)
+        call = Call((cell, taken.packed) if taken.packed else (cell,), taken.names, options)
         for note in cargo.notes:
             print(note)
         ref: Any = engine.submit(EVALUATE, call)
@@ -372,16 +378,6 @@ def _names_in(words: Sequence[str] | None) -> tuple[str, ...]:
         if not name.isidentifier():
             raise MagicError(f"{name!r} can't be a variable.")
     return tuple(dict.fromkeys(names))
-
-
-def _tracking(request: Request, taken: TakenAlong) -> Request:
-    """The same, where what is changed of these values in place is found at its end.
-
-    It is sent back, unless a person said what is to come back, or each run has a copy of its own.
-    """
-    tracked = () if request.asked else taken.tracked
-    brings = bool(tracked) and request.items is None
-    return replace(request, cell=replace(request.cell, tracked=tracked, brings=brings))
 
 
 def _has_failed(engine: Engine, value: Any) -> bool:

@@ -168,9 +168,10 @@ class StoringMagics(NotebookMagics):
 
     def _get_changed(self, name: str, target: str | None) -> bool:
         """Bring what a background cell changed of a variable in place, if one did, or may yet."""
-        if isinstance(self._notebook.variables.get(name), ObjectRef):
-            return False
-        job = in_place.find(self._notebook.jobs.values(), name)
+        is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
+            api.engine().find(name) is not None
+        )
+        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
         if job is None:
             return False
         if said := in_place.get(job, name, target, self._notebook.variables):
