@@ -597,9 +597,7 @@ def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[...,
         say(shown.getvalue().splitlines()[-1])
         wb.shutdown()
     """)
-    assert run.line() == (
-        "`model` is a ref to a stored list (2): `wb.get(model)` returns the value."
-    )
+    assert run.line() == ("`model` is a ref to a stored list: `wb.get(model)` returns the value.")
 
 
 # -- functions and classes of a notebook -----------------------------------------------------------

@@ -130,13 +130,10 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
         If it can't be pickled.
     """
     now = serialize(value, reducers)
-    if (
-        now.inband * (not now.array) + sum(b.nbytes for b in now.buffers if not _is_sealed(b))
-        > most
-    ):
+    if now.inband * (not now.array) + sum(b.nbytes for b in now.buffers if not is_sealed(b)) > most:
         return None
     form = plain_form(value) if now.array else None
-    buffers = [_as_bytes(b) if _is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
     return Contents(form, buffers, memoryview(b"".join(now.stream)))
 
 
@@ -145,7 +142,7 @@ def _as_bytes(array: Array) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _is_sealed(array: Array) -> bool:
+def is_sealed(array: Array) -> bool:
     """Whether it shows memory that is read-only for whoever else has it, too."""
     base: Any = array
     while isinstance(base, np.ndarray) and not base.flags.writeable and base.base is not None:

@@ -15,6 +15,7 @@ from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
+from workbench.ipython import in_place
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
@@ -144,7 +145,10 @@ class StoringMagics(NotebookMagics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        found = {name: self._named(engine, name) for name in args.names}
+        names = [name for name in args.names if not self._get_changed(name, args.target)]
+        if not names:
+            return
+        found = {name: self._named(engine, name) for name in names}
         refs = {}  # by what messages call each
         for name, ref in found.items():
             several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
@@ -161,6 +165,18 @@ class StoringMagics(NotebookMagics):
                 self._notebook.variables[target] = list(islice(values, len(ref)))
             else:
                 self._bind(target, ref, next(values), args.copy)
+
+    def _get_changed(self, name: str, target: str | None) -> bool:
+        """Bring what a background cell changed of a variable in place, if one did, or may yet."""
+        is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
+            api.engine().find(name) is not None
+        )
+        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        if job is None:
+            return False
+        if said := in_place.get(job, name, target, self._notebook.variables):
+            print(said)
+        return True
 
     def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
         self._notebook.variables[name] = value
