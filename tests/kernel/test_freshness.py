@@ -31,7 +31,8 @@ CHANGES = {
 def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
     """What a remote cell that reads this says besides; what it read is `got`."""
     cell = kernel.ok(f"%%remote {options}\ngot = {reads}")
-    return re.findall(r".*(?:stored again|not compared).*", cell.text() + cell.text("stderr"))
+    shown = cell.lines[-1]["text/plain"] if cell.lines else cell.text() + cell.text("stderr")
+    return re.findall(r".*(?:stored again|not compared).*", shown)
 
 
 @pytest.mark.parametrize("name", CHANGES)
