@@ -175,8 +175,10 @@ class Kernel:
             cell.outputs.append((kind, content))
 
     def says(self, pattern: str) -> bool:
-        """Whether some widget's text has that in it, its tags left out."""
-        return any(re.search(pattern, re.sub("<.*?>", "", t)) for t in self.widgets.values())
+        """Whether pages were told a text with that in it, its tags left out."""
+        lines = [said["text"] for said in self.custom if said.get("kind") == "line"]
+        texts = [*self.widgets.values(), *lines]
+        return any(re.search(pattern, re.sub("<.*?>", "", text)) for text in texts)
 
     def interrupt(self) -> None:
         """What the stop button does."""

@@ -286,7 +286,7 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
             raise _DifferentError
         buffers.append(array)
 
-    stream = _Stream(contents, clock)
+    stream = _ComparedFile(contents, clock)
     Pickler(stream, reducers, keep).dump(value)
     if stream.at != len(contents.stream):
         raise _DifferentError
@@ -297,7 +297,7 @@ def _is_same_form(form: Form, other: Form) -> bool:
     return form == other and form.dtype.metadata == other.dtype.metadata
 
 
-class _Stream:
+class _ComparedFile:
     """The file that the pickler writes to: compares with what was written before."""
 
     def __init__(self, contents: Contents, clock: _Clock) -> None:

@@ -212,7 +212,20 @@ def writable(array: Array) -> Array:
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 
+# -- what pickle takes, but by numbers that mean something in this process alone -------------------
+
+
+def _refuse(obj: Any) -> Any:
+    kind = type(obj)
+    raise TypeError(
+        f"cannot pickle {kind.__qualname__!r} object: it is known by a number that "
+        "means something else in another process"
+    )
+
+
 _REDUCERS: dict[tuple[str, str], Reducer] = {
+    ("ctypes", "CDLL"): _refuse,
+    ("multiprocessing", "Connection"): _refuse,  # its copy would close the descriptor
     ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
     ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,
     ("pandas", "ArrowStringArray"): _reduce_arrow_backed,
