@@ -15,6 +15,7 @@ from workbench.report.in_place import (
     namespace_text,
     not_compared_text,
     not_updated_text,
+    unsteady_text,
     waiting_text,
 )
 
@@ -37,6 +38,8 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(waiting_text(names))
     if unknown:
         said.append(not_compared_text(unknown))
+    if unsteady := _names(each.unsteady for each in job.mutations):
+        said.append(unsteady_text(unsteady))
     if not any(each.packed for each in job.mutations):
         job.taken = None
         job.mutations.clear()

@@ -19,6 +19,7 @@ import xxhash
 
 from workbench.serialization.arrays import Reducers, out_of_band
 from workbench.serialization.changes import is_sealed
+from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
     WHOLE,
@@ -73,6 +74,7 @@ class Difference:
     number. ``variables``: values of those that have to be bound anew. ``numbers``: what to write as
     a number when these are packed. ``names``: the variables through which any of it can be seen.
     ``unknown``: those not compared, or not wholly, because it would have taken too long.
+    ``unsteady``: those that can't be compared: no two pickles of them are the same.
     """
 
     objects: dict[int, ReducedState] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Difference:
     numbers: dict[int, int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
 
 
 class MutationTracker:
@@ -115,8 +118,10 @@ class MutationTracker:
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
         self._before = self._find()
-        self._unknown, broken = self._take_digests(self._before, time.perf_counter() + seconds)
+        until = time.perf_counter() + seconds
+        self._unknown, broken = self._take_digests(self._before, until)
         self._unknown |= broken.keys()
+        self._unsteady = self._never_the_same(until) - self._unknown
 
     # -- which they are, and what they are --------------------------------------------------------
 
@@ -192,6 +197,13 @@ class MutationTracker:
                 broken[number] = error
         return unknown, broken
 
+    def _never_the_same(self, until: float) -> set[int]:
+        """Those whose state is another each time somebody asks."""
+        asked = [n for n, obj in self._objects.items() if is_by_user(type(obj))]
+        asked = [n for n in asked if n not in self._unknown]
+        _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
+        return changed
+
     def _say_all(self, named: Iterable[Any]) -> bool:
         """Whether none of these can change without being noticed on its own."""
         if FIXED.issuperset(map(type, named)):
@@ -206,7 +218,8 @@ class MutationTracker:
 
     def difference(self, seconds: float) -> Difference:
         """What is not as it was; looking may take so many seconds."""
-        now, changed, unknown = self._compare(time.perf_counter() + seconds)
+        compared = [n for n in self._before if n not in self._unsteady]
+        now, changed, unknown = self._compare(compared, time.perf_counter() + seconds)
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         anew |= changed & self._foreign
@@ -227,15 +240,19 @@ class MutationTracker:
             {key: n for key, n in self._numbers.items() if n not in anew},
             tuple(dict.fromkeys(names)),
             tuple(n for n in self._values if self._leads(n, edges, unknown)),
+            tuple(n for n in self._values if self._leads(n, edges, self._unsteady)),
         )
 
-    def _compare(self, until: float) -> tuple[dict[int, _Seen], set[int], set[int]]:
+    def _compare(
+        self, numbers: Iterable[int], until: float
+    ) -> tuple[dict[int, _Seen], set[int], set[int]]:
         """Each as it is now; those that changed; those that weren't compared."""
         now: dict[int, _Seen] = {}
         late: dict[int, _Seen] = {}  # those that have to be pickled
         changed: set[int] = set()
         unknown = set(self._unknown)
-        for number, before in self._before.items():
+        for number in numbers:
+            before = self._before[number]
             if number in unknown:
                 continue
             if time.perf_counter() > until:
@@ -358,5 +375,6 @@ class Mutations:
 
     names: tuple[str, ...]
     unknown: tuple[str, ...]
+    unsteady: tuple[str, ...]
     packed: PackedValues | None = None
     lost: str = ""
