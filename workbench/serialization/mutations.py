@@ -50,7 +50,7 @@ class _Seen(NamedTuple):
     """An object as it was when somebody looked.
 
     ``leaves``: what its state names, if that says all; else ``digest`` is that of its state.
-    ``parts``: numbers of the objects that it has.
+    ``parts``: numbers of the objects that it has. ``is_flat``: it has but numbers, texts and so on.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class _Seen(NamedTuple):
     digest: bytes
     maker: Any
     parts: frozenset[int]
+    is_flat: bool = False
 
 
 class _TimeIsUpError(Exception):
@@ -173,7 +174,7 @@ class MutationTracker:
 
     def _with_parts(self, seen: _Seen) -> _Seen:
         if not seen.leaves or FIXED.issuperset(map(type, seen.leaves)):
-            return seen
+            return seen._replace(is_flat=True)
         return seen._replace(parts=frozenset(_numbers(seen.leaves, self._known)))
 
     def _take_digests(
@@ -186,7 +187,7 @@ class MutationTracker:
         digest = _StateDigest(until, is_fresh)
         pickler: NumberingPickler | None = None
         for number, each in seen.items():
-            if each.leaves is not None and self._say_all(each.leaves):
+            if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
                 continue
             if pickler is None:
                 pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
