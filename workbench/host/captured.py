@@ -81,4 +81,4 @@ class Captured:
                 packed, _ = engine.pack(value, lambda: parts, found.numbers)
             except SerializationError as error:
                 lost = str(error)
-        return Mutations(found.names, found.unknown, found.unsteady, packed, lost)
+        return Mutations(found.names, found.unknown, found.unsteady, found.coarse, packed, lost)

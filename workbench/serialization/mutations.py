@@ -74,6 +74,7 @@ class Difference:
     a number when these are packed. ``names``: the variables through which any of it can be seen.
     ``unknown``: those not compared, or not wholly, because it would have taken too long.
     ``unsteady``: those that can't be compared: no two pickles of them are the same.
+    ``coarse``: those whose parts are all sent, because there are too many to be told apart.
     """
 
     objects: dict[int, ReducedState] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class Difference:
     names: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
 
 
 class MutationTracker:
@@ -118,6 +120,7 @@ class MutationTracker:
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
         until = time.perf_counter() + seconds
         self._unknown: set[int] = set()
+        self._coarse: set[int] = set()
         self._before = self._find(until)
         late = {n: seen for n, seen in self._before.items() if n not in self._unknown}
         missed, broken = self._take_digests(late, until, is_fresh=True)
@@ -160,6 +163,7 @@ class MutationTracker:
                     continue
                 if len(found) + len(mine) > MOST_OBJECTS:
                     mine = {number: mine[number] for number in roots if number in mine}
+                    self._coarse |= mine.keys()
                     break
                 queue += mine[number].parts
             found |= mine
@@ -248,6 +252,7 @@ class MutationTracker:
             tuple(dict.fromkeys(names)),
             tuple(n for n in self._values if self._leads(n, edges, unknown)),
             tuple(n for n in self._values if self._leads(n, edges, self._unsteady)),
+            tuple(n for n, roots in self._roots.items() if roots & self._coarse & changed),
         )
 
     def _compare(
@@ -399,5 +404,6 @@ class Mutations:
     names: tuple[str, ...]
     unknown: tuple[str, ...]
     unsteady: tuple[str, ...]
+    coarse: tuple[str, ...]
     packed: PackedValues | None = None
     lost: str = ""
