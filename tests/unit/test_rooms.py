@@ -68,8 +68,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"error_notes", "host.captured", "host.cells", "host.environment", "readonly", "report"}
-        | {"serialization", "widgets.views"},
+        | {"error_notes", "host.captured", "host.cells", "host.environment", "host.seeding"}
+        | {"readonly", "report", "serialization", "widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (

@@ -36,6 +36,7 @@ class Encoded(NamedTuple):
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
+    cold: bool = False
     repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
@@ -43,7 +44,7 @@ class Encoded(NamedTuple):
         done = self.serialized
         return ev.About(
             description, done.inband, done.outband, len(done.buffers),
-            done.seconds, self.copy_seconds, site, self.repeats,
+            done.seconds, self.copy_seconds, site, self.repeats, self.cold,
         )  # fmt: skip
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
@@ -102,16 +103,17 @@ class Marshal:
         done = self._serialize(value, inside, parts)
         started = time.perf_counter()
         contains = tuple(inside)
+        cold = False
         if done.inband + done.outband <= INLINE:
             stored = ev.Value(done.inline(), contains=contains)
             seconds = time.perf_counter() - started
         else:
-            stored, seconds = self._arena.write(done, contains, self._capacity(), claims)
+            stored, seconds, cold = self._arena.write(done, contains, self._capacity(), claims)
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)
         repeats = self._repeats.count(done.buffers) if stored.segment else 0
-        return Encoded(stored, done, seconds, repeats)
+        return Encoded(stored, done, seconds, cold, repeats)
 
     def pack(
         self, value: Any, parts: Parts, numbers: Numbers | None = None

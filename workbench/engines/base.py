@@ -60,11 +60,15 @@ class Exported:
 
 
 class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run."""
+    """What a function, a method or a class is called with, and how that is to be run.
+
+    ``parameters`` are the names of a method's or class's positional ones, as far as known.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     options: Options
+    parameters: tuple[str, ...] = ()
 
 
 class CollectedJob(NamedTuple):

@@ -18,9 +18,10 @@ from typing import Any
 from workbench import context
 from workbench.errors import NotDefinedError
 from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
-from workbench.host.environment import Environment, move, within
+from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
+from workbench.host.seeding import seed
 from workbench.machine import peak_memory, reset_peak_memory
 from workbench.report.format import human_seconds, joined
 from workbench.serialization.mutations import Mutations
@@ -41,6 +42,8 @@ class Cell:
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
     around: Environment | None = None  # what is different where it was typed
+    seed: int | None = None  # of the random generators; None: nobody asked for the same numbers
+    per_item: bool = False  # whether it runs once per item, and knows as ``index`` for which
     tracked: Tracked = NOTHING_TRACKED  # what is compared at its end
 
 
@@ -66,6 +69,8 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
     """
     captured = _captured(cell, more, names)
     namespace: Names = {"__name__": "__main__", **captured.values}
+    if cell.seed is not None:
+        seed(cell.seed, namespace["index"] if cell.per_item else None)
     try:
         ran = _run_alone(cell, namespace)
     except Exception as error:
@@ -103,7 +108,9 @@ def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) ->
 
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
-    with closing(asyncio.Runner()) as runner, within(cell.around):
+    if cell.around is not None:
+        move(cell.around)
+    with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
     return ran
@@ -136,6 +143,8 @@ class Namespace:
         if cell.around is not None and cell.around != self._around:
             move(cell.around)
         self._around = cell.around
+        if cell.seed is not None:
+            seed(cell.seed)
         tree = _parsed(cell)
         own = _surely_assigned(tree)
         mutations: Mutations | None = None

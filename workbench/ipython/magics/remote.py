@@ -15,6 +15,7 @@ from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
+from workbench.host.seeding import LARGEST
 from workbench.ipython import in_place
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
@@ -101,6 +102,13 @@ class RemoteMagics(NotebookMagics):
         default=0,
         metavar="N",
         help="how often it runs again if its worker dies; default: not again",
+    )
+    @argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="seed `random`, numpy's and torch's global generators, so that each run draws the "
+        "same numbers; each item has its own. Default: other numbers each time",
     )
     @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")
     @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
@@ -268,6 +276,8 @@ class RemoteMagics(NotebookMagics):
         if args.timeout is not None and not 0 < args.timeout <= LONGEST:
             limit = f"--timeout {args.timeout:g}"
             raise MagicError(f"{limit}: it must be above 0; leave it out for no limit.")
+        if args.seed is not None and not 0 <= args.seed <= LARGEST:
+            raise MagicError(f"--seed {args.seed}: it must be from 0 to {LARGEST}.")
         options = CellOptions(
             num_returns=1 + len(outputs),
             max_retries=args.retries,
@@ -277,7 +287,10 @@ class RemoteMagics(NotebookMagics):
             binds=outputs,
         )
         sent = self._cell(cell, filename, BODY, names)
-        sent = replace(sent, outputs=outputs, given=_names_in(args.given))
+        sent = replace(
+            sent, outputs=outputs, given=_names_in(args.given),
+            seed=args.seed, per_item=items is not None,
+        )  # fmt: skip
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")

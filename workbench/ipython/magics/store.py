@@ -232,7 +232,7 @@ class StoringMagics(NotebookMagics):
         """The value a line names, and what to call it."""
         expression = as_written(line, parse(magic, line).what)
         if not expression.isidentifier():
-            return self.shell.ev(expression), expression
+            return self.shell.ev(expression), _in_brackets(expression)
         value = self._notebook.variables.get(expression, self)
         if value is self:
             ref = api.engine().find(expression) if api.is_initialized() else None
@@ -289,6 +289,14 @@ class StoringMagics(NotebookMagics):
 def _is_list(value: Any) -> bool:
     """Whether it is a list of refs, as a cell that runs once per item gives."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, ObjectRef) for v in value)
+
+
+def _in_brackets(expression: str) -> str:
+    """An expression to which ``.name`` can be added."""
+    whole, added = ast.parse(expression, mode="eval"), ast.parse(f"{expression}.x", mode="eval")
+    value = added.body.value if isinstance(added.body, ast.Attribute) else None
+    is_one = value is not None and ast.dump(value) == ast.dump(whole.body)
+    return expression if is_one else f"({expression})"
 
 
 def _is_variable(text: str) -> bool:
