@@ -61,6 +61,7 @@ class Job(Rich):
         self.printed = 0  # so often it has printed something
         self.taken: TakenAlong | None = None  # what it captured by value
         self.mutations: list[Mutations] = []  # what its tasks changed of that
+        self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those
         self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
         self.over = threading.Event()  # set when its last line is shown too

@@ -99,8 +99,10 @@ class Notebook:
                 return None
             job, outputs = collected(engine, found, origin)
             self.expect(job)
-            if id not in self.jobs:
+            if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
+            else:
+                job.taken, job.is_again = mine.taken, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
