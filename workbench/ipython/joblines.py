@@ -112,7 +112,7 @@ class JobLine:
     def _bundle(self) -> dict[str, Any]:
         job = self.job
         status = job.status
-        still = status if job.is_over else status.at(time.strftime("%H:%M, %d %b"))
+        still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
         shown: dict[str, Any] = dict(still._repr_mimebundle_())
         if not self._router.headless or self._number > 1:
             shown["text/html"] = line_place(

@@ -94,7 +94,7 @@ class JobStatus(Rich):
                 f"peak {human_bytes(self.peak)}" if self.peak else "",
                 self._names(),
             ]
-        when = f" ({self.when})" if self.when else ""
+        when = f" (as of {self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
 
     __repr__ = __str__
