@@ -62,7 +62,7 @@ export function rest(all, seen) {
 }
 
 /** All of one model's: a kernel's, or (`only`) one line's where the front end wants a view for each. */
-export class JobLines {
+class JobLines {
   constructor(model, only = "") {
     this.model = model;
     this.only = only;
