@@ -95,7 +95,7 @@ def _mappings() -> Iterator[str]:
 
 
 def _sessions(runtime_directory: str) -> frozenset[psutil.Process]:
-    """Servers, nurseries and workers (which keep the nursery's command line) of any driver."""
+    """Servers, forkservers and workers (which keep the forkserver's command line) of any driver."""
     mark = runtime_directory + os.sep
     found = set()
     for process in psutil.process_iter():

@@ -117,7 +117,7 @@ def check_what_is_left(
 ) -> None:
     """After these were killed, of a session that doesn't linger."""
     if "driver" not in killed and "server" not in killed:
-        session.driver.tell()  # it goes on: with a new nursery, or new workers
+        session.driver.tell()  # it goes on: with a new forkserver, or new workers
         assert session.driver.line() == "works"
         session.kill("driver")
     assert processes.end_within(SLACK)

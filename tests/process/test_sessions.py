@@ -18,7 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
-from workbench.errors import SessionError
+from workbench.errors import ConfigError, SessionError
 
 
 def test_again_and_again(runtime: str) -> None:
@@ -39,6 +39,51 @@ def test_one_session_at_a_time(runtime: str) -> None:
         wb.init()
     assert wb.init(ignore_reinit_error=True) is session
     wb.shutdown()
+
+
+def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
+    wb.init(workers=1)
+    assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
+    assert wb.init(workers=2).workers == 2
+    ref = wb.put([1])
+    with pytest.raises(SessionError, match=r"lose 1 object \(.*\)\. `shutdown"):
+        wb.init(workers=1)
+    del ref
+    ran = wb.remote(lambda: [2]).remote()
+    with pytest.raises(SessionError, match="lose 1 object"):
+        wb.init(workers=1)
+    assert wb.get(ran) == [2]
+    del ran
+    actor = wb.remote(type("Kept", (), {})).remote()
+    with pytest.raises(SessionError, match=r"lose 1 actor\. "):
+        wb.init(workers=1)
+    wb.kill(actor)
+    del actor
+    with pytest.raises(ConfigError):
+        wb.init(workers=0)
+    assert wb.init(workers=1, session="named").workers == 1
+    wb.shutdown()
+
+
+def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
+    runtime: str, script: Callable[..., Script]
+) -> None:
+    other = script("""
+        wb.init(session="lab", workers=1)
+        wb.put([1], name="there")
+        say("ready")
+        hear()
+    """)
+    assert other.line() == "ready"
+    with pytest.warns(UserWarning, match=r"'lab' was there .* workers stays 1, not 2\. "):
+        wb.init(session="lab", workers=2)
+    ours = wb.put([2])
+    with pytest.raises(SessionError, match=r"lose 1 object \("):
+        wb.init(workers=1)
+    del ours
+    assert wb.init(workers=1).session != "lab"
+    wb.shutdown()
+    other.tell()
 
 
 def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from workbench.engines.local import (
     sweep,
 )
 from workbench.errors import NotAnsweringError, SessionError
+from workbench.report.mistyped import did_you_mean
 from workbench.server.settings import settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
@@ -274,10 +275,11 @@ def _dial(address: Path) -> socket.socket | None:
 
 
 def _missing(name: str) -> str:
-    names = ", ".join(n for n in sessions() if n != name) or "none"
+    others = [other for other in sessions() if other != name]
     return (
-        f"No session {name!r} is running. There are: {names} (in {runtime_directory()}; another "
-        "XDG_RUNTIME_DIR or WORKBENCH_RUNTIME_DIR has others)."
+        f"No session {name!r} is running.{did_you_mean(name, others)} There are: "
+        f"{', '.join(others) or 'none'} (in {runtime_directory()}; another XDG_RUNTIME_DIR or "
+        "WORKBENCH_RUNTIME_DIR has others)."
     )
 
 

@@ -22,6 +22,7 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
 
 
@@ -46,6 +47,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
+        self.compare = store.compare
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
@@ -119,6 +121,14 @@ class Client:
 
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        return self._base.marshal.pack(value, parts, numbers)
 
     # -- the session --------------------------------------------------------------------------
 

@@ -143,7 +143,7 @@ class Session:
         state = self.state
         when = self._exit_at
         for time in (
-            None if state.pool.steady else state.pool.deadline(),
+            state.pool.deadline(),
             self.memory_monitor.due,
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
@@ -187,7 +187,7 @@ class Session:
         if self.referrers.inquiries:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted():
+            for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
                 assert worker.client is not None
@@ -294,7 +294,8 @@ class Session:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
                 state.pool.block(worker)  # takes no more tasks while it goes
-            state.out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
+            # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
+            state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + (0.0 if client.graceful else state.linger)
 

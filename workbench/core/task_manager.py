@@ -65,6 +65,7 @@ class TaskManager:
             task.to(DONE)
             self._set_results(task, why)
             return None
+        self._state.pool.try_again()
         is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
@@ -295,7 +296,9 @@ class TaskManager:
 
     def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
-        worker, crash = self._state.pool.exited(event.worker, event.status)
+        worker, crash = self._state.pool.exited(
+            event.worker, event.status, event.unforked, self._state.now
+        )
         if worker is None:
             return
         tasks = self._scheduler.lost(worker)

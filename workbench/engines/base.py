@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -17,6 +17,10 @@ from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -56,11 +60,15 @@ class Exported:
 
 
 class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run."""
+    """What a function, a method or a class is called with, and how that is to be run.
+
+    ``parameters`` are the names of a method's or class's positional ones, as far as known.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     options: Options
+    parameters: tuple[str, ...] = ()
 
 
 class CollectedJob(NamedTuple):
@@ -205,6 +213,12 @@ class Store(Protocol):
         LookupError says why it isn't built; what its class raises comes through.
         """
 
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        """Whether a value is still what is stored as this object. Asks nobody.
+
+        LookupError says why that can't be told: the object is on disk.
+        """
+
     def borrow(self, id: int) -> ObjectRef:
         """The handle of an object another process told us of."""
 
@@ -318,6 +332,8 @@ class Cells(Protocol):
     """What a notebook needs to run cells elsewhere, and to show what they show."""
 
     output: OutputSink | None
+    logs: bool
+    """Whether what tasks print is to be seen here; background cells' output always is."""
     began: Callable[[int, int], None] | None
     """Called with (job, worker) when a background cell runs; like ``output``."""
     origin: Callable[[], int]
@@ -333,6 +349,17 @@ class Cells(Protocol):
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
         With a ``name``: only hold what it assigned to that, one of each task.
+        """
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        """A value as it travels inside an argument or a result, and the memo of its objects.
+
+        See `serialization.packing.pack`. The refs in it are known to whoever stores it.
         """
 
     def shown_by(self, job: int) -> tuple[Output, ...] | None:

@@ -55,8 +55,9 @@ def connect(config: Config) -> Driver:
                 process, session = _launch(config, name, address, sock)
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
-                return Driver(base, config.linger, ServerProcess(process).reap)
-        engine = Driver(_base(sock, "", config), config.linger, None)
+                reap = ServerProcess(process).reap
+                return Driver(base, config.linger, reap, config.log_to_driver)
+        engine = Driver(_base(sock, "", config), config.linger, None, config.log_to_driver)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again

@@ -22,9 +22,12 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
+from workbench.ipython.taken_along import TakenAlong
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.mistyped import did_you_mean
+from workbench.serialization.mutations import Mutations
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -56,6 +59,9 @@ class Job(Rich):
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
+        self.taken: TakenAlong | None = None  # what it captured by value
+        self.mutations: list[Mutations] = []  # what its tasks changed of that
+        self.mutated: list[str] = []  # at its end: the names of those
         self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
         self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
@@ -153,6 +159,8 @@ class Job(Rich):
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))
                 self.unset.update(getattr(ran, "unset", ()))
+                if (mutations := getattr(ran, "mutations", None)) is not None:
+                    self.mutations.append(mutations)
             last = self.ended == self.size or isinstance(error, SessionError)
             last, self._ending = last and not self._ending, self._ending or last
         if last:
@@ -381,6 +389,7 @@ def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
     """
     found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
     if not found:
-        names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
-        raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
+        names = list(dict.fromkeys(job.name for job in jobs))
+        hint, there = did_you_mean(wanted, names), ", ".join(names) or "none"
+        raise MagicError(f"There is no background cell {wanted!r}.{hint} There are: {there}.")
     return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

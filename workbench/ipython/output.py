@@ -64,6 +64,7 @@ class Router:
         self._numbers = itertools.count(1)
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self.latest = 0  # number of the cell that began last: hooks have another context
+        self.logs = True  # what tasks show that belong to no background cell is shown too
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -113,6 +114,8 @@ class Router:
     def sink(self, output: Output) -> None:
         """Show what a task sent: see `OutputSink`."""
         cell = self.cell(output.origin)
+        if cell.job is None and not self.logs:
+            return
         if cell.held is not None:
             with cell.lock:
                 if cell.held is not None:

@@ -80,7 +80,8 @@ class ForkserverClient:
         if not more:
             self.close()
             for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
-                events.append(WorkerExited(worker, -signal.SIGKILL if pid else 1))
+                unforked = "" if pid else "the process that forks workers ended"
+                events.append(WorkerExited(worker, -signal.SIGKILL, unforked=unforked))
             self.pids.clear()
         return events
 
