@@ -37,6 +37,7 @@ class Pool:
         self.startup_failures = 0  # those deaths, each by SIGKILL as one, any other as KILLS
         self.last_words = ""  # how the last worker went that failed at its start
         self.steady = False  # as many have a slot as shall have one: nothing to decide
+        self.resting = False  # nobody uses the session: none shall, until a task is queued
         self._scheduler = scheduler
         self._numbers = 0
 
@@ -56,9 +57,12 @@ class Pool:
     def wanted(self) -> Iterator[int]:
         """Numbers of the workers to fork now."""
         scheduler = self._scheduler
-        if scheduler.queue.size and scheduler.has_room:
-            yield from self._wanted_for_light()
-        if self.steady:
+        if scheduler.queue.size:
+            if self.resting:
+                self.resting = self.steady = False
+            if scheduler.has_room:
+                yield from self._wanted_for_light()
+        if self.steady or self.resting:
             return
         while scheduler.working < self.target and self._may_grow:
             if scheduler.pooled >= self.target and not scheduler.queue:
@@ -81,6 +85,13 @@ class Pool:
         self._numbers += 1
         self._scheduler.new_worker(self._numbers, actor)
         return self._numbers
+
+    def rest(self) -> Iterator[Worker]:
+        """Nobody uses the session: workers to release, all that have nothing to do."""
+        self.resting = True
+        for worker in list(self._scheduler.idle.values()):
+            self.block(worker)
+            yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to release: slots came back, and nobody used the extra one for a while."""
