@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from workbench import config as config_module
-from workbench import context, readonly
+from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.report.format import human_bytes
@@ -100,7 +100,7 @@ def init(
         config = config_module.load(given)
         engine = local.connect(config)
         atexit.register(_leave)
-        readonly.install()
+        error_notes.install()
         context.set(engine)
         if engine.joined:
             _tell_what_stays(engine, config, given)
@@ -145,7 +145,7 @@ def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
     _leave(goodbye=True)
     atexit.unregister(_leave)
-    readonly.uninstall()
+    error_notes.uninstall()
 
 
 def _leave(goodbye: bool = False) -> None:

@@ -70,10 +70,12 @@ class Cell:
 
     @property
     def failure(self) -> str:
-        """Name and traceback of the error shown under the cell; '' if there is none."""
+        """Name and traceback of the error shown under the cell, without colours; '' if there is
+        none."""
         for kind, content in self.outputs:
             if kind == "error":
-                return content["ename"] + "\n" + "\n".join(content["traceback"])
+                lines = [content["ename"], *content["traceback"]]
+                return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines))
         return ""
 
     def __repr__(self) -> str:

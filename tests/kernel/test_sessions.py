@@ -97,11 +97,44 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%get x")
     assert kernel.value("x") == "42"
 
-    again = kernel.ok(f"%workbench jobs {running}").text()
-    assert "already delivered" in again
+    for name in (running, finished, running):  # as often as one likes, and nothing is bound anew
+        again = kernel.ok(f"%workbench jobs {name}")
+        kernel.until(lambda again=again: "done in" in again.line)
+        assert again.text() == "before\nafter\n"
+    assert kernel.value("x") == "42"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "x: what " in kernel.ok("%get x").text(), "the kernel that had it has gone"
+    assert kernel.value("x") == "42"
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
+
+
+@pytest.mark.parametrize("ends", [crash, restart])
+def test_what_a_cell_made_survives_the_kernel_that_had_it(
+    notebook: Callable[[str], Kernel], ends: Callable[[Kernel], None]
+) -> None:
+    kernel = notebook("made.ipynb")
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok("%%remote\nmodel = {'w': [1, 2]}; scores = [3]; print('trained')")
+    kernel.until(lambda: "done" in cell.line)
+    name = f"cell {cell.number}"
+    kernel.ok("%get scores")
+    assert kernel.value("(type(model).__name__, scores)") == "('ObjectRef', [3])"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
+    assert kernel.ok("%get model").text() == f"model: what {name} assigned.\n"
+    assert kernel.value("model") == "{'w': [1, 2]}"
+    kernel.ok("del model")
+    shown = kernel.ok(f"%workbench jobs {cell.number}")
+    kernel.until(lambda: "done" in shown.line)
+    assert shown.text() == "trained\n"
+    assert shown.line.endswith(" · scores"), "the model was let go of"
+    kernel.ok("%get scores")
+    assert kernel.value("scores") == "[3]"
+    assert "not defined in the store" in kernel.run("%get model").failure
 
 
 def test_what_a_collected_cell_shows(

@@ -30,7 +30,7 @@ def test_again_and_again(runtime: str) -> None:
             assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
         wb.shutdown()
     wb.shutdown()  # as often as you like
-    assert os.listdir(runtime) == ["lock"]
+    assert os.listdir(runtime) == ["workbench.lock"]
 
 
 def test_one_session_at_a_time(runtime: str) -> None:
@@ -109,7 +109,7 @@ def test_a_server_that_is_told_to_end(runtime: str, processes: Processes) -> Non
     processes.server().terminate()
     assert eventually(lambda: not wb.is_initialized())
     assert processes.gone()
-    assert os.listdir(runtime) == ["lock"]  # it cleared up, unlike one that was killed
+    assert os.listdir(runtime) == ["workbench.lock"]  # it cleared up, unlike one that was killed
 
 
 def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate) -> None:
@@ -162,7 +162,7 @@ def test_joining_a_session_that_is_just_ending(
 def connected(pid: int) -> list[str]:
     """Connections to the server's socket, those not accepted yet too."""
     with open(f"/proc/{pid}/net/unix") as lines:
-        return [line for line in lines if line.rstrip().endswith("name.sock")]
+        return [line for line in lines if line.rstrip().endswith("name.workbench")]
 
 
 # -- forks ----------------------------------------------------------------------------------------
@@ -290,15 +290,19 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     wb.init(session="killed", workers=1)
     processes.server().kill()
     assert eventually(lambda: not wb.is_initialized())
-    assert sorted(os.listdir(runtime)) == ["killed.log", "killed.sock", "lock"]
+    assert sorted(os.listdir(runtime)) == [
+        "killed.workbench",
+        "killed.workbench.log",
+        "workbench.lock",
+    ]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as alive:  # of another session
-        alive.bind(os.path.join(runtime, "alive.sock"))
+        alive.bind(os.path.join(runtime, "alive.workbench"))
         alive.listen()
         wb.init(session="other", workers=1)
-        names = {name for name in os.listdir(runtime) if name.endswith(".sock")}
-        assert names == {"alive.sock", "other.sock"}
+        names = {name for name in os.listdir(runtime) if name.endswith(".workbench")}
+        assert names == {"alive.workbench", "other.workbench"}
     wb.shutdown()
-    os.unlink(os.path.join(runtime, "alive.sock"))
+    os.unlink(os.path.join(runtime, "alive.workbench"))
 
 
 def test_a_killed_sessions_name_can_be_used_again(runtime: str, processes: Processes) -> None:

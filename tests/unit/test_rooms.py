@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "machine", "readonly"},
+        | {"core.events", "error_notes", "machine"},
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
@@ -58,13 +58,15 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.snapshot", "client", "server.settings"}
+        | {"serialization.changes"},  # what the protocol's `compare` takes and gives
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"host.cells", "host.environment", "readonly", "report"}
+        | {"error_notes", "host.cells", "host.environment", "readonly", "report"}
         | {"serialization", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
@@ -92,7 +94,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "errors", "readonly"}
+        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
         | {"report.format", "report.sessions"},
         set(),
     ),
@@ -106,8 +108,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
     "markup": (set(), set()),
+    "error_notes": ({"readonly", "ref", "ref_as_value"}, set()),
     "readonly": ({"context", "engines.base", "errors"}, set()),
-    "errors": (set(), set()),
+    "ref_as_value": ({"engines.base", "errors", "readonly", "ref"}, set()),
+    "errors": ({"remote_frames"}, set()),
+    "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),

@@ -46,6 +46,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
+        self.compare = store.compare
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
@@ -64,6 +65,7 @@ class Client:
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary = requests.why, requests.summary
+        self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
         self.abandon = base.abandon
         base.handlers |= {
@@ -160,10 +162,10 @@ class Client:
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         origin = self._role.origin()
         found: CollectedJob | None = self._requests.ask(
-            lambda request: ev.Collect(request, job, origin)
+            lambda request: ev.Collect(request, job, origin, name)
         )
         return found
 

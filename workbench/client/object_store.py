@@ -23,6 +23,7 @@ from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
+from workbench.serialization.changes import ChangeCheck, Comparison
 
 
 class ObjectStore:
@@ -155,6 +156,12 @@ class ObjectStore:
         if not known():
             raise LookupError("it isn't here")
         return self._objects.peek(ref.id)
+
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        if ref.id not in self._objects.values:
+            raise LookupError("it isn't here")
+        contents = self._objects.contents(ref.id)
+        return check.run(value, contents, self._base.marshal.reducers([]))
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():

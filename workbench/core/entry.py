@@ -87,6 +87,14 @@ class Entry(LruNode):
             or self.job
         )  # fmt: skip
 
+    @property
+    def is_only_kept(self) -> bool:
+        """Whether nobody has it: its job alone keeps it alive, and no array shows it."""
+        return bool(self.job) and not (
+            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
+            or self.viewers
+        )  # fmt: skip
+
 
 def more(counts: Counts, client: int) -> Counts:
     return {**counts, client: counts.get(client, 0) + 1}

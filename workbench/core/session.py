@@ -73,6 +73,8 @@ class Session:
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
         state.budget.measures = headroom > 0
+        state.budget.let_go = self.jobs.make_room
+        state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
             Left: self._left,
@@ -152,7 +154,7 @@ class Session:
         state = self.state
         when = self._exit_at
         for time in (
-            None if state.pool.steady else state.pool.deadline(),
+            state.pool.deadline(),
             self.memory_monitor.due,
             self.idleness.due,
             self.tasks.deadline() if state.scheduler.limits else None,
@@ -189,10 +191,7 @@ class Session:
             self.serializers.settle()
         if self.spilling.is_busy:
             self.spilling.settle()
-        if state.releases:
-            for (client, cold), extents in state.releases.items():
-                state.send(client, do.Release(tuple(extents), cold))
-            state.releases.clear()
+        self._send_releases()
         if state.budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
@@ -201,7 +200,7 @@ class Session:
             self.referrers.settle()
         self.idleness.settle()
         if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted():
+            for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
                 assert worker.client is not None
@@ -209,11 +208,18 @@ class Session:
         if self._exit_at is not None and state.now >= self._exit_at:
             state.out.append(do.Exit())
 
+    def _send_releases(self) -> None:
+        state = self.state
+        for (client, cold), extents in state.releases.items():
+            state.send(client, do.Release(tuple(extents), cold))
+        state.releases.clear()
+
     def _settle_memory(self) -> None:
         state = self.state
         if state.budget.room is None:
             self.memory_monitor.look()
         for what, client, request, nbytes in state.budget.settle(state.now):
+            self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
@@ -224,6 +230,7 @@ class Session:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain()
                 state.send(client, do.Granted(request, 0, why, found))
+        self._send_releases()
 
     def _outside(self, number: int, event: ev.Event) -> None:
         state = self.state
@@ -286,7 +293,7 @@ class Session:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)
-        self.jobs.left(number)
+        self.jobs.left(client)
         self._forget(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
@@ -347,6 +354,10 @@ class Session:
             return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
+        if event.what == "log":
+            return self.jobs.log(client, event)
+        if event.what == "jobs":
+            return self.jobs.records(client, event)
         state = self.state
         answer = do.Answer(event.request)
         if event.what == "overview":

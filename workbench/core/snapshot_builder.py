@@ -15,7 +15,6 @@ from workbench.core.snapshot import (
     A_RESULT,
     ActorRecord,
     ClientRecord,
-    JobRecord,
     ObjectDescription,
     ObjectRecord,
     PinRecord,
@@ -110,7 +109,7 @@ def take_snapshot(
         workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(state),
         actors=actors,
-        jobs=job_records(state),
+        jobs=state.job_records(),
         linger=state.linger,
         segments=tuple(
             SegmentRecord(a.segment, a.owner or 0, a.granted, a.live, a.end, a.disk)
@@ -202,12 +201,6 @@ def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRec
         offset=0 if value is None else value.offset,
         in_use=entry.id in in_use,
     )
-
-
-def job_records(state: State) -> tuple[JobRecord, ...]:
-    """All jobs that are remembered, in the order in which they were submitted."""
-    records = [*state.past_jobs.values(), *(job.record(state.now) for job in state.jobs.values())]
-    return tuple(sorted(records, key=lambda record: record.number))
 
 
 def pins_of(state: State, entry: Entry) -> list[PinRecord]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -17,6 +17,9 @@ from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from workbench.serialization.changes import ChangeCheck, Comparison
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -66,8 +69,7 @@ class Call(NamedTuple, Generic[Options]):
 class CollectedJob(NamedTuple):
     """A background cell that somebody asked for: what it was, and its results.
 
-    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
-    cell that is several tasks the results follow each other.
+    None is one that is gone. Of a cell that is several tasks the results follow each other.
     """
 
     job: JobRecord
@@ -206,6 +208,12 @@ class Store(Protocol):
         LookupError says why it isn't built; what its class raises comes through.
         """
 
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        """Whether a value is still what is stored as this object. Asks nobody.
+
+        LookupError says why that can't be told: the object is on disk.
+        """
+
     def borrow(self, id: int) -> ObjectRef:
         """The handle of an object another process told us of."""
 
@@ -328,11 +336,18 @@ class Cells(Protocol):
     roots: Callable[[], Mapping[str, Any]]
     """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """All background cells that are remembered; a summary has only the last ones."""
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        With a ``name``: only hold what it assigned to that, one of each task.
         """
+
+    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+        """What a background cell has shown so far, or the last of it; None: no such job."""
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """Stop all that was submitted with this number, and these jobs; but no other jobs.

@@ -230,8 +230,12 @@ def job_state(job: JobRecord) -> str:
 
 
 def unfetched(job: JobRecord) -> str:
-    """Whether its results wait for somebody."""
-    return "not fetched" if job.kept and job.is_over else ""
+    """Whether its results wait for somebody, or are gone."""
+    if job.kept and job.is_over:
+        return "not fetched"
+    if job.there and job.is_over:
+        return "results kept"
+    return "results gone" if job.dropped else ""
 
 
 def job_output(job: JobRecord) -> str:
@@ -249,6 +253,11 @@ def job_text(job: JobRecord) -> str:
 def job_items(job: JobRecord) -> str:
     """Of a cell that runs once per item, how many have ended: ``3 of 8``."""
     return f"{job.ended} of {job.size}" if job.size > 1 else ""
+
+
+def left_by_cells(jobs: Iterable[JobRecord]) -> list[str]:
+    """Names that cells assigned whose notebook had seen their end, and is gone; each once."""
+    return list(dict.fromkeys(n for job in jobs if job.is_over and not job.kept for n in job.there))
 
 
 def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:

@@ -9,6 +9,7 @@ from workbench.report.format import human_bytes, human_elapsed, human_seconds, h
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
+DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
 
 _SIGNS = {
     "queued": ("○", "idle"),
@@ -18,6 +19,9 @@ _SIGNS = {
     "stopped": ("■", "idle"),
 }
 """By state: a sign, and its mood."""
+
+_LOST = ("!", "bad")
+"""It did what it was to do, and some of that isn't there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,13 @@ class JobStatus(Rich):
     peak: int = 0  # bytes of memory; 0 if nobody knows
     assigned: tuple[str, ...] = ()  # names that have a value by it
     notes: tuple[str, ...] = ()  # what there is to say besides, a line each
+    lost: tuple[tuple[str, str], ...] = ()  # names whose value isn't good, with why
 
     def __str__(self) -> str:
-        return "\n  ".join([self._line(), *self.notes])
+        return "\n  ".join([self._line(), *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        return [*(f"{name}: {why}" for name, why in self.lost), *self.notes]
 
     def _line(self) -> str:
         several = f"{self.ended} of {self.size}" if self.size > 1 else ""
@@ -73,8 +81,17 @@ class JobStatus(Rich):
         """The same with a sign in colour, and a strip if it is known how much is done."""
         is_over = self.state not in ("queued", "running")
         share = None if is_over else self.share
-        return status(*_SIGNS[self.state], self._line(), share, self.notes)
+        sign = _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
+        return status(*sign, self._line(), share, self._remarks())
 
     def _names(self) -> str:
         names = self.assigned if self.state == "done" else ()
         return listed(names, MOST_NAMES)
+
+
+def why_lost(error: BaseException) -> str:
+    """Why a cell's result isn't there, in a clause: ``can't be stored (sqlite3.Connection)``."""
+    failures = getattr(error, "failures", ())
+    if failures:
+        return f"can't be stored ({listed(list(dict.fromkeys(f.type for f in failures)), 3)})"
+    return (getattr(error, "cause_text", "") or f"{type(error).__name__}: {error}").split("\n")[0]

@@ -25,18 +25,18 @@ class PageRecord(Struct, forbid_unknown_fields=True):
     """Base of all that a page is told."""
 
 
-class PagePin(PageRecord):
+class PagePin(PageRecord, omit_defaults=True):
     """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
     ``here``: in this process."""
 
     reason: str
     text: str
-    here: bool
-    n: int
+    here: bool = False
+    n: int = 1
 
 
-class Row(PageRecord):
-    """One object.
+class Row(PageRecord, kw_only=True, omit_defaults=True):
+    """One object. Most have some of this, so what is empty isn't sent.
 
     ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
     this process that have it. ``movable``: yes, no or freed, and why it ``stays``. It takes ``len``
@@ -48,21 +48,21 @@ class Row(PageRecord):
     id: str
     title: str
     name: str
-    held: str
+    held: str = ""
     kind: str | None
     detail: str
     size: int | None
     where: str | None
     state: str
     movable: str | None
-    stays: str
+    stays: str = ""
     seg: str
     off: int
     len: int
     born: float | None
     owner: str | None
     pins: list[PagePin] | None
-    breaks: str
+    breaks: str = ""
     pickle: float | None
     copy: float | None
     load: float | None

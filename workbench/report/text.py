@@ -289,4 +289,6 @@ def _found(snapshot: Snapshot) -> str:
     total = max(snapshot.names, len(names)) + len(actors)
     there = f" It has {listed(found, MOST_WORDS, total)}." if found else ""
     more = f" Background: {listed(jobs, MOST_WORDS)}; %workbench jobs shows more." if jobs else ""
-    return there + more
+    left = facts.left_by_cells(snapshot.jobs)
+    kept = f" Of cells that are done: {listed(left, MOST_WORDS)}; %get brings them." if left else ""
+    return there + more + kept

@@ -7,11 +7,13 @@ changed by anything registered here.
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
+from cloudpickle.cloudpickle import _class_setstate
 
 from workbench.serialization import arrays, libraries
 from workbench.serialization.arrays import Reducer, Reducers
@@ -76,8 +78,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _reduce_code(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
-        if type(obj) is FunctionType and type(reduced) is tuple:
+        if type(reduced) is not tuple:
+            return reduced
+        if type(obj) is FunctionType:
             self.functions.append(obj)
+        elif reduced[-1] is _class_setstate:
+            _is_of_here.setdefault(obj, True)
+            return (*reduced[:-1], set_class_state)
         return reduced
 
 
@@ -88,3 +95,20 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
+
+
+_is_of_here: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+"""Of classes that travel by value: whether this process made them, or got them in a pickle. One
+for the process, as cloudpickle's table of such classes is."""
+
+
+def set_class_state(cls: type, state: Any) -> type:
+    """Fill a class that came in a pickle: cloudpickle's way, but for the classes of this process.
+
+    Those are what they are now. cloudpickle would set their attributes back to what they were when
+    the pickle was made, and put copies in place of their methods, which don't see this process's
+    globals any more.
+    """
+    if _is_of_here.setdefault(cls, False):
+        return cls
+    return _class_setstate(cls, state)  # type: ignore[no-any-return]

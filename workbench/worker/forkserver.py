@@ -22,7 +22,7 @@ import msgspec
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
-from workbench.server.settings import Settings
+from workbench.server.settings import Settings, settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
 
@@ -91,10 +91,19 @@ class Forkserver:
         return more
 
     def _fork(self, worker: int) -> None:
-        captures = FdCapture(), FdCapture()
-        note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+        made: list[FdCapture] = []
         forkserver = os.getpid()
-        pid = os.fork()
+        try:
+            for _ in range(2):
+                made.append(FdCapture())
+            note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+            pid = os.fork()
+        except OSError as error:  # out of processes, of descriptors or of memory, at this moment
+            for capture in made:
+                capture.close()
+            self._outbox.put(WorkerExited(worker, 0, unforked=os.strerror(error.errno or 0)))
+            return
+        captures = made[0], made[1]
         if pid:
             captures[0].close()
             self._captures[worker] = captures[1]
@@ -161,7 +170,7 @@ def _told(heard: bytes) -> bytes:
 
 def main() -> None:
     parent = os.getppid()
-    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    settings = settings_of(sys.argv[2])
     die_with_parent(parent)
     own = [p for p in sys.path if p not in settings.path]
     sys.path.extend(p for p in settings.path if p not in sys.path)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.errors import MagicError
-from workbench.ipython.arguments import parse
+from workbench.ipython.arguments import magic_arguments, parse
+from workbench.ipython.freshness import compared
 from workbench.ipython.notebook import NotebookMagics
 from workbench.ref import ObjectRef
 from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable, Why
@@ -32,7 +33,12 @@ class KeepingMagics(NotebookMagics):
     def why(self, line: str) -> Why:
         """Say why an object is still here, and what would let go of each reason."""
         (what,) = self._meant(self.why, line, "name")
-        return api.why(what)
+        engine = api.engine()
+        ref = what if isinstance(what, ObjectRef) else engine.find(what)
+        if ref is None:
+            return api.why(what)
+        with compared(self._notebook.bindings, engine, ref):
+            return api.why(what)
 
     @magic_arguments()
     @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
-from workbench.ipython.arguments import parse, unquoted
+from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -57,7 +58,7 @@ class RemoteMagics(NotebookMagics):
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
-    @magic_arguments()
+    @magic_arguments("%%")
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
     @argument(
         "-o",
@@ -118,7 +119,7 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
+        self._run(engine, request, handle, cargo, args.wait, args.quiet)
         return None
 
     def _run(
@@ -126,14 +127,17 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        cargo: Cargo,
         wait: bool,
         quiet: bool,
     ) -> None:
         """Submit it, bind what will come back, and wait for it if that is wanted."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
+        captured = cargo.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        for note in cargo.notes:
+            job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
@@ -150,9 +154,10 @@ class RemoteMagics(NotebookMagics):
             there = {name: variables[name] for name in outputs if name in variables}
             job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
             variables.update(outputs)
+        self._note_stayed(request, job)
         self._notebook.follow(job, waited=wait, quiet=quiet)
         if handle is not None:
-            self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
+            self._sent.setdefault(handle._ref.id, []).append((job, tuple(request.names.bound)))
         if wait:
             try:
                 done = results[:: 1 + len(request.outputs)]
@@ -170,7 +175,7 @@ class RemoteMagics(NotebookMagics):
                 if name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
-                        self._notebook.bindings.note(name, values[name], ref)
+                        self._notebook.bindings.note(name, values[name], ref, "%%remote")
                 elif request.asked and isinstance(ref, ObjectRef):
                     engine.get([ref], None, False)  # raises that it has no value
 
@@ -194,7 +199,8 @@ class RemoteMagics(NotebookMagics):
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
-                    item = engine.stored_as(item) or item
+                    stored = engine.stored_as(item)
+                    item = item if stored is None else stored
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
@@ -209,6 +215,16 @@ class RemoteMagics(NotebookMagics):
                 job.holds(refs[0])
             group = group or refs[0].id
             yield refs
+
+    def _note_stayed(self, request: Request, job: Job) -> None:
+        """Remember which names the cell won't bring back."""
+        for name, kind in request.names.bound.items():
+            if name in request.outputs:
+                self._notebook.stayed.pop(name, None)
+            else:
+                self._notebook.stayed[name] = StayedName(
+                    job.name, kind, request.actor, request.asked
+                )
 
     # -- reading the line and the cell ----------------------------------------------------------
 
@@ -324,7 +340,10 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
+        cargo = Cargo(self._notebook, engine, names)
+        call = Call((cell,), cargo.take(), options)
+        for note in cargo.notes:
+            print(note)
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 

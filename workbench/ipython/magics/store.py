@@ -9,13 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython.arguments import as_written, parse, unquoted
+from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
@@ -47,7 +47,8 @@ class StoringMagics(NotebookMagics):
         """Store variables under their names, or an expression under a given one.
 
         Arrays go into shared memory once; `%get` and `%%remote` read them there without a copy.
-        What is stored doesn't change any more: put a variable again after changing it.
+        What is stored doesn't change. A variable that you change afterwards is stored again, under
+        the same name, when a remote cell reads it.
         """
         args = parse(self.put, line)
         expression = as_written(line, args.what)
@@ -105,7 +106,7 @@ class StoringMagics(NotebookMagics):
                 value = values.pop(name)
                 if name in variables:
                     variable = variables[name]
-                    self._notebook.bindings.note(variable, value, ref)
+                    self._notebook.bindings.note(variable, value, ref, "%put", name, about)
                     del value
                     if args.replace:
                         remarks.append(self._replaced(engine, variable, ref, about))
@@ -240,8 +241,33 @@ class StoringMagics(NotebookMagics):
             return value
         ref = engine.find(name)
         if ref is None:
+            ref = self._assigned(engine, name)
+        if ref is None:
             raise missing([name], "the store", engine.names())
         return ref
+
+    def _assigned(self, engine: Engine, name: str) -> Any:
+        """What the last cell assigned to that name whose kernel has gone, if nobody has it yet."""
+        dropped = ""
+        for record in reversed(engine.jobs()):
+            if name not in record.binds:
+                continue
+            if record.is_over and name in record.there:
+                print(f"{name}: what {record.name} assigned.")
+                found = engine.collect(record.id, name)
+                assert found is not None
+                refs = [ref for ref in found.results if ref is not None]
+                return refs if record.size > 1 else refs[0]
+            if record.kept and not record.is_over:
+                self._notebook.collect(engine, record.id)
+                return self._notebook.variables.get(name)
+            dropped = dropped or (record.name if record.dropped else "")
+        if dropped:
+            raise MagicError(
+                f"{name!r} is gone: {dropped} had assigned it, and nobody had it when memory was "
+                "needed. Run that cell again."
+            )
+        return None
 
 
 def _is_list(value: Any) -> bool:
@@ -265,6 +291,7 @@ class BarePut(ast.NodeTransformer):
             case ast.Call(
                 func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value="put"), *_]
             ):
-                nothing = ast.BoolOp(ast.And(), [node.value, ast.Constant(None)])
+                both = ast.Tuple([node.value, ast.Constant(None)], ast.Load())
+                nothing = ast.Subscript(both, ast.Constant(1), ast.Load())
                 return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
         return node

@@ -16,7 +16,7 @@ export function chips(pins, reasons) {
   for (const pin of pins) groups.set(pin.reason, [...(groups.get(pin.reason) ?? []), pin]);
   return [...groups].map(([reason, same]) => {
     const [one, several] = reasons[reason] ?? [reason, reason];
-    const number = same.reduce((sum, { n }) => sum + n, 0);
+    const number = same.reduce((sum, { n = 1 }) => sum + n, 0);
     const words = number === 1 || several === one ? one : `${count(number)} ${several}`;
     return { reason, words, text: same.map((pin) => pin.text).join("\n"), here: same.some((p) => p.here) };
   });
