@@ -160,12 +160,14 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``."""
+    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``; the ids
+    of what it made begin with ``prefix``, 0 if that isn't known."""
 
     client: int
     pid: int
     role: str
     label: str
+    prefix: int = 0
 
 
 class TaskRecord(Record):

@@ -30,7 +30,7 @@ from workbench.report.format import (
     joined,
     listed,
 )
-from workbench.report.processes import Processes, actor_text, open_in
+from workbench.report.processes import LEFT, Processes, actor_text, open_in
 
 MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
@@ -107,6 +107,13 @@ def kind_of(record: ObjectRecord) -> str:
 def site_of(record: ObjectRecord) -> str:
     """The line of a person's code that it is from; nothing if nobody knows."""
     return record.about.site if record.about else record.site
+
+
+def place_of(record: ObjectRecord, processes: Processes) -> str:
+    """The same, with the process whose code that is if it isn't this one."""
+    site, maker = site_of(record), processes.maker(record.id)
+    known = maker != LEFT and not maker.startswith("this ")
+    return f"{site} of {maker}" if site and known else site
 
 
 def size_of(record: ObjectRecord) -> int | None:
