@@ -14,7 +14,7 @@ from workbench.core import instructions as do
 from workbench.core.state import State
 
 USES = frozenset((
-    ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
+    ev.Hello, ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
     ev.Grow, ev.Refresh,
 ))  # fmt: skip
 """What somebody says who works. While a task isn't over, somebody does."""
@@ -26,13 +26,13 @@ class Idleness:
     def __init__(self, state: State, seconds: float) -> None:
         self._state = state
         self._seconds = seconds
-        self._used_at = 0.0
+        self._used_at: float | None = None  # it hasn't begun
         self._resting = not seconds
 
     def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
         """These events were handled."""
         for _, event in batch:
-            if type(event) in USES:
+            if type(event) in USES or self._used_at is None:
                 self._used_at = self._state.now
                 self._resting = not self._seconds
                 return
@@ -40,7 +40,7 @@ class Idleness:
     @property
     def due(self) -> float | None:
         """When `settle` has something to do, should nobody use the session until then."""
-        if self._resting or self._state.scheduler.tasks:
+        if self._used_at is None or self._resting or self._state.scheduler.tasks:
             return None
         return self._used_at + self._seconds
 

@@ -10,6 +10,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.budget import PATIENCE
 from workbench.core.loop_events import Measured, Tick, WorkerExited
+from workbench.core.session import Session
 from workbench.sizes import PAGE
 
 Make = Callable[..., Stage]
@@ -67,6 +68,12 @@ def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> N
     s.all_read()
     assert not hung_up(passes(s, IDLE - 1))
     assert len(hung_up(passes(s, 1))) == 2
+
+
+def test_a_session_that_begins_is_in_use(stage: Make) -> None:
+    session = Session("test", 2, 1 << 20, idle=IDLE)
+    out = session.handle([(0, Tick())], 10 * IDLE)  # of any clock
+    assert forks(out) == 2
 
 
 def test_use_puts_it_off(stage: Make) -> None:
