@@ -14,7 +14,7 @@ from workbench.core import instructions as do
 from workbench.core.state import State
 
 USES = frozenset((
-    ev.Hello, ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
+    ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
     ev.Grow, ev.Refresh,
 ))  # fmt: skip
 """What somebody says who works. While a task isn't over, somebody does."""
