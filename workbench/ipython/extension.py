@@ -120,6 +120,7 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+        self._router.leave_cell()
 
 
 def _leave_out_ours(tb: TracebackType | None) -> None:
