@@ -69,8 +69,7 @@ class Extension:
         engine.output = self._router.sink
         engine.began = self._notebook.began
         engine.origin = self._router.origin
-        variables = engine.roots
-        engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        engine.roots = self._notebook.bindings.held
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
