@@ -414,8 +414,8 @@ def test_an_output_is_a_reason_too(session: Kernel) -> None:
     (remedy,) = ast.literal_eval(session.value("outputs"))
     assert "flush" in remedy  # `%reset -f out` leaves one of IPython's
     session.ok(remedy)
-    session.ok("%free x\ndel ref")
-    assert session.value("[r for r in wb.objects() if r.state == 'freed']") == "[]"
+    session.ok("wb.api.engine().unname('x')\ndel ref")
+    assert session.value("list(wb.objects())") == "[]"
 
 
 def test_what_is_not_there_is_said(session: Kernel) -> None:

@@ -57,7 +57,7 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
         yield from _shown(notebook, word, value, shown)
     elif (ref := api.engine().identify(word)) is not None:
         yield ref.hex(), ref.hex()
-    elif word.isidentifier() or not _is_whole(word):
+    elif word.isidentifier() or not _is_expression(word):
         known = [*variables, *api.engine().names()]
         raise ObjectLostError(
             f"This session has no object {word!r}: no variable, name or id is that."
@@ -107,8 +107,10 @@ def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:
 
 def _is_whole(text: str) -> bool:
     """Whether it is an expression, or what may be an id."""
-    if text.isalnum():
-        return True
+    return text.isalnum() or _is_expression(text)
+
+
+def _is_expression(text: str) -> bool:
     try:
         ast.parse(text, mode="eval")
     except (SyntaxError, ValueError):
