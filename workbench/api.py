@@ -279,8 +279,8 @@ def _ref_of(what: ObjectRef | str) -> ObjectRef:
         return what
     if not isinstance(what, str):
         raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
-    ref = engine().find(what) or engine().identify(what)
-    if ref is None:
+    target = engine()
+    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
         raise ObjectLostError(f"This session has no object named {what!r}.")
     return ref
 

@@ -61,6 +61,8 @@ class Config:
     huge_pages : bool
         Ask the kernel for pages of 2 MB for shared memory: large arrays are written and read
         faster where it grants them. The status says whether it did.
+    log_to_driver : bool
+        Print here what tasks and actors print.
     cpus : int
         Processors this process may use.
     """
@@ -74,6 +76,7 @@ class Config:
     reload: bool = False
     spill_dir: str = ""
     huge_pages: bool = False
+    log_to_driver: bool = True
     cpus: int = 1
 
     @property
@@ -181,6 +184,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "reload": _switch,
     "spill_dir": _directory,
     "huge_pages": _switch,
+    "log_to_driver": _switch,
 }
 
 

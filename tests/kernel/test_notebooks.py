@@ -90,7 +90,7 @@ def run_demo(
                 except subprocess.TimeoutExpired:
                     assert look is not None
                     peak = max(peak, look(psutil.Process(process.pid)))
-        assert sorted(os.listdir(runtime)) in (["lock"], [])
+        assert sorted(os.listdir(runtime)) in (["workbench.lock"], [])
         assert sorted(path.parent.iterdir()) == beside
     finally:
         shutil.rmtree(runtime)
@@ -107,7 +107,7 @@ def text_of(cell: notebooks.Node) -> str:
             parts.append("\n".join(output.traceback))
         else:
             parts += [f"<{mime}>" for mime in output.data] + [output.data.get("text/plain", "")]
-    return re.sub(r"\n+", "\n", "\n".join(parts))
+    return re.sub(r"\n+", "\n", re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(parts)))
 
 
 # -- as committed ----------------------------------------------------------------------------------
@@ -184,8 +184,9 @@ SHOWN = {
     "wait": r"12 of 48 tasks are done\n24 of .*\n36 of .*\n48 of 48 tasks are done",
     "plot": r"<image/png>",
     "shared": r"48 tasks read 10\.9 MB each: 523 MB were shared, not copied",
-    "error": r"In\[\d+\], line 6, in <module>\n +furthest = distances\([\s\S]*"
-    r"In\[\d+\], line 3, in distances\n +return np.linalg[\s\S]*ValueError: operands",
+    "error": r"In\[\d+\], line 6\n[\s\S]*-> 6 furthest = distances\([\s\S]*"
+    r"In\[\d+\], line 3, in distances\n[\s\S]*-> 3 +return np.linalg[\s\S]*"
+    r"ValueError: operands",
     "status": r"0 tasks running[\s\S]*  digits +dict.* 10\.9 MB",
     "stop": r"The session is over",
 }

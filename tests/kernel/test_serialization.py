@@ -35,8 +35,33 @@ def test_writing_in_a_remote_cell(session: Kernel) -> None:
     cell = session.run("%%remote --wait\nx += 1")
     assert cell.error is not None
     assert "`x` shows the stored object 'x'" in cell.failure
-    assert cell.failure.count("`%get x --copy`") == 1
+    assert cell.failure.count("The way out in a task: `x = x.copy()`.") == 1
+    assert "%get" not in cell.failure  # which isn't for a remote cell
     assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "x[0] = y[0]",
+        "x[int(y[0])] = y[1]",
+        "y.max(); x[:] = y",
+        "x += y",
+        "np.add(y, 1, out=x)",
+        "np.add(y, 1, where=True, out=x, dtype=float)",
+        "def change(a, b):\n    b[0] = a[0]\nchange(y, x)",
+        "(\n    y[0] +\n    np.copyto(x, y)\n)",
+        "for row in [x]:\n    row[0] = y[0]",
+    ],
+)
+def test_of_several_stored_arrays_the_one_that_was_written_is_named(
+    session: Kernel, write: str
+) -> None:
+    session.ok("import numpy as np\nx = np.arange(100_000.0)\ny = x * 0\n%put x y")
+    cell = session.run(f"%%remote --wait\nimport numpy as np\n{write}")
+    assert "shows the stored object 'x'" in cell.failure
+    session.ok("%get x y")
+    assert "shows the stored object 'x'" in session.run(write).failure
 
 
 def test_what_is_read_only_for_other_reasons(session: Kernel) -> None:
@@ -109,6 +134,66 @@ def test_what_fails_says_where_without_being_asked(session: Kernel, code: str) -
     assert "model.stream (generator)" in cell.failure
     assert "__getstate__" in cell.failure
     assert "Traceback" not in cell.failure
+
+
+SAME = (
+    "[1] (threading.Thread): TypeError: cannot pickle '_thread.lock' object\n"
+    "    A thread belongs to one process: make it inside the task."
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("%put job", "job"),
+        ("%put --name n [0, job[1]]", "n"),
+        ("wb.remote(take).remote(job)", "first"),
+        ("wb.remote(take).remote(0, job)", "second"),
+        ("wb.remote(take).remote(0, 1, 2, job)", "more[1]"),
+        ("wb.remote(take).remote(0, second=job)", "second"),
+        ("Keeper.remote().keep.remote(job)", "what"),
+        ("Keeper.remote(job)", "start"),
+        ("%%remote\nprint(job)", "job"),
+        ("%%remote --wait\nimport threading\nmade = 1, threading.Thread()", "made"),
+        ("%%remote\nimport threading\nmade = 1, threading.Thread()\n", "made"),
+    ],
+)
+def test_the_same_words_everywhere(session: Kernel, code: str, name: str) -> None:
+    session.ok(
+        "import threading\njob = [1, threading.Thread()]\n"
+        "def take(first, second=None, *more): ...\n"
+        "class Keep:\n"
+        "    def __init__(self, start=None): ...\n"
+        "    def keep(self, what): ...\n"
+        "Keeper = wb.remote(Keep)"
+    )
+    assert f"job{SAME}" in session.ok("%inspect job").results()[0]
+    if code.startswith("%%remote\nimport"):
+        session.ok(code)
+        code = "%get made"
+    cell = session.run(code)
+    assert f"{name}{SAME}" in cell.failure
+
+
+def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
+    """Its prints lead to the kernel, and from there to everything."""
+    session.ok("import threading")
+    for what in ("threading.Thread(target=print)", "get_ipython()", "get_ipython().kernel"):
+        (text,) = session.ok(f"%inspect {what}").results()
+        assert len(text.splitlines()) == 3
+        assert "belongs to one process" in text
+    session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
+    assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
+    assert (
+        session.value("slider.comm is not None and slider in type(slider).widgets.values()")
+        == "True"
+    )
+
+
+def test_the_path_of_an_expression_can_be_pasted(session: Kernel) -> None:
+    session.ok("import threading\nfirst, lock = [1], threading.Lock()")
+    (text,) = session.ok("%inspect first + [lock]").results()
+    assert "(first + [lock])[1] (_thread.lock)" in text
 
 
 def test_inspect(session: Kernel) -> None:

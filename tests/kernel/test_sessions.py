@@ -97,11 +97,44 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%get x")
     assert kernel.value("x") == "42"
 
-    again = kernel.ok(f"%workbench jobs {running}").text()
-    assert "already delivered" in again
+    for name in (running, finished, running):  # as often as one likes, and nothing is bound anew
+        again = kernel.ok(f"%workbench jobs {name}")
+        kernel.until(lambda again=again: "done in" in again.line)
+        assert again.text() == "before\nafter\n"
+    assert kernel.value("x") == "42"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "x: what " in kernel.ok("%get x").text(), "the kernel that had it has gone"
+    assert kernel.value("x") == "42"
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
+
+
+@pytest.mark.parametrize("ends", [crash, restart])
+def test_what_a_cell_made_survives_the_kernel_that_had_it(
+    notebook: Callable[[str], Kernel], ends: Callable[[Kernel], None]
+) -> None:
+    kernel = notebook("made.ipynb")
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok("%%remote\nmodel = {'w': [1, 2]}; scores = [3]; print('trained')")
+    kernel.until(lambda: "done" in cell.line)
+    name = f"cell {cell.number}"
+    kernel.ok("%get scores")
+    assert kernel.value("(type(model).__name__, scores)") == "('ObjectRef', [3])"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
+    assert kernel.ok("%get model").text() == f"model: what {name} assigned.\n"
+    assert kernel.value("model") == "{'w': [1, 2]}"
+    kernel.ok("del model")
+    shown = kernel.ok(f"%workbench jobs {cell.number}")
+    kernel.until(lambda: "done" in shown.line)
+    assert shown.text() == "trained\n"
+    assert shown.line.endswith(" · scores"), "the model was let go of"
+    kernel.ok("%get scores")
+    assert kernel.value("scores") == "[3]"
+    assert "not defined in the store" in kernel.run("%get model").failure
 
 
 def test_what_a_collected_cell_shows(
@@ -189,3 +222,49 @@ def test_jobs_that_are_not_there(session: Kernel) -> None:
     session.ok("%workbench stop")
     assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "MagicError" in session.run("%workbench jobs 1").failure
+
+
+def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
+    notebook: Callable[[str], Kernel],
+) -> None:
+    kernel = notebook("fresh.ipynb")
+    first = kernel.ok("%load_ext workbench").text()
+    assert re.fullmatch(r"Workbench started session fresh-\w+: 2 workers, store of .*\n", first)
+    kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
+    line = kernel.ok("%workbench start --session lab --workers 1").text()
+    assert re.fullmatch(r"Workbench started session lab: 1 worker, store of .*\n", line)
+    assert "Session lab" in kernel.ok("%workbench").text()
+    kernel.ok("x = [0] * 10**5\n%put x")
+    failure = kernel.run("%workbench start --session other").failure
+    assert "'lab" in failure
+    assert re.search(r"would lose 1 object \(.*\): x\. `shutdown\(\)`", failure)
+    failure = kernel.run("wb.init(workers=2)").failure
+    assert "would lose 1 object (" in failure
+    assert kernel.value("len(wb.get(wb.put(x)))") == "100000"
+    assert "ConfigError" in kernel.run("%workbench start --workers many").failure
+    kernel.ok("%free x\ndel x")
+    kernel.ok("%workbench start --session other --workers 2")
+    assert "Session other" in kernel.ok("%workbench").text()
+
+
+def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], Kernel]) -> None:
+    first, second = notebook("first.ipynb"), notebook("second.ipynb")
+    first.ok("%load_ext workbench")
+    first.ok("%workbench start --session lab --workers 2 --memory 64MB")
+    second.ok("%load_ext workbench")
+    line = second.ok("%workbench start --session lab --workers 1 --memory 64MB").text()
+    assert "joined session lab: 2 workers" in line
+    assert "workers stays 2, not 1. `workbench stop lab`" in line
+    second.ok("import workbench as wb\nwb.shutdown()")
+    cell = second.ok("wb.init(session='lab', workers=2, memory='2GB', spill_dir='/tmp')")
+    warned = cell.text("stderr")
+    assert "memory stays 64 MB, not 2 GB and spill_dir=/tmp changes nothing" in warned
+    assert "workers stays" not in warned
+
+
+def test_a_session_that_begins_by_itself_is_told_of(session: Kernel) -> None:
+    for leave in ("%workbench stop", "wb.shutdown()"):
+        session.ok(leave)
+        cell = session.ok("%%remote --wait\na = 1")
+        assert re.match(r"Workbench started session .*: \d+ workers?, store of ", cell.text())
+    assert session.ok("%%remote --wait\na = 2").text() == ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -366,6 +370,34 @@ def test_a_name_keeps_an_object_and_finds_it(session: Engine) -> None:
     session.unname("a")
     assert session.names() == ["c"]
     assert session.find("a") is None
+
+
+def test_a_name_may_be_the_path_of_a_file_that_is_no_unicode(session: Engine) -> None:
+    """As `os.fsdecode` gives it. It poisoned the connection: every later call raised."""
+    name = os.fsdecode(b"data\xff.csv")
+    ref = wb.put([1, 2], name=name)
+    found = session.find(name)
+    assert found is not None
+    assert wb.get(found) == [1, 2]
+    assert session.names() == [r"data\udcff.csv"]
+    assert wb.get(wb.put("and all else goes on")) == "and all else goes on"
+    del ref
+    wb.free(found)
+
+
+def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
+    directory = os.fsencode(tmp_path) + b"/d\xff"
+    os.mkdir(directory)
+    (Path(os.fsdecode(directory)) / "script.py").write_text(
+        "import workbench as wb, os\n"
+        "wb.init(workers=1)\n"
+        "print(wb.get(wb.remote(os.getcwd).remote()) == os.getcwd())\n"
+        "wb.shutdown()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=directory, capture_output=True, timeout=TIMEOUT
+    )
+    assert (done.stdout, done.stderr) == (b"True\n", b"")
 
 
 def test_two_drivers_share_names(script: Callable[..., Script]) -> None:

@@ -29,6 +29,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench import readonly
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import (
@@ -268,7 +269,7 @@ def test_serializers_that_raise(session: Engine) -> None:
     with pytest.raises(SerializationError, match=r"object\[1\] can't be rebuilt in this process.*"):
         wb.get(ref)
     with pytest.raises(
-        TaskError, match=r"(?s)argument 1\[1\] can't be rebuilt on the worker.*not today"
+        TaskError, match=r"(?s)value\[1\] can't be rebuilt on the worker.*not today"
     ):
         wb.get(take.remote(ref))
     with pytest.raises(
@@ -333,7 +334,7 @@ def test_a_structure_deeper_than_the_recursion_limit(session: Engine) -> None:
             SerializationError, match=r"(?s)deep can't be .*nested more than 2000 obj.*Flatten"
         ):
             wb.put(deep)
-    with pytest.raises(SerializationError, match=r"(?s)argument 1 can't be .* 2000 objects deep"):
+    with pytest.raises(SerializationError, match=r"(?s)obj can't be .* 2000 objects deep"):
         wb.remote(len).remote(nested(10_000))
     with pytest.raises(TaskError, match=r"(?s)the result of nested can't be .*0 objects deep"):
         wb.get(wb.remote(nested).remote(10_000))
@@ -389,7 +390,7 @@ def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleTy
     assert wb.get(take.remote(1)) == 1
     things = {"a": [1, module.Thing(2)]}
     for call, path in (
-        (lambda: take.remote(wb.put(things)), r"argument 1\['a'\]\[1\]"),
+        (lambda: take.remote(wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(value=wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(things), r"arguments.*\['a'\]\[1\]"),
         (lambda: wb.remote(module.double).remote(1), r"double"),
@@ -536,7 +537,11 @@ def test_writing_to_a_stored_array_says_what_to_do(
         wb.get(task.remote(ref))
     (note,) = [n for n in caught.value.remote_notes if "what is stored" in n]
     assert "the stored object 'data' (ndarray int64" in note
-    assert "`array = array.copy()`" in note or "`value = value.copy()`" in note
+    assert re.search(r"The way out in a task: `(array|value) = \1\.copy\(\)`\.", note)
+    with pytest.raises(ValueError, match="read-only") as ours:
+        write(wb.get(ref))
+    readonly.explain(ours.value)
+    (note,) = ours.value.__notes__
     assert "`%get data --copy`" in note
     assert "`get(ref, copy=True)`" in note
     mine = wb.get(ref, copy=True)
@@ -577,6 +582,22 @@ def test_uncaught_in_a_script(runtime: str, script: Callable[..., Script]) -> No
         say(sys.excepthook is hook)
     """)
     assert [run.line(), run.line()] == ["True", "True"]
+
+
+def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
+    run = script("""
+        import contextlib, io
+        wb.init(workers=1)
+        model = wb.put([1.0, 2.0])
+        try:
+            model.coef_
+        except AttributeError as error:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                sys.excepthook(type(error), error, error.__traceback__)
+        say(shown.getvalue().splitlines()[-1])
+        wb.shutdown()
+    """)
+    assert run.line() == ("`model` is a ref to a stored list: `wb.get(model)` returns the value.")
 
 
 # -- functions and classes of a notebook -----------------------------------------------------------

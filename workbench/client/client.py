@@ -24,6 +24,7 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
 
 
@@ -48,6 +49,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
+        self.compare = store.compare
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
@@ -66,6 +68,7 @@ class Client:
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary = requests.why, requests.summary
+        self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
         self.abandon = base.abandon
         base.handlers |= {
@@ -125,6 +128,14 @@ class Client:
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
 
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        return self._base.marshal.pack(value, parts, numbers)
+
     # -- the session --------------------------------------------------------------------------
 
     def wait_welcome(self) -> None:
@@ -169,10 +180,10 @@ class Client:
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         origin = self._role.origin()
         found: CollectedJob | None = self._requests.ask(
-            lambda request: ev.Collect(request, job, origin)
+            lambda request: ev.Collect(request, job, origin, name)
         )
         return found
 

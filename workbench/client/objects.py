@@ -153,6 +153,14 @@ class KnownObjects:
 
     def peek(self, id: int) -> Any:
         """The value of a known object if that takes neither time nor room, else LookupError."""
+        return codec.peek(*self._in_memory(id))
+
+    def contents(self, id: int) -> codec.Contents:
+        """The bytes of a known object; LookupError if they are on disk."""
+        return codec.contents(*self._in_memory(id))
+
+    def _in_memory(self, id: int) -> tuple[bytes, Bytes | None]:
+        """Its header and its extent, if it has one."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -163,7 +171,7 @@ class KnownObjects:
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
                 extent = self._open(id, value)
-        return codec.peek(value.header, extent)
+        return value.header, extent
 
     def _check(self, id: int, value: ev.Value) -> None:
         """If it lies on disk, read it through before anybody maps it. It may take long."""

@@ -14,7 +14,14 @@ from typing import Any
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, Change, ObjectDescription, ObjectRecord, Snapshot
+from workbench.core.snapshot import (
+    Account,
+    Change,
+    JobRecord,
+    ObjectDescription,
+    ObjectRecord,
+    Snapshot,
+)
 from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5
@@ -114,6 +121,12 @@ class Requests:
         snapshot = self._ask("overview").snapshot
         assert snapshot is not None
         return snapshot
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        return self._ask("jobs").jobs
+
+    def shown_by(self, job: int) -> tuple[ev.Output, ...] | None:
+        return self._ask("log", job).outputs
 
     def spill(self, id: int) -> str:
         return self._ask("spill", id).text

@@ -27,3 +27,7 @@ class Role(Protocol):
     def blocking(self) -> AbstractContextManager[None]:
         """Around every wait for objects."""
         ...
+
+    def show_prints(self) -> None:
+        """What tasks are known to have printed is shown, before a person goes on because of it."""
+        ...

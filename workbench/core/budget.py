@@ -63,11 +63,13 @@ class GrowRequest:
 class Budget:
     """Grants by client: ``capacity`` bytes for all arenas in memory and inline objects together.
 
-    ``make_room(bytes)`` has so much moved to disk; False if that can't be done.
+    ``make_room(bytes)`` has so much moved to disk; False if that can't be done. ``let_go(bytes)``
+    frees so much that is kept for nobody; False if there is none.
     """
 
     def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
+        self.let_go: Callable[[int], bool] = lambda nbytes: False
         self.capacity = capacity
         self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
@@ -213,7 +215,8 @@ class Budget:
         ("trim", client, 0, bytes).
 
         Requests are served in order: a large one isn't starved by small ones behind it. Room is
-        made from what others keep warm, and only then by moving objects to disk.
+        made from what others keep warm, then from what is kept for nobody, and only then by moving
+        objects to disk.
         """
         while self.requests:
             head = self.requests[0]
@@ -237,6 +240,9 @@ class Budget:
                 if a is not arena and a.granted > a.live and a.owner not in head.spent
             ]  # fmt: skip
             spare = sum(a.granted - a.live for a in donors)
+            if not nobody and head.spill and spare < short and self.let_go(short - spare):
+                head.spent.clear()  # it may be theirs
+                continue
             if not nobody and donors and (spare >= short or head.spill):
                 for donor in donors:
                     assert donor.owner is not None

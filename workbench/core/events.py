@@ -239,7 +239,8 @@ class Ask(Event, tag=21):
 
     ``what``: sync; overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
-    ``name``, with what its holders find out (``deep``: however long that takes); or spill: move
+    ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
+    background cells that are remembered; log: what the job ``object`` has shown; or spill: move
     ``object`` to disk, answered when it is there or can't be. What an answer may have doesn't
     depend on how many objects there are.
     """
@@ -366,11 +367,15 @@ class Keep(Event, tag=36):
 
 
 class Collect(Event, tag=37):
-    """Send what this job has shown, and will show, with ``origin``; answered by Collected."""
+    """Send what this job has shown, and will show, with ``origin``; answered by Collected.
+
+    With a ``name``: only what it assigned to that, and nothing of what it shows.
+    """
 
     request: int
     job: int
     origin: int = 0
+    name: str = ""
 
 
 class Interrupt(Event, tag=38):

@@ -70,7 +70,8 @@ class About(Event):
     """What a put cost and what it stored. Sizes in bytes, times in seconds.
 
     ``site`` is where it stands in a person's code. ``repeats``: so often its process had serialized
-    the very same bytes before.
+    the very same bytes before. ``cold``: it was copied into pages that nobody had touched, which
+    the kernel has to clear first.
     """
 
     type: str
@@ -81,3 +82,4 @@ class About(Event):
     copy_seconds: float
     site: str = ""
     repeats: Natural = 0
+    cold: bool = False

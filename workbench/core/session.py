@@ -63,6 +63,8 @@ class Session:
         state.catalog.on_rest = self.spilling.rested
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
+        state.budget.let_go = self.jobs.make_room
+        state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
             Left: self._left,
@@ -141,7 +143,7 @@ class Session:
         state = self.state
         when = self._exit_at
         for time in (
-            None if state.pool.steady else state.pool.deadline(),
+            state.pool.deadline(),
             self.memory_monitor.due,
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
@@ -177,10 +179,7 @@ class Session:
             self.serializers.settle()
         if self.spilling.is_busy:
             self.spilling.settle()
-        if state.releases:
-            for (client, cold), extents in state.releases.items():
-                state.send(client, do.Release(tuple(extents), cold))
-            state.releases.clear()
+        self._send_releases()
         if state.budget.requests:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
@@ -188,7 +187,7 @@ class Session:
         if self.referrers.inquiries:
             self.referrers.settle()
         if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted():
+            for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
                 assert worker.client is not None
@@ -196,9 +195,16 @@ class Session:
         if self._exit_at is not None and state.now >= self._exit_at:
             state.out.append(do.Exit())
 
+    def _send_releases(self) -> None:
+        state = self.state
+        for (client, cold), extents in state.releases.items():
+            state.send(client, do.Release(tuple(extents), cold))
+        state.releases.clear()
+
     def _settle_memory(self) -> None:
         state = self.state
         for what, client, request, nbytes in state.budget.settle(state.now):
+            self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
@@ -208,6 +214,7 @@ class Session:
             else:
                 found = take_snapshot(state, largest(state))
                 state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
+        self._send_releases()
 
     def _outside(self, number: int, event: ev.Event) -> None:
         state = self.state
@@ -270,7 +277,7 @@ class Session:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)
-        self.jobs.left(number)
+        self.jobs.left(client)
         self._forget(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
@@ -287,7 +294,8 @@ class Session:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
                 state.pool.block(worker)  # takes no more tasks while it goes
-            state.out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
+            # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
+            state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + (0.0 if client.graceful else state.linger)
 
@@ -331,6 +339,10 @@ class Session:
             return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
+        if event.what == "log":
+            return self.jobs.log(client, event)
+        if event.what == "jobs":
+            return self.jobs.records(client, event)
         state = self.state
         answer = do.Answer(event.request)
         if event.what == "overview":

@@ -14,9 +14,9 @@ from workbench.actors import ActorHandle
 from workbench.engines.base import WHERE
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted
-from workbench.ipython.missing_names import did_you_mean
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
+from workbench.report.mistyped import did_you_mean
 
 Meant = ObjectRef | str
 """What `api` takes: a ref, or the name or id of an object."""

@@ -64,6 +64,7 @@ class Router:
         self._numbers = itertools.count(1)
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self.latest = 0  # number of the cell that began last: hooks have another context
+        self.logs = True  # what tasks show that belong to no background cell is shown too
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -99,11 +100,22 @@ class Router:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
         return self._cells.get(origin) or self._cells[self.latest]
 
+    def introduce_widgets(self) -> None:
+        """ipywidgets has been imported: it shall know the widgets that workers made."""
+        self._widgets.introduce()
+
+    def source(self, origin: int) -> str:
+        """The text of a cell, if a front end sent it."""
+        header = self.cell(origin).header or {}
+        return str(header.get("content", {}).get("code", ""))
+
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
     def sink(self, output: Output) -> None:
         """Show what a task sent: see `OutputSink`."""
         cell = self.cell(output.origin)
+        if cell.job is None and not self.logs:
+            return
         if cell.held is not None:
             with cell.lock:
                 if cell.held is not None:

@@ -178,6 +178,7 @@ def put_line(label: str, about: About) -> str:
     """``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
     nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
+    rate += " at the first use of this memory" if rate and about.cold else ""
     direct = (
         f"{human_bytes(about.outband)} copied directly in {count(about.buffers, 'buffer')}"
         if about.outband
@@ -205,4 +206,6 @@ def _found(snapshot: Snapshot) -> str:
     total = max(snapshot.names, len(names)) + len(actors)
     there = f" It has {listed(found, MOST_WORDS, total)}." if found else ""
     more = f" Background: {listed(jobs, MOST_WORDS)}; %workbench jobs shows more." if jobs else ""
-    return there + more
+    left = facts.left_by_cells(snapshot.jobs)
+    kept = f" Of cells that are done: {listed(left, MOST_WORDS)}; %get brings them." if left else ""
+    return there + more + kept

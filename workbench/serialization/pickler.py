@@ -6,12 +6,18 @@ changed by anything registered here.
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import pickle
+import sys
+import weakref
 from collections.abc import Callable
+from functools import _lru_cache_wrapper, lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
+from cloudpickle.cloudpickle import _class_setstate
 
 from workbench.serialization import arrays, libraries
 from workbench.serialization.arrays import Reducer, Reducers
@@ -72,12 +78,19 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reducer of a type met for the first time in this dump. None: pickle's own way."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
+        if kind is _lru_cache_wrapper:
+            return _reduce_cached
         return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
-        if type(obj) is FunctionType and type(reduced) is tuple:
+        if type(reduced) is not tuple:
+            return reduced
+        if type(obj) is FunctionType:
             self.functions.append(obj)
+        elif reduced[-1] is _class_setstate:
+            _is_of_here.setdefault(obj, True)
+            return (*reduced[:-1], set_class_state)
         return reduced
 
 
@@ -88,3 +101,34 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
+
+
+def _reduce_cached(function: Any) -> Any:
+    """A function with a cache travels with an empty one, where its name can't be imported."""
+    module = sys.modules.get(function.__module__)
+    if module and module.__name__ != "__main__":
+        with contextlib.suppress(AttributeError):
+            if operator.attrgetter(function.__qualname__)(module) is function:
+                return NotImplemented
+    return _cached, (function.__wrapped__, function.cache_parameters())
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return lru_cache(**parameters)(function)
+
+
+_is_of_here: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+"""Of classes that travel by value: whether this process made them, or got them in a pickle. One
+for the process, as cloudpickle's table of such classes is."""
+
+
+def set_class_state(cls: type, state: Any) -> type:
+    """Fill a class that came in a pickle: cloudpickle's way, but for the classes of this process.
+
+    Those are what they are now. cloudpickle would set their attributes back to what they were when
+    the pickle was made, and put copies in place of their methods, which don't see this process's
+    globals any more.
+    """
+    if _is_of_here.setdefault(cls, False):
+        return cls
+    return _class_setstate(cls, state)  # type: ignore[no-any-return]

@@ -194,8 +194,8 @@ class _StandIn:
             yield ".__getstate__()", self.state
 
 
-_SETTERS = frozenset({"_function_setstate", "_class_setstate"})
-"""cloudpickle's functions ``setter(object, state)``, called for what they do."""
+_SETTERS = frozenset({"_function_setstate", "_class_setstate", "set_class_state"})
+"""cloudpickle's functions and ours ``setter(object, state)``, called for what they do."""
 
 _WHOLES = frozenset({list, tuple, dict, set, frozenset, _StandIn})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 
@@ -30,3 +32,12 @@ class Settings(msgspec.Struct, frozen=True):
     spill_dir: str = ""
     huge_pages: bool = False
     reload: bool = False
+
+    def text(self) -> str:
+        """As JSON: Python's, because paths may hold bytes that are no UTF-8."""
+        return json.dumps(msgspec.to_builtins(self))
+
+
+def settings_of(text: str | bytes) -> Settings:
+    """What `Settings.text` was given; msgspec.ValidationError or ValueError if it is none."""
+    return msgspec.convert(json.loads(text), Settings)

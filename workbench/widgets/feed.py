@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
@@ -22,7 +22,9 @@ from workbench.core.snapshot import Sample as Past
 from workbench.engines.base import Observed
 from workbench.errors import SessionError
 from workbench.report import page
+from workbench.report.colors import hues
 from workbench.report.facts import Place
+from workbench.report.format import UNKNOWN
 from workbench.report.page import Rest, Row, Sample, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import Mirror
@@ -81,6 +83,7 @@ class Feed:
         self._anew = 0.0  # from when on everything may be heard again
         self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
+        self._hues: dict[str, dict[str, int]] = {}
         self._changes = engine.changes()
         self._thread: threading.Thread | None = None
         self._ending: threading.Timer | None = None  # ends the subscription while nobody looks
@@ -339,7 +342,19 @@ class Feed:
             self._speed,
             {id: parts for id, parts in bins.items() if any(parts)},
             [Rest(*kind) for kind in self._mirror.kinds()],
+            self._coloured(),
+            self.engine.can,
         )
+
+    def _coloured(self) -> dict[str, dict[str, int]]:
+        """Who has which colour: as before, as far as they are still there."""
+        for by, sizes in (("type", Counter[str]()), ("owner", Counter[str]())):
+            for row in self._rows.values():
+                if row.len:
+                    label = row.kind if by == "type" else row.owner
+                    sizes[label or UNKNOWN] += row.len
+            self._hues[by] = hues(sizes, self._hues.get(by, {}))
+        return dict(self._hues)
 
     def _tell(self, diff: Message) -> None:
         if diff:

@@ -20,6 +20,7 @@ from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
+from workbench.engines.base import Abilities
 from workbench.plots import charts
 from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
@@ -188,7 +189,7 @@ def a_still(now: Snapshot, held: Held) -> Told:
 
 def a_page(now: Snapshot, held: Held) -> Told:
     """A row as a page is told it, put into words as the page does."""
-    processes, owners, words = Processes(now), owners_of(now), page.words_of(now)
+    processes, owners, words = Processes(now), owners_of(now), page.words_of(now, Abilities())
     told = {}
     for record in now.objects:
         born = None if record.age is None else now.taken - record.age
@@ -306,7 +307,7 @@ def test_the_status_a_card_and_ps_tell_one_session() -> None:
     card = dict(cards.of_snapshot(now).lines)
     row = dict(zip(SESSIONS, Seen("first-steps", (1,), 0, 0.0, now).row(), strict=True))
     assert card["store"] == row["store"]
-    assert card["workers"].startswith(row["workers"])
+    assert f"({row['workers']})" in card["workers"]
     assert card["actors"] == row["actors"] == "Counter 'hits'"
     assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == open_in(now)
     assert card["open in"].startswith(joined(open_in(now)))

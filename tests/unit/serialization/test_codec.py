@@ -7,6 +7,8 @@ import datetime
 import functools
 import gc
 import operator
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -375,3 +377,33 @@ def test_a_piece_that_is_large_is_stored_as_it_is() -> None:
     data = bytes(LARGE_PIECE)
     stream = codec.serialize([1, data, 2], {}).stream
     assert any(piece is data for piece in stream)
+
+
+def test_a_class_of_this_process_is_not_changed_by_reading_its_instance() -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__", "limit": 1}
+    source = "class Model:\n  count = 0\n  def top(self): return limit"
+    exec(source, namespace)
+    model, kind = namespace["Model"](), namespace["Model"]
+    stored = codec.serialize([model, kind], {}).inline()
+    kind.count, namespace["limit"] = 5, 2
+    again, same = codec.deserialize_inline(stored)
+    assert same is kind
+    assert (again.count, again.top(), kind().top()) == (5, 2, 2)
+
+
+def test_a_class_of_another_process_is_what_came_last() -> None:
+    code = (
+        "import sys; from workbench.serialization import codec\n"
+        "for text in sys.argv[1:]: made = codec.deserialize_inline(bytes.fromhex(text))\n"
+        "print(made.count, made.top())"
+    )
+    namespace: dict[str, Any] = {"__name__": "__main__", "limit": 1}
+    exec("class Model:\n  count = 0\n  def top(self): return limit", namespace)
+    model, streams = namespace["Model"](), []
+    for count in range(2):
+        namespace["Model"].count = namespace["limit"] = count
+        streams.append(codec.serialize(model, {}).inline().hex())
+    done = subprocess.run(
+        [sys.executable, "-c", code, *streams], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1 1\n"

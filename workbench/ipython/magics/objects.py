@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.errors import ObjectLostError
-from workbench.ipython.arguments import as_written, parse
+from workbench.ipython.arguments import as_written, magic_arguments, parse
+from workbench.ipython.freshness import compared
 from workbench.ipython.meant import Meant, objects_meant
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable
@@ -41,8 +42,19 @@ class KeepingMagics(NotebookMagics):
         """Say why an object is still here, and what would let go of each reason."""
         args = parse(self.why, line)
         meant = objects_meant(self._notebook, as_written(line, args.what), args.what, shown=True)
-        found = tuple((label, _why(what, args.deep, label)) for label, what in meant[:MOST_WHYS])
+        found = tuple(
+            (label, self._why(what, args.deep, label)) for label, what in meant[:MOST_WHYS]
+        )
         return found[0][1] if len(meant) == 1 else Whys(found, len(meant) - len(found))
+
+    def _why(self, what: Meant, deep: bool, label: str) -> Why:
+        engine, bindings = api.engine(), self._notebook.bindings
+        ref = engine.find(what) if isinstance(what, str) else what
+        if ref is None or not bindings.of(ref):
+            del ref  # it would be a reason
+            return _why(what, deep, label)
+        with compared(bindings, engine, ref):
+            return _why(what, deep, label)
 
     @magic_arguments()
     @argument("what", nargs="+", help=_WHAT)
