@@ -77,8 +77,7 @@ class Extension:
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
-        variables = engine.roots
-        engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
             print(started_line(engine))
