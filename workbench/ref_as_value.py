@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from workbench.engines.base import Engine, engine_of
 from workbench.errors import ObjectFreedError, WorkbenchError
 from workbench.readonly import named_at
 from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.engines.base import Engine
 
 KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
 """What a type that can't do something is told with: by Python, numpy, pandas, torch."""
@@ -123,7 +125,7 @@ def _text(
 ) -> str:
     ref, name, value, inside = found
     cell = maker(ref) if maker is not None else ""
-    what, waits, is_there = _object(engine_of(ref), ref, cell)
+    what, waits, is_there = _object(cast("Engine", ref._engine), ref, cell)
     if not name:
         subject = f"The value used here is a ref to {what}"
     elif inside:
@@ -160,7 +162,9 @@ def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]
         return "an object that the session doesn't have any more", False, False
     if cell:
         return f"what {cell} made", False, True
-    return f"a stored {record.about.type}" if record.about else "a task's result", False, True
+    if record.about is None:
+        return "a task's result", False, True
+    return f"a stored {record.about.type.partition(' ')[0]}", False, True
 
 
 def _failed(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]:

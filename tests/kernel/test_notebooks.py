@@ -90,7 +90,7 @@ def run_demo(
                 except subprocess.TimeoutExpired:
                     assert look is not None
                     peak = max(peak, look(psutil.Process(process.pid)))
-        assert sorted(os.listdir(runtime)) in (["lock"], [])
+        assert sorted(os.listdir(runtime)) in (["workbench.lock"], [])
         assert sorted(path.parent.iterdir()) == beside
     finally:
         shutil.rmtree(runtime)

@@ -217,19 +217,19 @@ def test_a_cells_run_is_told(session: Kernel) -> None:
 
 
 HOLD = """\
-import builtins, weakref
+import sys, weakref
 class Big:
     pass
 _big = Big()
-builtins.watch = weakref.ref(_big)
+sys.watch = weakref.ref(_big)
 """
 
 GONE = """
 @wb.remote
 def gone():
-    import builtins, gc
+    import gc, sys
     gc.collect()
-    return builtins.watch() is None
+    return sys.watch() is None
 """
 
 

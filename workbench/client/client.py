@@ -22,6 +22,7 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
 
 
@@ -120,6 +121,14 @@ class Client:
 
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        return self._base.marshal.pack(value, parts, numbers)
 
     # -- the session --------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
 
@@ -113,6 +114,20 @@ class Marshal:
             self._scratch.give_back(done.chunks)
         repeats = self._repeats.count(done.buffers) if stored.segment else 0
         return Encoded(stored, done, seconds, cold, repeats)
+
+    def pack(
+        self, value: Any, parts: Parts, numbers: Numbers | None = None
+    ) -> tuple[PackedValues, Any]:
+        """See `Cells.pack`."""
+        refs: list[ObjectRef] = []
+        reduce_ref = self.reducers([])[ObjectRef]
+
+        def note_ref(ref: ObjectRef) -> Any:
+            refs.append(ref)
+            return reduce_ref(ref)
+
+        reducers = {**self.registry.reducers(), ObjectRef: note_ref}
+        return pack(value, reducers, refs, parts, self._capacity(), numbers)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         return self._serialize(value, [], parts).inline()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -15,11 +15,20 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
-from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
+from workbench.options import (
+    STREAMING,
+    ActorOptions,
+    CellOptions,
+    TaskOptions,
+    parameters_of,
+)
 from workbench.ref import ObjectRef
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
+
+Parameters = Callable[[], Sequence[str]]
+"""Asked for the names of the positional ones, if something fails."""
 
 ARGUMENTS = "arguments"
 """What an object is described as that holds a call's arguments."""
@@ -45,17 +54,20 @@ class Submitter:
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         self._connection.check_open()
-        return self._submit(self._exported(function).ref.id, call, function.name)
+        parameters = partial(parameters_of, function.function)
+        return self._submit(self._exported(function).ref.id, call, function.name, parameters)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         self._base.check_refs([actor])
-        return self._submit(0, call, method, actor.id, method)
+        return self._submit(0, call, method, lambda: call.parameters, actor.id, method)
 
     def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
-        payload, deps, contains, packed = self._pack(call.args, call.kwargs)
+        payload, deps, contains, packed = self._pack(
+            call.args, call.kwargs, lambda: call.parameters
+        )
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
         ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
@@ -85,12 +97,15 @@ class Submitter:
         self._connection.flush()
 
     def _submit(
-        self, function: int, call: Call[TaskOptions], name: str, actor: int = 0, method: str = ""
-    ) -> Submitted:
-        args, kwargs, options = call
+        self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
+        actor: int = 0, method: str = "",
+    ) -> Submitted:  # fmt: skip
+        args, kwargs, options, _ = call
         spec = None if options.is_usual else self._specs(options)
         # `packed` is the handle of the arguments, if they had to be an object.
-        payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
+        payload, deps, contains, packed = (
+            self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
+        )
         given = options.num_returns
         returns = given if isinstance(given, int) else 1
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
@@ -146,14 +161,18 @@ class Submitter:
         function.handle = self._references.engine, export
         return export
 
-    def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
+    def _pack(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
+    ) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
         packed, refs = pack_arguments(args, kwargs)
         self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []
         try:
-            encoded = self._marshal.encode(packed, claims, lambda: argument_names(args, kwargs))
+            encoded = self._marshal.encode(
+                packed, claims, lambda: argument_names(args, kwargs, parameters())
+            )
             stored = encoded.stored
             if not stored.segment:
                 return stored.header, deps, stored.contains, None

@@ -236,9 +236,11 @@ class Fork(Instruction, tag=102):
 
 
 class Kill(Instruction, tag=103):
-    """SIGKILL that worker's process."""
+    """SIGKILL that worker's process, and what it started; with ``grace`` only after a moment in
+    which it may end in order."""
 
     worker: int
+    grace: bool = False
 
 
 class Punch(Instruction, tag=104):

@@ -294,7 +294,8 @@ class Session:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
                 state.pool.block(worker)  # takes no more tasks while it goes
-            state.out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
+            # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
+            state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + (0.0 if client.graceful else state.linger)
 

@@ -20,6 +20,7 @@ from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -59,11 +60,15 @@ class Exported:
 
 
 class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run."""
+    """What a function, a method or a class is called with, and how that is to be run.
+
+    ``parameters`` are the names of a method's or class's positional ones, as far as known.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     options: Options
+    parameters: tuple[str, ...] = ()
 
 
 class CollectedJob(NamedTuple):
@@ -348,6 +353,17 @@ class Cells(Protocol):
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
         With a ``name``: only hold what it assigned to that, one of each task.
+        """
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        """A value as it travels inside an argument or a result, and the memo of its objects.
+
+        See `serialization.packing.pack`. The refs in it are known to whoever stores it.
         """
 
     def shown_by(self, job: int) -> tuple[Output, ...] | None:

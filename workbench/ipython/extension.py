@@ -82,6 +82,8 @@ class Extension:
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
             print(started_line(engine))
+        if engine.joined:
+            self._notebook.lines.attend()
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None

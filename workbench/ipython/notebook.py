@@ -14,6 +14,7 @@ from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
+from workbench.ipython import in_place
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
@@ -110,6 +111,8 @@ class Notebook:
         for name, before in job.give_back():
             if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
+        for text in in_place.at_end(job, waited):
+            job.note(text)
         self.lines.end(job)
         self.router.cell(job.origin).leaves(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]

@@ -100,6 +100,15 @@ class Router:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
         return self._cells.get(origin) or self._cells[self.latest]
 
+    def introduce_widgets(self) -> None:
+        """ipywidgets has been imported: it shall know the widgets that workers made."""
+        self._widgets.introduce()
+
+    def source(self, origin: int) -> str:
+        """The text of a cell, if a front end sent it."""
+        header = self.cell(origin).header or {}
+        return str(header.get("content", {}).get("code", ""))
+
     # -- what tasks show: whichever thread reads the socket ---------------------------------------
 
     def sink(self, output: Output) -> None:

@@ -72,10 +72,41 @@ def create(size: int) -> Descriptors:
 
 
 class ReadOnly(mmap.mmap):
-    """A whole segment, mapped read-only. ``keeps`` lives as long as this."""
+    """A whole segment, mapped read-only. ``keeps`` lives as long as this.
+
+    It can be mapped once more for changes that only this process sees: `serialization.libraries`
+    does so, which knows no segments and asks for a method of this name.
+    """
 
     fd: int
     keeps: object = None
+
+    def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
+        """A range of it whose pages are copied as soon as, and only if, they are written.
+
+        Parameters
+        ----------
+        offset, length
+            In bytes.
+        keeps : object
+            Lives as long as the new mapping: whatever keeps these bytes from being reused.
+
+        Returns
+        -------
+        (mapping, start)
+            The range begins at ``start`` of the mapping: mappings begin with a page.
+        """
+        start = offset % PAGE
+        mapping = _Private(
+            self.fd, start + length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
+            offset=offset - start,
+        )  # fmt: skip
+        mapping.keeps = keeps
+        return mapping, start
+
+
+class _Private(mmap.mmap):
+    keeps: object
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:
