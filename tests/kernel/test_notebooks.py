@@ -186,7 +186,7 @@ def test_what_you_see_shows_what_the_text_says(demo: Demo) -> None:
 
 SHOWN = {
     "start": r"^Workbench started session \d+-\w+: \d+ workers?, store of",  # a name of its own
-    "put": r"^digits: dict \(4\), [\d.]+ MB in .* GB/s; [\d.]+ MB copied directly in 4 buffers"
+    "put": r"^digits: dict \(4\), [\d.]+ MB in .*B/s.*; [\d.]+ MB copied directly in 4 buffers"
     r"[\s\S]*ObjectRef \w+: ready\n +name +digits\n",
     "get": r"writeable: False\nValueError: assignment destination is read-only\n[\d.]+ \S+ ± ",
     "remote": r"reading 40410 pictures[\s\S]*found 64 directions[\s\S]*<text/markdown>"
