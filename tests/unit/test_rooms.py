@@ -70,7 +70,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.environment", "host.seeding"}
         | {"readonly", "report", "serialization", "widgets.lines", "widgets.views"},
-        {"IPython", "comm", "ipywidgets"},
+        {"IPython", "comm"},
     ),
     "report": (
         PURE
