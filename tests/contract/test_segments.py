@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import resource
@@ -119,3 +120,17 @@ def test_a_size_the_system_refuses_leaks_nothing(create: Create) -> None:
     with pytest.raises((OSError, OverflowError)):
         create(1 << 63)
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_many_holes_leave_nothing_in_the_process(segment: seg.Descriptors) -> None:
+    """The server punches all the time, with the garbage collector off."""
+    punch(segment.writable, 0, PAGE)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for _ in range(100):
+            punch(segment.writable, 0, PAGE)
+        assert len(gc.get_objects()) - before < 10
+    finally:
+        gc.enable()

@@ -12,8 +12,20 @@ import msgspec
 ID_BITS = 32
 """An id is the maker's prefix, then this many bits of the maker's own counter."""
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""The sender's own, which comes back to it."""
+
+Id = Natural
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 56)]
+"""No machine has more; sums of a session's fit 64 bits."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Returns = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+"""Results of one task: each is an object from the start."""
+
 Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Digest = Annotated[int, msgspec.Meta(ge=0)]  # of 64 bits
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
 
@@ -34,17 +46,36 @@ class Value(Event):
     """
 
     header: bytes
-    segment: int = 0
-    offset: Natural = 0
-    length: Natural = 0
-    contains: tuple[int, ...] = ()
+    segment: Id = 0
+    offset: Bytes = 0
+    length: Bytes = 0
+    contains: tuple[Id, ...] = ()
     failed: bool = False
-    digest: int = 0
+    digest: Digest = 0
 
 
 def error_value(code: str, text: str) -> Value:
     """The value of an object that will never be there. ``code`` names the error type."""
     return Value(f"!{code}\n{text}".encode(), failed=True)
+
+
+class Place(Event):
+    """One thing in a process that keeps an object, and the code that lets go of it.
+
+    ``kind`` is ``ref``, or ``view``: an array that shows the object's bytes. ``path`` is what a
+    person calls it, in lines if it is several things; ``keeper`` says what sort of thing it is or
+    is part of, ``where`` in which function or module, ``by`` what keeps that: `report.why` has
+    words for each. ``cut`` is code to paste there; empty if there is none. ``count``: so many
+    references in one.
+    """
+
+    kind: str
+    path: str
+    keeper: str = "variable"
+    where: str = ""
+    cut: str = ""
+    count: Natural = 1
+    by: str = ""
 
 
 class About(Event):
@@ -56,11 +87,11 @@ class About(Event):
     """
 
     type: str
-    inband: int
-    outband: int
-    buffers: int
-    pickle_seconds: float
-    copy_seconds: float
+    inband: Bytes
+    outband: Bytes
+    buffers: Count
+    pickle_seconds: Seconds
+    copy_seconds: Seconds
     site: str = ""
     repeats: Natural = 0
     cold: bool = False
