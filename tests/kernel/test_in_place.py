@@ -205,6 +205,33 @@ def test_what_cannot_travel_back_is_said(session: Kernel) -> None:
     assert session.value("x") == "{}"
 
 
+def test_of_two_cells_that_changed_it_one_is_brought(session: Kernel) -> None:
+    session.ok("x = [1]")
+    cells = [session.ok(f"%%remote\nx.append({n})") for n in (2, 3)]
+    for cell in cells:
+        over(session, cell)
+    session.ok("%get x")
+    assert session.value("x") == "[1, 3]"
+    assert "x changed in the notebook too" in session.run("%get x").failure
+    session.ok("%get x --as other")
+    assert session.value("(x, other)") == "([1, 3], [1, 2])"
+
+
+def test_what_belonged_to_a_kernel_that_is_gone(runtime_dir: str, gate: Gate) -> None:
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "JPY_SESSION_NAME": "gone.ipynb"})
+    try:
+        kernel.ok("%load_ext workbench\nx = [1]")
+        cell = kernel.ok(f"%%remote --name adds\nprint('before')\n{gate.wait}\nx.append(2)")
+        kernel.until(lambda: cell.text() == "before\n")
+        kernel.restart(now=True)
+        again = kernel.ok("%load_ext workbench\n%workbench jobs adds")
+        gate.open()
+        assert "x changed on the worker; the kernel that had it is gone" in over(kernel, again)
+        kernel.ok("%workbench stop")
+    finally:
+        kernel.stop()
+
+
 # -- what comes by reference, several runs, namespaces ---------------------------------------------
 
 
@@ -298,8 +325,8 @@ def test_what_is_too_dear_to_compare_is_said(session: Kernel) -> None:
         "import time\n"
         "class Slow:\n"
         "    def __getstate__(self):\n"
-        "        end = time.perf_counter() + 0.2\n"
-        "        while time.perf_counter() < end: pass\n"
+        "        end = time.thread_time() + 0.2\n"
+        "        while time.thread_time() < end: pass\n"
         "        return self.__dict__\n"
         "slow, x = Slow(), [1]"
     )

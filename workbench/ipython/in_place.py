@@ -9,6 +9,7 @@ from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report.in_place import (
     both_text,
+    brought_text,
     coarse_text,
     copies_text,
     gone_text,
@@ -98,7 +99,8 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if target is not None:
         variables[target] = taken.copied(found, name)
         return ""
-    here = [name for name in taken.changed_here() if name in found.names]
+    changed, unknown = taken.changed_here()
+    here = [name for name in changed if name in found.names]
     if name in taken.values and variables.get(name) is not taken.values[name]:
         here.append(name)
     if here:
@@ -106,7 +108,7 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     _, failed = bring(job, variables)
     if failed:
         raise MagicError(failed)
-    return f"{job.name}: {', '.join(found.names)}"
+    return brought_text(found.names, job.name, [n for n in unknown if n in found.names])
 
 
 def _names(each: Iterable[Sequence[str]]) -> list[str]:
