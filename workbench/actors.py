@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.engines.base import Call, Engine, Exported, engine_of
-from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
+from workbench.options import STREAMING, ActorOptions, TaskOptions, changed, parameters_of
 from workbench.ref import ObjectRef
 
 ASYNC_CONCURRENCY = 1000
@@ -31,7 +31,7 @@ class Description:
     """What a handle knows of its actor; stored under the actor's id."""
 
     cls: str
-    methods: tuple[str, ...]
+    methods: dict[str, tuple[str, ...]]  # each with the names of its positional parameters
     streams: tuple[str, ...]
     max_task_retries: int
 
@@ -74,8 +74,9 @@ class ActorMethod:
         SerializationError
             If an argument can't be pickled. Nothing is submitted then.
         """
-        ref = self._handle._ref
-        return engine_of(ref).call(ref, self._name, Call(args, kwargs, self._options))
+        ref, description = self._handle._ref, self._handle._description
+        call = Call(args, kwargs, self._options, description.methods[self._name])
+        return engine_of(ref).call(ref, self._name, call)
 
     def options(self, **given: Any) -> ActorMethod:
         """The same method with other options.
@@ -257,11 +258,16 @@ class ActorClass:
             exported = self._exported[concurrency] = Exported(blueprint, self._cls.__name__)
         description = Description(
             self._cls.__name__,
-            tuple(name for name, _ in inspect.getmembers(self._cls, callable) if name[:2] != "__"),
+            {
+                name: _parameters_of_method(self._cls, name, method)
+                for name, method in inspect.getmembers(self._cls, callable)
+                if name[:2] != "__"
+            },
             tuple(name for name, method in members if _yields(method)),
             options.max_task_retries,
         )
-        call = Call(args, kwargs, replace(options, max_concurrency=concurrency))
+        options = replace(options, max_concurrency=concurrency)
+        call = Call(args, kwargs, options, parameters_of(self._cls))
         return ActorHandle(engine.create(exported, description, call), description)
 
 
@@ -269,6 +275,12 @@ def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
     """A handle for an actor that another process made."""
     (description,) = engine.get([ref], None, False)
     return ActorHandle(ref, description)
+
+
+def _parameters_of_method(cls: type, name: str, method: Any) -> tuple[str, ...]:
+    """Without ``self``."""
+    is_bound = isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
+    return parameters_of(method)[0 if is_bound else 1 :]
 
 
 def _yields(method: Any) -> bool:

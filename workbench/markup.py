@@ -369,6 +369,22 @@ def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html
     )
 
 
+def line_place(line: str, job: str, name: str, number: int, still: Html) -> Html:
+    """A background cell's line, in an element that a page's script finds and keeps true.
+
+    ``line`` tells it from all others, ``job`` is the cell's own id, ``name`` what people call it;
+    ``number`` counts the renewals.
+    """
+    given = {"line": line, "job": job, "name": name, "seq": str(number)}
+    data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in given.items())
+    return Html(f'<div class="workbench-line"{data}>{still}</div>')
+
+
+def mood_color(mood: str) -> str:
+    """The colour of a `status` sign, in CSS."""
+    return _COLORS[mood]
+
+
 def mount(key: str, still: Html) -> Html:
     """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
     name = html.escape(key, quote=True)

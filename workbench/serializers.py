@@ -117,5 +117,12 @@ def explain_cost(value: Any, name: str = "") -> Cost:
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:
     found = context.get()
-    # A ref is always storable; `__reduce__` would take it for one that leaves the session.
-    return {ObjectRef: lambda ref: (str, (ref.hex(),))} if found is None else found.reducers()
+    reducers = {} if found is None else found.reducers()
+
+    def reduce_ref(ref: ObjectRef) -> tuple[Any, ...]:
+        """As if it were a text: `__reduce__` would take it for one that leaves the session."""
+        if found is not None:
+            reducers[ObjectRef](ref)  # raises if it is of another session
+        return str, (ref.hex(),)
+
+    return {**reducers, ObjectRef: reduce_ref}

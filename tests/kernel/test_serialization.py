@@ -136,6 +136,66 @@ def test_what_fails_says_where_without_being_asked(session: Kernel, code: str) -
     assert "Traceback" not in cell.failure
 
 
+SAME = (
+    "[1] (threading.Thread): TypeError: cannot pickle '_thread.lock' object\n"
+    "    A thread belongs to one process: make it inside the task."
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("%put job", "job"),
+        ("%put --name n [0, job[1]]", "n"),
+        ("wb.remote(take).remote(job)", "first"),
+        ("wb.remote(take).remote(0, job)", "second"),
+        ("wb.remote(take).remote(0, 1, 2, job)", "more[1]"),
+        ("wb.remote(take).remote(0, second=job)", "second"),
+        ("Keeper.remote().keep.remote(job)", "what"),
+        ("Keeper.remote(job)", "start"),
+        ("%%remote\nprint(job)", "job"),
+        ("%%remote --wait\nimport threading\nmade = 1, threading.Thread()", "made"),
+        ("%%remote\nimport threading\nmade = 1, threading.Thread()\n", "made"),
+    ],
+)
+def test_the_same_words_everywhere(session: Kernel, code: str, name: str) -> None:
+    session.ok(
+        "import threading\njob = [1, threading.Thread()]\n"
+        "def take(first, second=None, *more): ...\n"
+        "class Keep:\n"
+        "    def __init__(self, start=None): ...\n"
+        "    def keep(self, what): ...\n"
+        "Keeper = wb.remote(Keep)"
+    )
+    assert f"job{SAME}" in session.ok("%inspect job").results()[0]
+    if code.startswith("%%remote\nimport"):
+        session.ok(code)
+        code = "%get made"
+    cell = session.run(code)
+    assert f"{name}{SAME}" in cell.failure
+
+
+def test_inspect_of_a_thread_in_a_kernel_is_one_line(session: Kernel) -> None:
+    """Its prints lead to the kernel, and from there to everything."""
+    session.ok("import threading")
+    for what in ("threading.Thread(target=print)", "get_ipython()", "get_ipython().kernel"):
+        (text,) = session.ok(f"%inspect {what}").results()
+        assert len(text.splitlines()) == 3
+        assert "belongs to one process" in text
+    session.ok("import ipywidgets\nslider = ipywidgets.IntSlider()")
+    assert "A widget belongs to one process" in session.ok("%inspect slider").results()[0]
+    assert (
+        session.value("slider.comm is not None and slider in type(slider).widgets.values()")
+        == "True"
+    )
+
+
+def test_the_path_of_an_expression_can_be_pasted(session: Kernel) -> None:
+    session.ok("import threading\nfirst, lock = [1], threading.Lock()")
+    (text,) = session.ok("%inspect first + [lock]").results()
+    assert "(first + [lock])[1] (_thread.lock)" in text
+
+
 def test_inspect(session: Kernel) -> None:
     session.ok(MODEL)
     cell = session.ok("%inspect model")

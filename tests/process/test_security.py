@@ -112,7 +112,7 @@ def test_the_shell_command_uses_no_directory_that_others_can_enter(
 
 
 AS_SOMEBODY = """
-    import contextlib, io, json
+    import contextlib, difflib, io, json
     from workbench.cli import main
 
     def run(command):

@@ -269,7 +269,7 @@ def test_serializers_that_raise(session: Engine) -> None:
     with pytest.raises(SerializationError, match=r"object\[1\] can't be rebuilt in this process.*"):
         wb.get(ref)
     with pytest.raises(
-        TaskError, match=r"(?s)argument 1\[1\] can't be rebuilt on the worker.*not today"
+        TaskError, match=r"(?s)value\[1\] can't be rebuilt on the worker.*not today"
     ):
         wb.get(take.remote(ref))
     with pytest.raises(
@@ -334,7 +334,7 @@ def test_a_structure_deeper_than_the_recursion_limit(session: Engine) -> None:
             SerializationError, match=r"(?s)deep can't be .*nested more than 2000 obj.*Flatten"
         ):
             wb.put(deep)
-    with pytest.raises(SerializationError, match=r"(?s)argument 1 can't be .* 2000 objects deep"):
+    with pytest.raises(SerializationError, match=r"(?s)obj can't be .* 2000 objects deep"):
         wb.remote(len).remote(nested(10_000))
     with pytest.raises(TaskError, match=r"(?s)the result of nested can't be .*0 objects deep"):
         wb.get(wb.remote(nested).remote(10_000))
@@ -390,7 +390,7 @@ def test_a_class_that_the_worker_cannot_import(session: Engine, module: ModuleTy
     assert wb.get(take.remote(1)) == 1
     things = {"a": [1, module.Thing(2)]}
     for call, path in (
-        (lambda: take.remote(wb.put(things)), r"argument 1\['a'\]\[1\]"),
+        (lambda: take.remote(wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(value=wb.put(things)), r"value\['a'\]\[1\]"),
         (lambda: take.remote(things), r"arguments.*\['a'\]\[1\]"),
         (lambda: wb.remote(module.double).remote(1), r"double"),

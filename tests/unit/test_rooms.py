@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
-    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
+    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", "xxhash", *LIBRARIES}),
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
@@ -47,7 +47,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "error_notes", "machine"},
+        | {"core.events", "error_notes", "machine"}
+        | {"serialization"},  # what a cell captured by value, and what it changed of that
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
@@ -60,22 +61,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "engines": (
         NEUTRAL
         | {"core.events", "core.snapshot", "client", "server.settings"}
-        | {"serialization.changes"},  # what the protocol's `compare` takes and gives
+        | {"serialization.changes"}  # what the protocol's `compare` takes and gives
+        | {"serialization.packing"},  # and `pack`
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {
-            "error_notes",
-            "host.cells",
-            "host.display",
-            "host.environment",
-            "host.seeding",
-            "readonly",
-            "report",
-        }
-        | {"serialization", "widgets.views"},
+        | {"error_notes", "host.captured", "host.cells", "host.display", "host.environment"}
+        | {"host.seeding", "readonly", "report", "serialization"}
+        | {"widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (

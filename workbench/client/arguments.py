@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from workbench.ref import ObjectRef
@@ -33,14 +34,25 @@ def pack_arguments(
     return packed, refs
 
 
-def argument_names(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a person calls the arguments: for errors."""
-    return {**{f"argument {i}": value for i, value in enumerate(args, 1)}, **kwargs}
+def argument_names(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a person calls the arguments, by the positional ``parameters``: for errors.
+
+    The last of those may have an asterisk, and be all the rest.
+    """
+    named = [name for name in parameters if name[0] != "*"]
+    others = map("argument {}".format, count(len(named) + 1))
+    if len(named) < len(parameters):
+        others = map((parameters[-1][1:] + "[{}]").format, count())
+    return {**dict(zip(chain(named, others), args, strict=False)), **kwargs}
 
 
-def slot_names(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[int, str]:
+def slot_names(
+    packed: tuple[tuple[Any, ...], dict[str, Any]], parameters: Sequence[str] = ()
+) -> dict[int, str]:
     """The same for the arguments that came as refs, by the number of their slot."""
-    named = argument_names(*packed)
+    named = argument_names(*packed, parameters)
     return {value.number: name for name, value in named.items() if type(value) is Slot}
 
 

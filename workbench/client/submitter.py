@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -15,17 +16,30 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
-from workbench.options import STREAMING, ActorOptions, CellOptions, TaskOptions
+from workbench.options import (
+    STREAMING,
+    ActorOptions,
+    CellOptions,
+    TaskOptions,
+    parameters_of,
+)
 from workbench.ref import ObjectRef
+from workbench.serialization.changes import Verdict, compare
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
+
+Parameters = Callable[[], Sequence[str]]
+"""Asked for the names of the positional ones, if something fails."""
 
 ARGUMENTS = "arguments"
 """What an object is described as that holds a call's arguments."""
 
 UNLIMITED = 1 << 62
 """Retries: as many as it takes."""
+
+LOOK_EVERY = 10
+"""For how much longer than it took to compare a function with much data it isn't compared again."""
 
 MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
@@ -45,17 +59,20 @@ class Submitter:
 
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         self._connection.check_open()
-        return self._submit(self._exported(function).ref.id, call, function.name)
+        parameters = partial(parameters_of, function.function)
+        return self._submit(self._exported(function).ref.id, call, function.name, parameters)
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         self._base.check_refs([actor])
-        return self._submit(0, call, method, actor.id, method)
+        return self._submit(0, call, method, lambda: call.parameters, actor.id, method)
 
     def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
-        payload, deps, contains, packed = self._pack(call.args, call.kwargs)
+        payload, deps, contains, packed = self._pack(
+            call.args, call.kwargs, lambda: call.parameters
+        )
         name = f"{ACTOR_PREFIX}{options.name}" if options.name else ""
         ref, _, _ = self._store.store(
             description, "", lambda: {options.name: description}, f"actor {blueprint.name}"
@@ -85,12 +102,15 @@ class Submitter:
         self._connection.flush()
 
     def _submit(
-        self, function: int, call: Call[TaskOptions], name: str, actor: int = 0, method: str = ""
-    ) -> Submitted:
-        args, kwargs, options = call
+        self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
+        actor: int = 0, method: str = "",
+    ) -> Submitted:  # fmt: skip
+        args, kwargs, options, _ = call
         spec = None if options.is_usual else self._specs(options)
         # `packed` is the handle of the arguments, if they had to be an object.
-        payload, deps, contains, packed = self._pack(args, kwargs) if args or kwargs else _NOTHING
+        payload, deps, contains, packed = (
+            self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
+        )
         given = options.num_returns
         returns = given if isinstance(given, int) else 1
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
@@ -137,23 +157,48 @@ class Submitter:
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
-        if handle is not None and handle[0] is self._references.engine and handle[1].is_current():
-            return handle[1]  # type: ignore[no-any-return]
+        if handle is not None and handle[0] is self._references.engine:
+            known: Export = handle[1]
+            if known.is_current() and not (known.has_more and self._differs(function, known)):
+                return known
+        began = time.perf_counter()
         ref, encoded, _ = self._store.store(
             function.function, "", lambda: {function.name: function.function}, what
         )
-        export = Export(ref, encoded.serialized.functions)
+        functions = encoded.serialized.functions
+        export = Export(ref, functions, lambda: self._marshal.reducers([]))
+        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
         function.handle = self._references.engine, export
         return export
 
-    def _pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Packed:
+    def _differs(self, function: Exported, export: Export) -> bool:
+        """Whether a function that takes much data along is no longer what is stored.
+
+        Not looked at each time: that would take longer than the submits.
+        """
+        began = time.perf_counter()
+        if began < export.next_look:
+            return False
+        try:
+            contents = self._objects.contents(export.ref.id)
+        except LookupError:
+            return False
+        found = compare(function.function, contents, self._marshal.reducers([]))
+        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
+        return found.verdict is Verdict.CHANGED
+
+    def _pack(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
+    ) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
         packed, refs = pack_arguments(args, kwargs)
         self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []
         try:
-            encoded = self._marshal.encode(packed, claims, lambda: argument_names(args, kwargs))
+            encoded = self._marshal.encode(
+                packed, claims, lambda: argument_names(args, kwargs, parameters())
+            )
             stored = encoded.stored
             if not stored.segment:
                 return stored.header, deps, stored.contains, None

@@ -141,10 +141,14 @@ class Stop(Instruction, tag=14):
 
 
 class Explain(Instruction, tag=16):
-    """Where in your process is this object held? Answered by Explained."""
+    """Where in your process is this object held? Answered by Explained.
+
+    ``deep``: look at all there is, however long that takes.
+    """
 
     inquiry: int
     object: int
+    deep: bool = False
 
 
 class Moved(Instruction, tag=18):
@@ -236,9 +240,11 @@ class Fork(Instruction, tag=102):
 
 
 class Kill(Instruction, tag=103):
-    """SIGKILL that worker's process."""
+    """SIGKILL that worker's process, and what it started; with ``grace`` only after a moment in
+    which it may end in order."""
 
     worker: int
+    grace: bool = False
 
 
 class Punch(Instruction, tag=104):

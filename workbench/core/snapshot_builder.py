@@ -236,4 +236,5 @@ def clients_of(state: State) -> tuple[ClientRecord, ...]:
 
 
 def client_record(client: ClientState) -> ClientRecord:
-    return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
+    hello = client.hello
+    return ClientRecord(client.number, hello.pid, client.role, hello.label, hello.prefix)

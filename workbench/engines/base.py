@@ -20,6 +20,7 @@ from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -59,11 +60,15 @@ class Exported:
 
 
 class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run."""
+    """What a function, a method or a class is called with, and how that is to be run.
+
+    ``parameters`` are the names of a method's or class's positional ones, as far as known.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     options: Options
+    parameters: tuple[str, ...] = ()
 
 
 class CollectedJob(NamedTuple):
@@ -169,6 +174,10 @@ class Observed(Protocol):
     def changes(self) -> Changes:
         """The same, followed: see `Changes`."""
 
+    def settle(self) -> None:
+        """Return when what this process let go of or made before is in what `changes` brings, if
+        that is soon."""
+
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """By object, where this process holds it, as far as that is found soon.
 
@@ -247,10 +256,16 @@ class Store(Protocol):
     def unname(self, name: str) -> None:
         """Take a name away from its object."""
 
-    def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name, from everybody who holds it.
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
+        """All that keeps an object, from everybody who holds it. By id, or by a name or id as text.
 
-        None if there is none.
+        None if there is none. ``deep``: each looks at all it has, however long that takes.
+        """
+
+    def identify(self, text: str) -> ObjectRef | None:
+        """The object whose id that is: as errors and lists show it, or its beginning or end.
+
+        None if there is none. ObjectLostError if several have such ids.
         """
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
@@ -261,6 +276,9 @@ class Store(Protocol):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
+
+    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By object, where a value that is called ``name`` refers to it or shows it; see `held`."""
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """The handle of the object that this value is a view of, of all of it. Asks nobody.
@@ -334,7 +352,7 @@ class Cells(Protocol):
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""
@@ -344,6 +362,17 @@ class Cells(Protocol):
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
         With a ``name``: only hold what it assigned to that, one of each task.
+        """
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        """A value as it travels inside an argument or a result, and the memo of its objects.
+
+        See `serialization.packing.pack`. The refs in it are known to whoever stores it.
         """
 
     def shown_by(self, job: int) -> tuple[Output, ...] | None:

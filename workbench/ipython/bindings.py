@@ -18,6 +18,9 @@ from workbench.ref import ObjectRef
 from workbench.report.variables import held_text
 from workbench.serialization.changes import ChangeCheck, Verdict, is_immutable
 
+WORTH_KNOWING = 1 << 20
+"""Bytes of a pickle from which what the put took says what a check would."""
+
 _COMMON = (int, float, str, bool, tuple)
 """Types whose values Python shares between variables: identity means nothing."""
 
@@ -38,8 +41,7 @@ class Binding:
         self.since = time.monotonic()
         self.verdict: Verdict | None = None
         self.can_change = not is_immutable(value)
-        took = (about.pickle_seconds, about.copy_seconds) if about is not None else ()
-        self.check = ChangeCheck(about is None, *took)
+        self.check = _check_of(about)
         self.value: Callable[[], Any]
         try:
             self.value = weakref.ref(value)
@@ -108,6 +110,14 @@ class Bindings:
 
     def clear(self) -> None:
         self._known.clear()
+
+
+def _check_of(about: About | None) -> ChangeCheck:
+    if about is None:
+        return ChangeCheck(is_built=True)
+    # Of a short pickle the time says little: others may have had the processor meanwhile.
+    pickling = about.pickle_seconds if about.inband >= WORTH_KNOWING else 0.0
+    return ChangeCheck(False, about.pickle_seconds + about.copy_seconds, pickling)
 
 
 def _verdict(binding: Binding) -> str:

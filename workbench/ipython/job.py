@@ -22,10 +22,14 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
+from workbench.ipython.taken_along import TakenAlong
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
 from workbench.report.mistyped import did_you_mean
+from workbench.serialization.mutations import Mutations
+
+MOST_NUMBERS = 10_000  # tasks that are told apart after a job's end
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -56,6 +60,11 @@ class Job(Rich):
         self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
+        self.printed = 0  # so often it has printed something
+        self.taken: TakenAlong | None = None  # what it captured by value
+        self.mutations: list[Mutations] = []  # what its tasks changed of that
+        self.is_again = False  # this kernel has followed it before
+        self.mutated: list[str] = []  # at its end: the names of those
         self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
         self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
@@ -115,6 +124,11 @@ class Job(Rich):
         """Which of its tasks that is; None if it is none."""
         return self._numbers.get(task)
 
+    def label_of(self, output: Output) -> str:
+        """Who wrote that, in a word: of several tasks, which one."""
+        number = self.number_of(output.task) if self.size > 1 else None
+        return f"(worker {output.worker})" if number is None else f"[{number}]"
+
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
         dones = list(self._dones)
@@ -153,6 +167,8 @@ class Job(Rich):
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))
                 self.unset.update(getattr(ran, "unset", ()))
+                if (mutations := getattr(ran, "mutations", None)) is not None:
+                    self.mutations.append(mutations)
             last = self.ended == self.size or isinstance(error, SessionError)
             last, self._ending = last and not self._ending, self._ending or last
         if last:
@@ -171,12 +187,14 @@ class Job(Rich):
                 self.on_end(self)
         finally:
             self._dones.clear()
-            self._numbers.clear()
+            if len(self._numbers) > MOST_NUMBERS:
+                self._numbers.clear()
             self.over.set()
             self._finished.set_result(None)
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
+        self.printed += output.kind in TEXT
         is_bar = output.kind in TEXT and b"%|" in output.data
         if is_bar and (percents := _PERCENT.findall(output.data)):
             self._share = int(percents[-1]) / 100
@@ -309,14 +327,28 @@ class Job(Rich):
         SessionError
             If the session is over.
         """
-        shown = self._engine.shown_by(self.id) or ()
+        shown = self.shown() or ()
         return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
+
+    def shown(self) -> tuple[Output, ...] | None:
+        """All that it has shown so far, or the last of it, as `output`; None: nobody knows."""
+        return self._engine.shown_by(self.id)
+
+    @property
+    def key(self) -> str:
+        """What tells it from the jobs of all sessions."""
+        return key_of(self._engine, self.id)
 
     def __repr__(self) -> str:
         return str(self.status)
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()
+
+
+def key_of(engine: Engine, job: int) -> str:
+    """What tells a job from those of all other sessions."""
+    return f"{engine.session}/{job:x}"
 
 
 def _is_stop(error: BaseException) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 
 from IPython.core.magic import Magics
 
-from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
+from workbench.ipython import in_place
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
@@ -73,7 +73,7 @@ class Notebook:
         cell = self.router.cell(job.origin)
         cell.job = job
         if job.size > 1:
-            cell.label = partial(_item_label, job)
+            cell.label = job.label_of
             cell.screen = Screen(labelled=True)
 
     def _enter(self, job: Job, waited: bool = False) -> None:
@@ -98,8 +98,10 @@ class Notebook:
                 return None
             job, outputs = collected(engine, found, origin)
             self.expect(job)
-            if id not in self.jobs:
+            if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
+            else:
+                job.taken, job.is_again = mine.taken, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -110,6 +112,8 @@ class Notebook:
         for name, before in job.give_back():
             if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
+        for text in in_place.at_end(job, waited):
+            job.note(text)
         self.lines.end(job)
         self.router.cell(job.origin).leaves(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
@@ -142,11 +146,6 @@ class NotebookMagics(Magics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-
-
-def _item_label(job: Job, output: Output) -> str:
-    number = job.number_of(output.task)
-    return f"(worker {output.worker})" if number is None else f"[{number}]"
 
 
 def missing(

@@ -5,7 +5,7 @@ Whatever is the matter, nothing here raises: what can't be found out is said, or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench import markup
@@ -142,7 +142,7 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
 # -- actors ----------------------------------------------------------------------------------------
 
 
-def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Sequence[str]) -> Card:
+def of_actor(engine: Engine, ref: ObjectRef, cls: str, methods: Iterable[str]) -> Card:
     name = ("ActorHandle", cls)
     can = ("methods", ", ".join(f"`{method}`" for method in methods if method[:1] != "_"))
     found = engine.describe(ref)

@@ -11,22 +11,26 @@ import itertools
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import StoreFullError
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
 from workbench.serialization.pickler import Pickler
 
-BUDGET = 0.1
-"""Seconds that one value's check may take, if it isn't said otherwise."""
+BUDGET = 0.2
+"""Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
 
 PIECE = 4 << 20
 """Bytes compared between two looks at the clock: about half a millisecond."""
+
+SMALL = 4 << 10
+"""Bytes up to which asking for addresses takes longer than copying."""
 
 PARALLEL = 16 << 20
 """Bytes from which several threads compare."""
@@ -62,7 +66,7 @@ class Comparison(NamedTuple):
 
     verdict: Verdict
     seconds: float
-    pickling: float = 0.0  # of them
+    pickling: float = 0.0  # seconds of this thread's work, of them
 
 
 def is_immutable(value: Any) -> bool:
@@ -107,7 +111,7 @@ def compare(
     clock, pickling = _Clock(seconds), 0.0
     try:
         buffers = _buffers(value, contents, reducers, clock)
-        pickling = clock.elapsed
+        pickling = clock.worked
         _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
     except _TooLongError as error:
         return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
@@ -126,14 +130,15 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     SerializationError
         If it can't be pickled.
     """
-    now = serialize(value, reducers)
-    if (
-        now.inband * (not now.array) + sum(b.nbytes for b in now.buffers if not _is_sealed(b))
-        > most
-    ):
+    try:
+        now = serialize(value, reducers, limit=most)
+    except StoreFullError:
+        return None
+    copied = sum(map(len, now.stream)) + sum(b.nbytes for b in now.buffers if not is_sealed(b))
+    if copied > most:
         return None
     form = plain_form(value) if now.array else None
-    buffers = [_as_bytes(b) if _is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
     return Contents(form, buffers, memoryview(b"".join(now.stream)))
 
 
@@ -142,7 +147,7 @@ def _as_bytes(array: Array) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _is_sealed(array: Array) -> bool:
+def is_sealed(array: Array) -> bool:
     """Whether it shows memory that is read-only for whoever else has it, too."""
     base: Any = array
     while isinstance(base, np.ndarray) and not base.flags.writeable and base.base is not None:
@@ -157,16 +162,16 @@ def _is_sealed(array: Array) -> bool:
 class ChangeCheck:
     """One value, compared with its stored bytes again and again; knows what that takes.
 
-    Its budget is a tenth of the seconds that storing it took, or `BUDGET`, whichever is more.
+    Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
     ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
     may differ from theirs although nothing has changed: another one is built and pickled, and that
     is what it is compared with from then on.
     """
 
-    def __init__(self, is_built: bool, pickling: float = 0.0, copying: float = 0.0) -> None:
-        self.budget = max(BUDGET, (pickling + copying) / 10)
+    def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
+        self.budget = max(BUDGET, seconds / 10)
         self._is_built = is_built
-        self._pickling = pickling  # seconds
+        self._pickling = pickling  # seconds that it is known to take
         self._rebuilt: _Rebuilt | None = None
 
     def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
@@ -243,10 +248,16 @@ class _Clock:
     def __init__(self, seconds: float) -> None:
         self.began = time.perf_counter()
         self.until = self.began + seconds
+        self._began_work = time.thread_time()
 
     @property
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
+
+    @property
+    def worked(self) -> float:
+        """Without what others had the processor for: a busy machine makes nothing dear for ever."""
+        return time.thread_time() - self._began_work
 
     @property
     def is_up(self) -> bool:
@@ -275,8 +286,8 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
             raise _DifferentError
         buffers.append(array)
 
-    stream = _Stream(contents, clock)
-    _ClockedPickler(stream, reducers, keep).dump(value)
+    stream = _ComparedFile(contents, clock)
+    Pickler(stream, reducers, keep).dump(value)
     if stream.at != len(contents.stream):
         raise _DifferentError
     return buffers
@@ -286,7 +297,7 @@ def _is_same_form(form: Form, other: Form) -> bool:
     return form == other and form.dtype.metadata == other.dtype.metadata
 
 
-class _Stream:
+class _ComparedFile:
     """The file that the pickler writes to: compares with what was written before."""
 
     def __init__(self, contents: Contents, clock: _Clock) -> None:
@@ -302,26 +313,10 @@ class _Stream:
         if len(before) < len(new) or not _is_same(new, before):
             raise _DifferentError
         self.at = end
-        if end < len(self._before):
-            self.check()
-
-    def check(self) -> None:
-        if self._clock.is_up:
+        if end < len(self._before) and self._clock.is_up:
             share = (self.at or 1) / max(len(self._before), 1)
-            pickling = self._clock.elapsed / share
-            raise _TooLongError(pickling + self._outband / ONE_THREAD, pickling)
-
-
-class _ClockedPickler(Pickler):
-    def __init__(
-        self, stream: _Stream, reducers: Reducers, keep: Callable[[pickle.PickleBuffer], None]
-    ) -> None:
-        super().__init__(stream, reducers, keep)
-        self._check = stream.check
-
-    def reducer_override(self, obj: Any) -> Any:
-        self._check()
-        return super().reducer_override(obj)
+            whole = self._clock.elapsed / share + self._outband / ONE_THREAD
+            raise _TooLongError(whole, self._clock.worked / share)
 
 
 # -- the buffers ----------------------------------------------------------------------------------
@@ -334,7 +329,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     for now, before in pairs:
         if not now.nbytes:
             continue
-        if _address(now) == _address(before) and now.flags.c_contiguous:
+        if now.nbytes > SMALL and _address(now) == _address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
             flat = now.reshape(-1).view(np.uint8)
@@ -426,6 +421,8 @@ def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
 
 def _is_same(a: Array, b: Array) -> bool:
     """Of plain bytes, equally many."""
+    if len(a) <= SMALL:
+        return a.tobytes() == b.tobytes()
     return not _memcmp(_address(a), _address(b), len(a))
 
 

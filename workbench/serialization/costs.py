@@ -51,7 +51,7 @@ class Cost(Rich):
     Attributes
     ----------
     path : str
-        Where it is: ``model.layers[2]``, ``frame column 'name'``, ``points[…]`` for many.
+        Where it is: ``model.layers[2]``, ``frame['name']``, ``points[…]`` for many.
     label : str
         The end of the path, which says what its parent calls it.
     type : str
@@ -197,7 +197,7 @@ class _Account:
 
     def cost(self, tally: Tally, above: str) -> Cost:
         """Of one that was chosen. What it doesn't show passes for its own, if that is little."""
-        path = joined(above, tally.label, tally.of)
+        path = joined(above, tally.label, tally.of, tally.before)
         shown = [part for part in tally.parts.values() if self._is_shown(part)]
         for part in [*tally.parts.values()]:
             if part not in shown:
@@ -209,10 +209,11 @@ class _Account:
         if self._share(rest) >= MATTERS:
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
-        if time.perf_counter() <= self._advice_until:
+        if not tally.is_inner and time.perf_counter() <= self._advice_until:
             value = tally.objects[0]
             advice = advise(value, path, self._total, self._reducers, self._measure)
         label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
+        label = f"{tally.before}…{label}" if tally.before else label
         seconds, share = self._seconds[id(tally)], None
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.serialization.expressions import written
+
 MOST_NAMED = 2
 """Columns that the label of a block of many names."""
 
@@ -28,7 +30,7 @@ class ColumnCells(NamedTuple):
     row: Callable[[int], str]
 
     def label(self, n: int) -> str:
-        """Of one object: ``column 'x' row 3``."""
+        """Of one object: ``['x'].iloc[3]``."""
         return self.columns[n // self.rows] + self.row(n % self.rows)
 
     def group(self, n: int) -> str:
@@ -46,8 +48,8 @@ class Part(NamedTuple):
 class Columns:
     """The parts of a frame that have names: objects by identity, arrays also by their memory."""
 
-    def __init__(self, index: Any = ()) -> None:
-        self._index = index
+    def __init__(self, rows: int = 0) -> None:
+        self._rows = rows
         self._objects: dict[int, tuple[Any, str]] = {}  # with each object, so that its id stays its
         self._arrays: dict[int, Any] = {}  # by address; None: the index's own objects
 
@@ -74,15 +76,16 @@ class Columns:
             return Part("", cells_of(child))
         several = len(labels) > 1
         if child.dtype.hasobject:
-            cells = ColumnCells(labels if several else ("",), max(len(self._index), 1), self._row)
+            cells = ColumnCells(labels if several else ("",), max(self._rows, 1), _row)
             return Part("" if several else labels[0], cells)
         if not several:
             return Part(labels[0])
-        names = ", ".join(label.removeprefix(" column ") for label in labels[:MOST_NAMED])
-        return Part(f" columns {names}{', …' if len(labels) > MOST_NAMED else ''}")
+        names = ", ".join(label.removeprefix("[")[:-1] for label in labels[:MOST_NAMED])
+        return Part(f"[[{names}{', …' if len(labels) > MOST_NAMED else ''}]]")
 
-    def _row(self, n: int) -> str:
-        return f" row {short(self._index[n])}"
+
+def _row(n: int) -> str:
+    return f".iloc[{n}]"
 
 
 def short(value: Any, most: int = 30) -> str:
@@ -126,11 +129,19 @@ def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def _column(name: Any, number: int, is_unique: bool) -> str:
+    text = written(name) if is_unique else None
+    return f".iloc[:, {number}]" if text is None else f"[{text}]"
+
+
 def _pandas(frame: Any, args: Any) -> Columns:
-    columns = Columns(frame.index)
-    named = (
-        [("", frame)] if frame.ndim == 1 else [(f" column {short(n)}", c) for n, c in frame.items()]
-    )
+    columns = Columns(len(frame.index))
+    named = [("", frame)]
+    if frame.ndim == 2:
+        is_unique = frame.columns.is_unique
+        named = [
+            (_column(name, i, is_unique), column) for i, (name, column) in enumerate(frame.items())
+        ]
     for label, column in named:
         if isinstance(column.dtype, np.dtype):
             columns.add_array(column.to_numpy(), label)
@@ -140,7 +151,7 @@ def _pandas(frame: Any, args: Any) -> Columns:
             columns.add(column.array, label)
             if getattr(column.dtype, "storage", "") == "python":  # one array of str inside
                 columns.add_array(np.asarray(column.array), "")
-    for label, axis in zip((" index", " columns"), frame.axes, strict=False):
+    for label, axis in zip((".index", ".columns"), frame.axes, strict=False):
         columns.add(axis, label)
         if getattr(axis.dtype, "hasobject", False):
             columns.add_array(axis.to_numpy(), None)
@@ -152,7 +163,7 @@ def _arrow(table: Any, args: Any) -> Columns:
     columns = Columns()
     if isinstance(args[0], list):
         for name, column in zip(table.schema.names, args[0], strict=True):
-            columns.add(column, f" column {short(name)}")
+            columns.add(column, f"[{written(name) or short(name)}]")
     return columns
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import socket
-import threading
+import enum
+import re
 import time
-import types
-import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
@@ -18,6 +16,13 @@ from workbench.report.format import human_count
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
+from workbench.serialization.process_bound import (
+    Bound,
+    bound_to_process,
+    is_of_library,
+    looks_connected,
+)
+from workbench.serialization.roundtrip import Broken, NotTriedError, first_broken
 from workbench.serialization.tracing import BATCH, TooDeepError, TooManyObjectsError, TracingPickler
 
 MOST_OBJECTS = 2_000_000
@@ -27,7 +32,10 @@ MOST_LOOKED_AT = 200_000
 """Objects searched for the cause before an error is raised: about a second."""
 
 MOST_SHOWN = 5
-"""Failing parts listed in a message; all are in its ``failures``."""
+"""Failing parts listed in a message, those that are alike as one; all are in its ``failures``."""
+
+MOST_LISTED = 20
+"""The same for an inspection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +77,24 @@ class Inspection(Rich, _Answer):
         What was inspected.
     only_first : int
         How many objects were looked at, if there are more; 0: it was all of them.
+    not_tried : str
+        Why it isn't known whether it can be built again from its pickle; empty: it is known.
     """
 
     name = "It"
     only_first = 0
+    not_tried = ""
 
     def __str__(self) -> str:
         if self.ok:
-            return f"`{self.name}` can be stored."
+            return f"`{self.name}` can be stored{self._limit()}.{self._untried()}"
         count = len(self.failures)
         head = f"{count} part{'s' if count > 1 else ''} can't be stored{self._limit()}:"
-        return "\n".join([head, *(f"  {failure}" for failure in self.failures)])
+        return "\n".join([head, *listed(self.failures, MOST_LISTED, "the answer's")])
+
+    def _untried(self) -> str:
+        text = f" Whether it can be built again was not tried: {self.not_tried}."
+        return text if self.not_tried else ""
 
     def _limit(self) -> str:
         if not self.only_first:
@@ -93,8 +108,42 @@ class Inspection(Rich, _Answer):
         if self.ok:
             return page(str(self))
         head = (f"can't be stored{self._limit()}", "type", "why, and what to do")
-        rows = ((code(f.path), f.type, f"{f.why} {f.advice}") for f in self.failures)
+        groups = alike(self.failures)
+        rows: list[tuple[Any, str, str]] = [
+            (code(f.path), f.type, " ".join([f.why, f.advice, *_others(f, *more)]))
+            for f, *more in groups[:MOST_LISTED]
+        ]
+        left = sum(map(len, groups[MOST_LISTED:]))
+        if left:
+            rows.append((f"… and {left} more", "", "all are in the answer's `failures`"))
         return page(Table(head, tuple(rows)).html())
+
+
+def alike(failures: Sequence[Failure]) -> list[list[Failure]]:
+    """The failures, together those that differ only in their numbers and keys."""
+    groups: dict[Any, list[Failure]] = {}
+    for f in failures:
+        place = re.sub(r"\[[^\[\]]*\]", "[…]", f.path)
+        groups.setdefault((place, f.type, f.why, f.advice), []).append(f)
+    return list(groups.values())
+
+
+def _others(first: Failure, *others: Failure) -> list[str]:
+    if not others:
+        return []
+    count = "one more is" if len(others) == 1 else f"{human_count(len(others))} more are"
+    return [f"And {count} like it, up to {others[-1].path}."]
+
+
+def listed(failures: Sequence[Failure], most: int, whose: str) -> Iterator[str]:
+    """Lines that say them, ``most`` of those that aren't alike."""
+    groups = alike(failures)
+    for group in groups[:most]:
+        yield f"  {group[0]}"
+        yield from (f"    {line}" for line in _others(*group))
+    left = sum(map(len, groups[most:]))
+    if left:
+        yield f"  … and {human_count(left)} more: {whose} `failures`."
 
 
 PATIENCE = 1.0
@@ -107,15 +156,21 @@ FLATTEN = (
 
 
 def inspect(
-    value: Any, reducers: Reducers, name: str = "", *, most: int = MOST_OBJECTS
+    value: Any,
+    reducers: Reducers,
+    name: str = "",
+    *,
+    most: int = MOST_OBJECTS,
+    rebuild: bool = True,
 ) -> Inspection:
     """Find every part of a value that can't be serialized; doesn't stop at the first.
 
-    ``most`` objects are looked at; numbers and short texts are not counted.
+    ``most`` objects are looked at; numbers and short texts are not counted. If all can be pickled
+    it is built again, to see whether that can be done (``rebuild``).
     """
     root = name or name_of(value)
     inspector = _Inspector(reducers, root, most)
-    ended_early = False
+    ended_early, not_tried = False, ""
     try:
         inspector.trace(value)
     except TooManyObjectsError:
@@ -128,9 +183,21 @@ def inspect(
             inspector.failures.append(Failure(root, type_of(value), said(error), where))
     except TooDeepError as error:
         inspector.failures.append(Failure(root, type_of(value), said(error), FLATTEN))
-    found = Inspection(not inspector.failures, tuple(dict.fromkeys(inspector.failures)))
+    failures = list(dict.fromkeys(inspector.failures))
+    if rebuild and not failures:
+        try:
+            failures += map(_not_rebuilt, filter(None, [first_broken(value, reducers, root)]))
+        except NotTriedError as reason:
+            not_tried = str(reason)
+    found = Inspection(not failures, tuple(failures))
     found.name, found.only_first = root, most if ended_early else 0
+    found.not_tried = not_tried
     return found
+
+
+def _not_rebuilt(broken: Broken) -> Failure:
+    why = f"can be pickled, but not built again: {broken.text}"
+    return Failure(broken.path, type_of(broken.part), why, _advice_to_rebuild(broken))
 
 
 def name_of(value: Any) -> str:
@@ -140,7 +207,11 @@ def name_of(value: Any) -> str:
 
 
 class _Inspector(TracingPickler):
-    """Goes on without what fails, and writes it down."""
+    """Goes on without what fails, and writes it down.
+
+    What belongs to one process as a whole, or is an installed class's own affair, is one failure,
+    whatever else in it can't be pickled.
+    """
 
     def __init__(self, reducers: Reducers, root: str, most: int) -> None:
         counter = ByteCounter()
@@ -148,25 +219,76 @@ class _Inspector(TracingPickler):
         self.failures: list[Failure] = []
         self._reducers = reducers
         self._patience = PATIENCE
+        self._bound: dict[type, Bound | None] = dict.fromkeys(reducers)
+        self._wholes: set[str] = set()
+        self._in_tables: set[int] = set()
+
+    def save_here(self, obj: Any) -> None:
+        kind = type(obj)
+        if kind not in self._bound:
+            self._bound[kind] = bound_to_process(kind)
+        if self._bound[kind] is not None:
+            _pickle(obj, self._reducers)  # if it raises, what is in it is nobody's concern
+        super().save_here(obj)
 
     def failed(self, error: Exception) -> bool:
         part = self.path[-1].object
-        if isinstance(error, SerializationError) and type(part) in self._reducers:
+        path = path_text(self.path)
+        if any(step.cells is not None for step in self.path):
+            is_unnamed = any(step.cells and not step.label for step in self.path)
+            if is_unnamed and id(part) in self._in_tables:  # pandas keeps its index twice
+                return True
+            self._in_tables.add(id(part))
+        whole = self._whole()
+        if whole is not None:
+            path, part, advice = whole
+            if path in self._wholes:
+                return True
+            self._wholes.add(path)
+        elif isinstance(error, SerializationError) and type(part) in self._reducers:
             name = type(part).__name__
             advice = f"Correct its serializer, or `deregister_serializer({name})`."
         else:
             advice = advice_for(part)
-        self.failures.append(Failure(path_text(self.path), type_of(part), said(error), advice))
+        member = next((s.object for s in self.path if isinstance(s.object, enum.Enum)), None)
+        if member is not None and path.endswith(".value"):  # it is in the member's class, too
+            twin = f"{path.removesuffix('.value')}.__class__.{member.name}.value"
+            self.failures = [f for f in self.failures if f.path != twin]
+        self.failures.append(Failure(path, type_of(part), said(error), advice))
         return True
 
+    def _whole(self) -> tuple[str, Any, str] | None:
+        """If it fails in what an installed class keeps for itself: path, object and advice.
+
+        None if anything of the user's is between the two: that can be changed.
+        """
+        last = self.path[-1].object
+        for n, step in enumerate(self.path[:-1]):
+            below = [s.label for s in self.path[n + 1 :] if s.label]
+            if not below or not below[0].startswith("._") or below[0].startswith(".__"):
+                continue
+            inner = (s.object for s in self.path[n + 1 :])
+            if not _is_of_library(step.object) or any(map(_is_of_user, inner)):
+                continue
+            bound = bound_to_process(type(last))
+            why = "which belongs to one process" if bound else "which can't be pickled"
+            what = bound.what if bound else type_of(last)
+            kind = type(step.object).__name__
+            advice = f"{kind} keeps {what} (`{''.join(below)}`), {why}: make it inside the task."
+            return path_text(self.path[: n + 1]), step.object, advice
+        return None
+
     def _save_items(self, batches: Iterable[list[Any]]) -> None:
-        super()._save_items(map(self._doubtful, batches))
+        super()._save_items(self._doubtful(batch, len(batch)) for batch in batches)
 
     def _save_pairs(self, batches: Iterable[list[tuple[Any, Any]]]) -> None:
-        super()._save_pairs(map(self._doubtful, batches))
+        super()._save_pairs(self._doubtful(batch, 2 * len(batch)) for batch in batches)
 
-    def _doubtful(self, batch: list[Any]) -> list[Any]:
-        """The batch, or none of it if the C pickler takes all of it: that is so much faster."""
+    def _doubtful(self, batch: list[Any], count: int) -> list[Any]:
+        """The batch of ``count`` objects, or none of it if the C pickler takes all of it.
+
+        That is so much faster.
+        """
         if len(batch) < BATCH or self._patience < 0:
             return batch
         started = time.perf_counter()
@@ -177,8 +299,26 @@ class _Inspector(TracingPickler):
         finally:  # what leads back to the whole would be pickled with each of its parts
             if time.perf_counter() - started > 0.1:
                 self._patience -= time.perf_counter() - started
-        self.path[-1].pass_by(batch)
+        self.path[-1].skip(count)
         return []
+
+
+def _is_of_library(obj: Any) -> bool:
+    """Whether it is an instance of an installed package's class, and nothing to keep things in."""
+    if isinstance(obj, type) or str(type(obj).__module__).partition(".")[0] in _CONTAINERS:
+        return False
+    return is_of_library(type(obj))
+
+
+_CONTAINERS = frozenset(
+    {"builtins", "collections", "functools", "numpy", "pandas", "polars", "pyarrow", "scipy"}
+)
+
+
+def _is_of_user(obj: Any) -> bool:
+    """Whether it is a function or a class that isn't installed, or an instance of such a class."""
+    known = obj if isinstance(obj, type | FunctionType) else type(obj)
+    return not is_of_library(known)
 
 
 def _pickle(value: Any, reducers: Reducers) -> None:
@@ -196,7 +336,7 @@ def cannot_pickle(
     """
     failures: list[Failure] = []
     for name, part in parts.items():
-        failures += inspect(part, reducers, name, most=MOST_LOOKED_AT).failures
+        failures += inspect(part, reducers, name, most=MOST_LOOKED_AT, rebuild=False).failures
     described = SerializationError(_text(error, parts, failures), failures)
     for note in getattr(error, "__notes__", ()):
         described.add_note(note)
@@ -214,10 +354,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     else:
         owners = [name for name in parts if any(name in f.path for f in failures)]
         head = f"{' and '.join(owners) or names} can't be serialized, because of:"
-    lines = [f"  {failure}" for failure in failures[:MOST_SHOWN]]
-    if len(failures) > MOST_SHOWN:
-        lines.append(f"  … and {len(failures) - MOST_SHOWN} more: the error's `failures`.")
-    return "\n".join([head, *lines])
+    return "\n".join([head, *listed(failures, MOST_SHOWN, "the error's")])
 
 
 # -- how it is said -------------------------------------------------------------------------------
@@ -239,41 +376,33 @@ def said(error: BaseException) -> str:
         return type(error).__name__
 
 
-_LOCK_TYPES = (type(threading.Lock()), type(threading.RLock()))
-_ADVICE: list[tuple[tuple[type, ...], str]] = [
-    (
-        (*_LOCK_TYPES, threading.Event, threading.Condition, threading.Semaphore),
-        "A lock guards the memory of one process. Leave it out in `__getstate__` and make a new "
-        "one in `__setstate__`, or create it inside the task.",
-    ),
-    (
-        (types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType),
-        "It is half-way through a run that can't be copied. Make a list of it, or call the "
-        "function that makes it inside the task.",
-    ),
-    ((io.IOBase,), "An open file belongs to one process. Pass its path and open it there."),
-    ((socket.socket,), "A connection belongs to one process. Connect inside the task."),
-    ((threading.Thread,), "A thread runs in one process. Start it inside the task."),
-    (
-        (weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
-        "A weak reference means nothing in another process. Leave it out in `__getstate__`.",
-    ),
-    (
-        (types.FrameType, types.TracebackType),
-        "It refers to a running program. Keep its text instead (`traceback.format_exception`).",
-    ),
-]
-_CONNECTIONS = ("Connection", "Cursor", "Session", "Client", "Engine")
-
-
 def advice_for(value: Any) -> str:
     """What to do about a part that can't be serialized."""
-    for kinds, advice in _ADVICE:
-        if isinstance(value, kinds):
-            return advice
-    if type(value).__name__.endswith(_CONNECTIONS):
-        return "A connection belongs to one process. Connect inside the task that uses it."
+    bound = bound_to_process(type(value)) or looks_connected(type(value))
+    if bound is not None:
+        return bound.advice
     return (
         "Leave it out in its owner's `__getstate__`, or say how to store it: "
         f"`register_serializer({type(value).__name__}, serializer=..., deserializer=...)`."
+    )
+
+
+def _advice_to_rebuild(broken: Broken) -> str:
+    """What to do about a part that can be pickled and not built again."""
+    part, kind = broken.part, type(broken.part)
+    name = kind.__qualname__
+    if broken.error is SerializationError:
+        return f"Correct its deserializer, or `deregister_serializer({name})`."
+    if broken.error in (AttributeError, ImportError):
+        return "Define it in a module that can be imported, or make it inside the task."
+    if isinstance(part, BaseException):
+        return (
+            f"Pass all that `{name}.__init__` takes on to `super().__init__`, or give it a "
+            "`__reduce__` that returns the class and the arguments."
+        )
+    if "__setstate__" in dir(kind):
+        return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
+    return (
+        f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
+        f"say how: `register_serializer({kind.__name__}, serializer=..., deserializer=...)`."
     )

@@ -6,6 +6,7 @@ A library is imported only once an object of it has come.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -116,6 +117,7 @@ def _reduce_without_cache(thing: Any) -> Any:
     return made, args, state, *more
 
 
+@lru_cache(256)
 def _may_cache(kind: type) -> bool:
     """Dates and other arrays of numpy's inside, and what says of which kind a column is."""
     return any(base.__name__ in ("NDArrayBacked", "ExtensionDtype") for base in kind.__mro__)
@@ -268,7 +270,20 @@ def writable(array: Array) -> Array:
     return np.ndarray(array.shape, array.dtype, mapping, start, array.strides)
 
 
+# -- what pickle takes, but by numbers that mean something in this process alone -------------------
+
+
+def _refuse(obj: Any) -> Any:
+    kind = type(obj)
+    raise TypeError(
+        f"cannot pickle {kind.__qualname__!r} object: it is known by a number that "
+        "means something else in another process"
+    )
+
+
 _REDUCERS: dict[tuple[str, str], Reducer] = {
+    ("ctypes", "CDLL"): _refuse,
+    ("multiprocessing", "Connection"): _refuse,  # its copy would close the descriptor
     ("numpy", "MaskedArray"): reduce_masked,  # of numpy.ma, which numpy doesn't import
     ("pandas", "ArrowExtensionArray"): _reduce_arrow_backed,
     ("pandas", "ArrowStringArray"): _reduce_arrow_backed,

@@ -76,16 +76,22 @@ def measure(value: Any, reducers: Reducers, known: Known) -> Figures:
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
 
-    ``label``, ``of`` and ``group`` are as in `Step`; for many, the label is what they are called
-    together. The seconds of its ``figures`` are the tracing's, for comparison with others. Before
-    the first of its ``objects`` the pickler knew ``start``; ``known`` are which of those are in
-    these again. Its ``parts`` go by what they are called and by type; what matters by its ``id``.
+    ``label``, ``of``, ``before`` and ``group`` are as in `Step`; for many, the label is what they
+    are called together; ``is_inner``: only its owner's library can change it. The seconds of its
+    ``figures`` are the tracing's, for comparison with others. Before the first of its ``objects``
+    the pickler knew ``start``; ``known`` are which of those are in these again. Its ``parts`` go by
+    what they are called and by type; what matters by its ``id``.
     """
 
-    __slots__ = ("figures", "group", "kind", "known", "label", "objects", "of", "parts", "start")
+    __slots__ = (
+        "before", "figures", "group", "is_inner", "kind", "known", "label", "objects", "of",
+        "parts", "start",
+    )  # fmt: skip
 
     def __init__(self, step: Step, objects: list[Any], start: int = 0) -> None:
         self.label, self.of, self.group = step.label, step.of, step.group
+        self.before = step.before
+        self.is_inner = step.role == "table" or step.cells is not None
         self.objects = objects
         self.kind: type = type(objects[0]) if objects else object
         self.start = start
@@ -109,10 +115,11 @@ class Tally:
 
     def merge(self, part: Tally) -> None:
         """Count a part together with its like."""
-        part.label = part.group or part.label
+        if part.group:
+            part.label, part.before = part.group, ""
         key: Any = (part.label, part.of, part.kind)
         if key not in self.parts and len(self.parts) >= MOST_KINDS:
-            part.label, part.of = "[…]", ""
+            part.label, part.of, part.before = "[…]", "", ""
             key = (part.label, part.of, part.kind)
             if key not in self.parts and len(self.parts) >= 2 * MOST_KINDS:
                 key = part.kind = object
@@ -201,6 +208,7 @@ class MeasuringPickler(TracingPickler):
         here = self.path[-1]
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
+        here.skip(2 * len(run) - 2)
         of_keys = 0
         for pair in run:
             before = self._counter.inband

@@ -1,12 +1,13 @@
-"""The path to a part of an object: ``model.callbacks[2].lock``, ``df column 'x' row 3``.
+"""The path to a part of an object: ``model.callbacks[2].lock``, ``df['x'].iloc[3]``.
 
-Names what a pickler saves, step by step. Saves nothing.
+Names what a pickler saves, step by step, as one would write it. Saves nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import pickle
 import types
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.serialization.dataframes import ColumnCells, Columns, cells_of, columns_of, short
+from workbench.serialization.dataframes import ColumnCells, Columns, cells_of, columns_of
+from workbench.serialization.expressions import written
 
 LARGE_DICT = 64
 """Entries above which those of a dict are named together."""
@@ -32,8 +34,8 @@ class Step:
 
     role: str = "value"
     """``value``, or what it is of ``owner``: ``arguments``, ``state``, ``closure``, ``globals``,
-    ``cells`` (of an array; the owner says what they are called), ``table`` (something that an
-    object is made of; the owner knows what has a name there)."""
+    ``members`` (of an enum), ``cells`` (of an array; the owner says what they are called),
+    ``table`` (something that an object is made of; the owner knows what has a name there)."""
 
     owner: Any = None
     _: KW_ONLY
@@ -42,6 +44,9 @@ class Step:
 
     of: str = ""
     """``closure`` or ``global`` if the label is the name of one."""
+
+    before: str = ""
+    """What stands before the whole path: ``[*`` of ``[*names][3]``."""
 
     cells: ColumnCells | None = None
     """What the objects in it are called, if it is an array and that isn't plain to see."""
@@ -77,6 +82,10 @@ class Step:
             self._key = leaves[0]
         self._children += len(leaves)
 
+    def skip(self, count: int) -> None:
+        """So many children are saved next, by somebody else."""
+        self._children += count
+
     def alike(self, most: int) -> int:
         """How many children, from the one just stepped to, are called the same together."""
         if self.role != "cells":
@@ -93,8 +102,7 @@ class Step:
         if self._mode == "pairs":
             return self._pair(n, child)
         if self.role == "arguments":
-            is_content = type(child) is pickle.PickleBuffer
-            return Step(child, "" if is_content else _argument(self.owner, n))
+            return self._argument(n, child)
         if self.role == "closure":
             return Step(child, self.owner.__code__.co_freevars[n], of="closure")
         if self.role == "state":
@@ -106,7 +114,18 @@ class Step:
             return Step(child, "", part, self.object, cells=self.cells, table=self.table)
         if type(self.object) in (tuple, frozenset):
             return self._item(n, child)
+        if isinstance(self.object, enum.Enum) and child is type(self.object):
+            return Step(child, ".__class__")
         return Step(child)
+
+    def _argument(self, n: int, child: Any) -> Step:
+        if type(child) is pickle.PickleBuffer:
+            return Step(child)
+        if isinstance(self.owner, enum.EnumMeta):
+            return Step(child, "", "members" if n == 3 else "value", self.owner)
+        if isinstance(self.owner, enum.Enum):
+            return Step(child, ".__class__" if child is type(self.owner) else ".value")
+        return Step(child, _argument(self.owner, n))
 
     def _item(self, n: int, child: Any) -> Step:
         if self.role == "cells":
@@ -114,7 +133,7 @@ class Step:
         if self.role == "state":
             return Step(child, _item_of_state(self.owner, n), group="[…]")
         if type(self.object) in (set, frozenset):
-            return Step(child, f"{{{short(child)}}}", group="{…}")
+            return Step(child, f"][{n}]", before="[*", group="{…}")
         return Step(child, f"[{n}]", group="[…]")
 
     def _pair(self, n: int, child: Any) -> Step:
@@ -123,8 +142,10 @@ class Step:
             self._key = child
             if self.role != "value":
                 return Step(child)
-            return Step(child, f" key {short(child)}", group=" keys")
+            return Step(child, f"][{n // 2}]", before="[*", group=" keys")
         key = self._key
+        if self.role == "members":
+            return Step(child, f".{key}.value")
         if self.role == "globals":
             return Step(child, key, of="global")
         if self.role == "state":
@@ -133,7 +154,11 @@ class Step:
             if self.table is not None and str(key).startswith("_"):  # how its library keeps it
                 return _part_of(self.table, child)
             return Step(child, f".{key}")
-        return Step(child, f"[{short(key)}]", group="[…]" if self.is_large_dict else "")
+        group = "[…]" if self.is_large_dict else ""
+        text = written(key)
+        if text is None:
+            return Step(child, f".values()][{n // 2}]", before="[*", group=group)
+        return Step(child, f"[{text}]", group=group)
 
     def _part_of_state(self, n: int, child: Any) -> Step:
         if isinstance(self.owner, functools.partial) and n < 4:
@@ -169,6 +194,16 @@ def _argument(owner: Any, n: int) -> str:
             return "" if n else ".__code__"
         case types.MethodType():
             return (".__func__", ".__self__")[n]
+        case types.BuiltinMethodType():
+            return "" if n else ".__self__"
+        case classmethod():
+            return ".__func__"
+        case staticmethod():
+            return ""
+        case property():
+            return (".fget", ".fset", ".fdel", ".__doc__")[n]
+        case functools._lru_cache_wrapper():
+            return "" if n else ".__wrapped__"
         case functools.partial():
             return ".func"
         case BaseException():
@@ -189,16 +224,16 @@ def path_text(path: Iterable[Step]) -> str:
     """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
     text = ""
     for place in path:
-        text = joined(text, place.label, place.of)
+        text = joined(text, place.label, place.of, place.before)
     return text
 
 
-def joined(path: str, label: str, of: str) -> str:
+def joined(path: str, label: str, of: str, before: str) -> str:
     """The path of a child.
 
     A variable of a function is named before the function: ``closure of model.callback → lock``.
     """
+    outer, arrow, inner = path.rpartition(" → ")
     if not of:
-        return path + label
-    outer, arrow, function = path.rpartition(" → ")
-    return f"{outer}{arrow}{of} of {function} → {label}"
+        return f"{outer}{arrow}{before}{inner}{label}"
+    return f"{outer}{arrow}{of} of {inner} → {label}"

@@ -6,9 +6,13 @@ changed by anything registered here.
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import pickle
+import sys
 import weakref
 from collections.abc import Callable
+from functools import _lru_cache_wrapper, lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
@@ -74,6 +78,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reducer of a type met for the first time in this dump. None: pickle's own way."""
         if kind is FunctionType or issubclass(kind, type):
             return _by_cloudpickle
+        if kind is _lru_cache_wrapper:
+            return _reduce_cached
         return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
@@ -95,6 +101,20 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
+
+
+def _reduce_cached(function: Any) -> Any:
+    """A function with a cache travels with an empty one, where its name can't be imported."""
+    module = sys.modules.get(function.__module__)
+    if module and module.__name__ != "__main__":
+        with contextlib.suppress(AttributeError):
+            if operator.attrgetter(function.__qualname__)(module) is function:
+                return NotImplemented
+    return _cached, (function.__wrapped__, function.cache_parameters())
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return lru_cache(**parameters)(function)
 
 
 _is_of_here: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench.client.base import ClientBase
-from workbench.client.referrers import main_variables
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
@@ -60,10 +59,10 @@ class Executor:
             ev.Took: self._generators.took,
             ev.Refresh: lambda _: reloader.refresh(),
         }
-        # A task may be in the middle of anything, but nobody is left who could want its result.
-        base.at_end.append(lambda reason: os._exit(0))
+        base.at_end.append(self._ended)
 
     def serve(self) -> None:
+        """Until the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
         state = ProcessState()
         flushed = time.perf_counter()
@@ -94,6 +93,18 @@ class Executor:
         except IndexError:
             return None
 
+    def _ended(self, reason: str) -> None:
+        """The reading thread."""
+        if self._work.latest is not None:
+            # A task may be in the middle of anything, but nobody is left who wants its result.
+            os._exit(0)
+        if self._runner.actor is not None:
+            self._runner.actor.stop()
+
+    def leave(self) -> None:
+        """Let go of what tasks have left here: actors and files end in order."""
+        self._runner.actor = None
+
     # -- the client's side ------------------------------------------------------------------------
 
     @property
@@ -107,7 +118,7 @@ class Executor:
 
     def roots(self) -> dict[str, Any]:
         actor = self._runner.actor
-        return {**main_variables(), **({} if actor is None else actor.variables)}
+        return {} if actor is None else actor.variables
 
     @contextlib.contextmanager
     def blocking(self) -> Iterator[None]:

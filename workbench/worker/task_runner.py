@@ -22,6 +22,7 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
 from workbench.host.tracebacks import describe_error
+from workbench.options import parameters_of
 from workbench.serialization import codec
 from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
@@ -178,9 +179,16 @@ class TaskRunner:
             packed = codec.deserialize_inline(run.args, where=_ARGUMENTS)
         if not sources:
             return packed
-        names = slot_names(packed)
+        names = slot_names(packed, self._parameters(run))
         values = [self._read(*source, names[n]) for n, source in enumerate(sources)]
         return fill_slots(packed, values)
+
+    def _parameters(self, run: do.Run) -> tuple[str, ...]:
+        if not run.method:
+            return parameters_of(self._function(run))
+        if self.actor is None:
+            return ()
+        return parameters_of(self.actor.method(run.method))
 
     # -- what comes of it -------------------------------------------------------------------------
 
@@ -207,7 +215,7 @@ class TaskRunner:
             return (), (), False
         if run.returns == 1:
             if type(result) is not Failed:
-                value, about = self._encode(result, run.name, claims)
+                value, about = self._encode(result, run.name, claims, "")
                 return (value,), (about,) if about else (), False
             result = (result,)
         if not isinstance(result, tuple | list) or len(result) != run.returns:
@@ -216,20 +224,24 @@ class TaskRunner:
                 f"The task was submitted with num_returns={run.returns} and returned {size}. "
                 "Return a tuple of that length, or change num_returns."
             )
-        values, abouts = zip(*[self._part(part, run.name, claims) for part in result], strict=True)
+        names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
+        named = zip(result, names, strict=True)
+        values, abouts = zip(*[self._part(p, run.name, claims, n) for p, n in named], strict=True)
         return values, abouts if any(abouts) else (), False
 
-    def _part(self, part: Any, task: str, claims: Claims) -> Result:
+    def _part(self, part: Any, task: str, claims: Claims, name: str) -> Result:
         """One of several results. If it can't be sent, that is its own failure alone."""
         try:
             if type(part) is Failed:
                 raise part.error
-            return self._encode(part, task, claims)
+            return self._encode(part, task, claims, name)
         except WorkbenchError as error:
             return self._error_value(describe_error(error, task)), None
 
-    def _encode(self, result: Any, task: str, claims: Claims) -> Result:
-        encoded = self._marshal.encode(result, claims, lambda: {f"the result of {task}": result})
+    def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
+        """``name`` is the variable that a cell assigned it to."""
+        name = name or f"the result of {task}"
+        encoded = self._marshal.encode(result, claims, lambda: {name: result})
         return encoded.stored, encoded.about_large(result, f"result of {task}")
 
     def _failure(

@@ -143,7 +143,7 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
     assert of(do.Hangup, s.turn(SPARE_SECONDS / 2)) == [
         do.Hangup(helper.number, "not needed any more")
     ]
-    assert s.leave(helper) == [do.Kill(helper.worker)]
+    assert s.leave(helper) == [do.Kill(helper.worker, grace=True)]
     assert s.session.deadline() is None
 
 
@@ -153,7 +153,7 @@ def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> No
     f = s.function(driver)
     running, queued = (driver.submit(f, (), (), retries=1)[0] for _ in range(2))
     s.turn()
-    assert s.leave(worker) == [do.Kill(worker.worker), do.Fork(worker.worker + 1)]
+    assert s.leave(worker) == [do.Kill(worker.worker, grace=True), do.Fork(worker.worker + 1)]
     other = s.worker()
     assert runs(other) == [queued]
     s.post(0, WorkerExited(worker.worker, -9))

@@ -270,7 +270,6 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
     [
         ("model.rows[2]['a']", "`np.array(model.rows[2]['a'])`"),
         ("closure of model.f → rows[0]", "`np.array(rows[0])`"),
-        ("frame column 'x'", None),
         ("obj[…].x", None),
         ("obj.__reduce__()[1][0]", None),
     ],

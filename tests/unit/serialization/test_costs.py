@@ -270,15 +270,15 @@ def test_a_deep_object_is_no_deeper_than_what_matters() -> None:
 def test_parts_of_a_table_are_its_columns() -> None:
     cost = cost_of(TABLE)
     labels = {child.label for child in cost.children}
-    assert {"column 'o'", "column 'c'", "columns 'n', 'm'"} <= labels
+    assert {"['o']", "['c']", "[['n', 'm']]"} <= labels
     assert not any("_mgr" in part.path or "__" in part.path for part in all_of(cost))
-    assert found(cost, "obj column 'o'[…]").type == "99 × str"
-    assert found(cost, "obj column 'p'[…]").type == "99 × str"
-    assert found(cost, "obj columns 'n', 'm'").outband == 2 * 99 * 8
+    assert found(cost, "obj['o'][…]").type == "99 × str"
+    assert found(cost, "obj['p'][…]").type == "99 × str"
+    assert found(cost, "obj[['n', 'm']]").outband == 2 * 99 * 8
     together = cost_of(VALUES["objects"])
-    assert {(c.path, c.type) for c in together.children if "column '" in c.path} == {
-        ("obj column 'a'", "500 × str"),
-        ("obj column 'b'", "500 × str"),
+    assert {(c.path, c.type) for c in together.children if ".columns" not in c.path} == {
+        ("obj['a']", "500 × str"),
+        ("obj['b']", "500 × str"),
     }
 
 
@@ -289,8 +289,8 @@ def test_parts_of_other_tables_are_their_columns_too(package: str) -> None:
     table = make({"a": np.arange(1000), "b": np.arange(1000.0)})
     cost = cost_of(table)
     assert [(c.path, c.outband) for c in cost.children] == [
-        ("obj column 'a'", 8000),
-        ("obj column 'b'", 8000),
+        ("obj['a']", 8000),
+        ("obj['b']", 8000),
     ]
     assert not any(child.children for child in cost.children)
     assert not any("__" in part.path for part in all_of(cost_of([table[:5]])))

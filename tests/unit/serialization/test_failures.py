@@ -10,7 +10,7 @@ import pytest
 from tests.unit.serialization.samples import LOCK, Holder
 from workbench.errors import SerializationError
 from workbench.serialization import codec
-from workbench.serialization.inspection import MOST_SHOWN
+from workbench.serialization.inspection import MOST_SHOWN, inspect
 from workbench.serialization.rebuilding import LONGEST_PATH
 
 
@@ -21,10 +21,23 @@ def failing(value: Any) -> SerializationError:
 
 
 def test_a_few_failures_are_shown_and_all_are_there() -> None:
-    error = failing([LOCK] * 3 + [Holder(lock=LOCK) for _ in range(20)])
+    error = failing([Holder(**{f"lock{i}": LOCK}) for i in range(23)])
     assert len(error.failures) == 23
     assert str(error).count("(_thread.lock)") == MOST_SHOWN
     assert f"… and {23 - MOST_SHOWN} more" in str(error)
+
+
+def test_failures_that_are_alike_are_one_line() -> None:
+    error = failing([LOCK] * 3 + [Holder(lock=LOCK) for _ in range(20)])
+    assert len(error.failures) == 23
+    assert str(error).count("(_thread.lock)") == 2
+    assert "obj[0] (_thread.lock)" in str(error)
+    assert "And 2 more are like it, up to obj[2]." in str(error)
+    assert "obj[3].lock (_thread.lock)" in str(error)
+    assert "And 19 more are like it, up to obj[22].lock." in str(error)
+    found = inspect([LOCK, LOCK], {}, "obj")
+    assert "And one more is like it, up to obj[1]." in str(found)
+    assert found._repr_html_().count("_thread.lock</td>") == 1
 
 
 def test_several_parts_are_named() -> None:

@@ -42,7 +42,7 @@ class Listed(Holder):
 FOUND = [
     ([1, [LOCK]], "obj[1][0]"),
     ({"a": {3: LOCK}}, "obj['a'][3]"),
-    ({LOCK: 1}, "obj key <unlocked _thread.lock object…"),
+    ({LOCK: 1}, "[*obj][0]"),
     ((1, LOCK), "obj[1]"),
     (Holder(callbacks=[1, Holder(logger=Holder(lock=LOCK))]), "obj.callbacks[1].logger.lock"),
     (Slotted(1, LOCK), "obj.b"),
@@ -61,16 +61,16 @@ FOUND = [
     (Holder(lock=LOCK).__init__, "obj.__self__.lock"),
     (ValueError("no", LOCK), "obj.args[1]"),
     (np.array([1, LOCK], dtype=object), "obj[1]"),
-    (pd.DataFrame({"y": [1.0, 2.0], "x": ["a", LOCK]}), "obj column 'x' row 1"),
-    (pd.Series(["a", LOCK], index=["p", "q"]), "obj row 'q'"),
+    (pd.DataFrame({"y": [1.0, 2.0], "x": ["a", LOCK]}), "obj['x'].iloc[1]"),
+    (pd.Series(["a", LOCK], index=["p", "q"]), "obj.iloc[1]"),
     (np.array([[1, 2], [3, LOCK]], dtype=object), "obj[1, 1]"),
     (Pair(1, LOCK), "obj[1]"),
-    (pd.DataFrame({"x": ["a"] * 3, "y": ["b", "c", LOCK]}, dtype=object), "obj column 'y' row 2"),
-    (pd.DataFrame({("x", 1): [LOCK]}, index=["p"]), "obj column ('x', 1) row 'p'"),
-    (pd.DataFrame({"x": pd.Categorical([LOCK])}), "obj column 'x'"),
-    (pd.DataFrame({"x": [1]}, index=pd.Index([LOCK], dtype=object)), "obj index[0]"),
-    (pd.Series([LOCK, 1], dtype=object, name="s")[:1], "obj row 0"),
-    (Holder(frame=pd.DataFrame({"x": [[1, LOCK]]})), "obj.frame column 'x' row 0[1]"),
+    (pd.DataFrame({"x": ["a"] * 3, "y": ["b", "c", LOCK]}, dtype=object), "obj['y'].iloc[2]"),
+    (pd.DataFrame({("x", 1): [LOCK]}, index=["p"]), "obj[('x', 1)].iloc[0]"),
+    (pd.DataFrame({"x": pd.Categorical([LOCK])}), "obj['x']"),
+    (pd.DataFrame({"x": [1]}, index=pd.Index([LOCK], dtype=object)), "obj.index[0]"),
+    (pd.Series([LOCK, 1], dtype=object, name="s")[:1], "obj.iloc[0]"),
+    (Holder(frame=pd.DataFrame({"x": [[1, LOCK]]})), "obj.frame['x'].iloc[0][1]"),
 ]
 
 
@@ -96,7 +96,7 @@ def test_all_failures_are_found() -> None:
         "model.three": "sqlite3.Connection",
         "model.four[0]": "_thread.lock",
     }
-    assert "Connect inside the task" in next(f for f in failures if "three" in f.path).advice
+    assert "connect inside the task" in next(f for f in failures if "three" in f.path).advice
 
 
 def test_what_is_fine_is_fine() -> None:

@@ -16,12 +16,14 @@ from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
+from workbench.ipython import in_place
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.ipython.taken_along import TakenAlong
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -149,8 +151,18 @@ class RemoteMagics(NotebookMagics):
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
+        each = request.item, request.items or ()
+        taken = TakenAlong(engine, captured, self._notebook.variables, each)
+        if not request.asked:
+            brings = handle is None and request.items is None
+            tracked = replace(taken.tracked, brings=brings)
+            request = replace(request, cell=replace(request.cell, tracked=tracked))
+            if brings and tracked.names:
+                job.taken = taken
+                if not wait:
+                    taken.watch()
         try:
-            for refs in self._submit(engine, request, handle, captured, job):
+            for refs in self._submit(engine, request, handle, taken, job):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
@@ -179,6 +191,8 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
+            if failed := in_place.bring(job, variables):
+                self._notebook.router.note(origin, failed)
             for name, ref in outputs.items():
                 if name in values:
                     variables[name] = values[name]
@@ -192,18 +206,23 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        taken: TakenAlong,
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
+        captured = taken.names
+        common: Any = taken.packed
         if request.items is not None:
-            values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
-            if values:  # stored once, and not sent with each
-                args = request.cell, engine.put(values)[0]
-                captured = {n: v for n, v in captured.items() if n not in values}
+            by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+            captured = {n: v for n, v in captured.items() if n not in by_value}
+            common = common or by_value or None
+            if common is not None:  # stored once, and not sent with each
+                common = engine.put(common)[0]
+        if common is not None:
+            args = request.cell, common
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
@@ -244,11 +263,13 @@ class RemoteMagics(NotebookMagics):
         names = analyse(cell, filename, BODY)
         items, item = self._items(args)
         outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
-        unknown = [name for name in outputs if name not in names.bound]
+        # What it captures is its own to change in place; so that may be asked for too.
+        there = {*names.bound, *names.required, *names.optional, *_names_in(args.given)}
+        unknown = [name for name in outputs if name not in there]
         if unknown and not args.actor:
-            there = ", ".join(names.bound) or "nothing"
+            assigned = ", ".join(names.bound) or "nothing"
             raise MagicError(
-                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
+                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {assigned}."
             )
         if args.retries < 0:
             raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
@@ -336,7 +357,7 @@ class RemoteMagics(NotebookMagics):
         kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
         cells = sent.pop(handle._ref.id, [])
         for job, names in cells:
-            kept.update(names if job.state == "done" else ())
+            kept.update([*names, *job.mutated] if job.state == "done" else ())
         sent[handle._ref.id] = [(job, names) for job, names in cells if not job.is_over]
         return frozenset(kept - set(request.cell.given))
 
@@ -354,7 +375,9 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         cargo = Cargo(self._notebook, engine, names)
-        call = Call((cell,), cargo.take(), options)
+        taken = TakenAlong(engine, cargo.take(), self._notebook.variables)
+        cell = replace(cell, tracked=taken.tracked)
+        call = Call((cell, taken.packed) if taken.packed else (cell,), taken.names, options)
         for note in cargo.notes:
             print(note)
         ref: Any = engine.submit(EVALUATE, call)

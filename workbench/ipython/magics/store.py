@@ -15,6 +15,7 @@ from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
+from workbench.ipython import in_place
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
@@ -144,7 +145,10 @@ class StoringMagics(NotebookMagics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        found = {name: self._named(engine, name) for name in args.names}
+        names = [name for name in args.names if not self._get_changed(name, args.target)]
+        if not names:
+            return
+        found = {name: self._named(engine, name) for name in names}
         refs = {}  # by what messages call each
         for name, ref in found.items():
             several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
@@ -161,6 +165,18 @@ class StoringMagics(NotebookMagics):
                 self._notebook.variables[target] = list(islice(values, len(ref)))
             else:
                 self._bind(target, ref, next(values), args.copy)
+
+    def _get_changed(self, name: str, target: str | None) -> bool:
+        """Bring what a background cell changed of a variable in place, if one did, or may yet."""
+        is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
+            api.engine().find(name) is not None
+        )
+        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        if job is None:
+            return False
+        if said := in_place.get(job, name, target, self._notebook.variables):
+            print(said)
+        return True
 
     def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
         self._notebook.variables[name] = value
@@ -216,7 +232,7 @@ class StoringMagics(NotebookMagics):
         """The value a line names, and what to call it."""
         expression = as_written(line, parse(magic, line).what)
         if not expression.isidentifier():
-            return self.shell.ev(expression), expression
+            return self.shell.ev(expression), _in_brackets(expression)
         value = self._notebook.variables.get(expression, self)
         if value is self:
             ref = api.engine().find(expression) if api.is_initialized() else None
@@ -273,6 +289,14 @@ class StoringMagics(NotebookMagics):
 def _is_list(value: Any) -> bool:
     """Whether it is a list of refs, as a cell that runs once per item gives."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, ObjectRef) for v in value)
+
+
+def _in_brackets(expression: str) -> str:
+    """An expression to which ``.name`` can be added."""
+    whole, added = ast.parse(expression, mode="eval"), ast.parse(f"{expression}.x", mode="eval")
+    value = added.body.value if isinstance(added.body, ast.Attribute) else None
+    is_one = value is not None and ast.dump(value) == ast.dump(whole.body)
+    return expression if is_one else f"({expression})"
 
 
 def _is_variable(text: str) -> bool:

@@ -1,0 +1,85 @@
+"""How a key is written so that it can be pasted: ``'name'``, ``Color.RED``, ``date(2020, 1, 1)``.
+
+Evaluates nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import sys
+from typing import Any
+
+import numpy as np
+
+LONGEST = 200
+"""Characters; what is longer is better found by its number."""
+
+
+def written(key: Any) -> str | None:
+    """An expression that is equal to a key, where people type; None: there is no short one."""
+    try:
+        text = _written(key)
+    except Exception:  # its own `__repr__` raises, or it is nested too deeply
+        return None
+    return text if text is not None and len(text) <= LONGEST else None
+
+
+def _written(key: Any) -> str | None:
+    kind: type = type(key)
+    if kind in _LITERALS:
+        is_number = kind is not float or abs(key) < np.inf
+        return repr(key) if is_number else None
+    if isinstance(key, np.generic):
+        item = key.item()
+        return _written(item) if type(item) in _LITERALS and item == key else None
+    if isinstance(key, enum.Enum):
+        cls = _name_of(kind)
+        return f"{cls}.{key.name}" if cls and key.name else None
+    if isinstance(key, type):
+        return _name_of(key)
+    if isinstance(key, tuple) and vars(kind).get("__eq__") in (None, _AS_TUPLES):
+        items = [_written(item) for item in key]
+        comma = "," if len(items) == 1 else ""
+        return None if None in items else f"({', '.join(map(str, items))}{comma})"
+    if kind is frozenset:
+        items = [_written(item) for item in key]
+        return None if None in items else f"frozenset([{', '.join(map(str, items))}])"
+    return _call(key)
+
+
+def _call(key: Any) -> str | None:
+    """What its ``repr`` says, if that is a call of its class with plain arguments."""
+    text = repr(key)
+    call = ast.parse(text, mode="eval").body if len(text) <= LONGEST else None
+    cls = _name_of(type(key))
+    if not isinstance(call, ast.Call) or cls is None:
+        return None
+    called = ast.unparse(call.func).rpartition(".")[2]
+    if called != type(key).__name__:
+        return None
+    for argument in (*call.args, *(k.value for k in call.keywords)):
+        ast.literal_eval(argument)
+    return cls + text[text.index("(") :]
+
+
+def _name_of(cls: type) -> str | None:
+    """How people write a class in the main module: as it is called there, or of a module there."""
+    if cls.__module__ == "builtins":
+        return cls.__name__
+    main = vars(sys.modules["__main__"])
+    first, *others = cls.__qualname__.split(".")
+    found = main.get(first)
+    for name in others:
+        found = getattr(found, name, None)
+    if found is cls:
+        return str(cls.__qualname__)
+    modules = (name for name, value in list(main.items()) if isinstance(value, type(sys)))
+    for name in modules:
+        if not name.startswith("_") and getattr(main[name], cls.__name__, None) is cls:
+            return f"{name}.{cls.__name__}"
+    return None
+
+
+_AS_TUPLES: Any = tuple.__eq__
+_LITERALS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
