@@ -57,6 +57,11 @@ MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 NO_OBJECTS = "No objects. %put makes one."
 
 
+def no_match(pattern: str) -> str:
+    """What is said where objects were looked for, and none is like that."""
+    return f"No object matches {pattern!r}."
+
+
 def plain_name(name: str) -> str:
     """A name in the store without what marks it as an actor's."""
     return name.removeprefix(ACTOR_PREFIX)
