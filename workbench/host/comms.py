@@ -13,7 +13,7 @@ from typing import Any
 import comm
 from comm.base_comm import BaseComm
 
-from workbench.host.display import send
+from workbench.host.display import close_figures, send, show_figures
 
 THIS_CELL = "workbench-this-cell"
 """Stands for the number of the message that brought the cell, which only its kernel knows."""
@@ -41,6 +41,8 @@ class WorkerComm(BaseComm):
         **keys: Any,
     ) -> None:
         """Send one message. Any thread."""
+        if msg_type == "comm_open":
+            _show_figures_in_place()
         message = {
             "msg_type": msg_type,
             "content": {"comm_id": self.comm_id, "data": data or {}, **keys},
@@ -60,6 +62,20 @@ class WorkerComm(BaseComm):
     def detach(self) -> None:
         """Send nothing when it is deleted: the front end shall keep what it shows."""
         self._closed = True
+
+
+def _show_figures_in_place() -> None:
+    """Have `interact` show figures in its Output, as it does where they are shown inline."""
+    interaction: Any = sys.modules.get("ipywidgets.widgets.interaction")
+    if interaction is not None:
+        interaction.show_inline_matplotlib_plots = _show_open_figures
+
+
+def _show_open_figures() -> None:
+    from IPython.display import display
+
+    show_figures(display)
+    close_figures()
 
 
 def hear(id: str, data: dict[str, Any]) -> None:
