@@ -37,9 +37,9 @@ from workbench.serialization.tracing import with_room
 MOST_OBJECTS = 30_000
 """Objects that are looked at, numbers and short texts not counted: half a second."""
 
-GROWTH = 10
-SAMPLES = 200, 200 * GROWTH, 200 * GROWTH**2
-"""Items of one container that are looked at; of those in many, fewer."""
+GROWTH = 3
+SAMPLES = tuple(200 * GROWTH**n for n in range(5))
+"""Items of one container that are looked at, 200 to 16 200; of those in many, fewer."""
 
 MOST_PARTS = 50
 """Parts that are shown, counting others as one."""
@@ -216,7 +216,7 @@ def _counted(
     for sample in SAMPLES:
         left = until - time.perf_counter()
         if best is None:
-            left = seconds
+            left = 2 * seconds  # it is small, and all there is if it isn't finished
         elif best[0].looked_at * GROWTH > most or left <= 0:
             break
         counting = MeasuringPickler(reducers, root, total, most, sample, left, large)
