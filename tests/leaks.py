@@ -72,7 +72,7 @@ def nothing_left(runtime_directory: str) -> Iterator[None]:
     def left() -> list[str]:
         files = sorted(os.listdir(runtime_directory))
         return Resources.now(runtime_directory).beyond(before) + [
-            f"file {name}" for name in files if name.endswith((".sock", ".log"))
+            f"file {name}" for name in files if name.endswith((".workbench", ".workbench.log"))
         ]
 
     if not eventually(lambda: not left()):
@@ -95,7 +95,7 @@ def _mappings() -> Iterator[str]:
 
 
 def _sessions(runtime_directory: str) -> frozenset[psutil.Process]:
-    """Servers, nurseries and workers (which keep the nursery's command line) of any driver."""
+    """Servers, forkservers and workers (which keep the forkserver's command line) of any driver."""
     mark = runtime_directory + os.sep
     found = set()
     for process in psutil.process_iter():

@@ -5,15 +5,13 @@ Each message is one paragraph: what happened, whose doing it was, and what to do
 
 from __future__ import annotations
 
-import itertools
-import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-Frame = tuple[str, int, str, str]
-"""File name, line number, function, source line."""
+from workbench import remote_frames
+from workbench.remote_frames import Frame
+from workbench.remote_frames import cell_label as cell_label
 
 
 class WorkbenchError(Exception):
@@ -130,7 +128,7 @@ class TaskError(WorkbenchError):
         self,
         task: str = "",
         cause_text: str = "",
-        frames: Sequence[tuple[str, int, str, str]] = (),
+        frames: Sequence[Frame] = (),
         remote_notes: Sequence[str] = (),
     ) -> None:
         # Not super(): next in line may be the original's __init__, which wants its own arguments.
@@ -142,96 +140,31 @@ class TaskError(WorkbenchError):
         self.remote_notes = tuple(remote_notes)
 
     def __str__(self) -> str:
-        notes = map(_placed, self.remote_notes)
+        notes = map(remote_frames.placed, self.remote_notes)
         return "\n".join([self.cause_text, *notes, "", *self.remote_traceback()])
 
     def _render_traceback_(self) -> list[str]:
-        head = f"{type(self).__name__} in {self.task}" if self.task else type(self).__name__
-        trace, whole = self.remote_traceback(_is_verbose()), self.remote_traceback()
-        notes = [*map(_placed, self.remote_notes), *getattr(self, "__notes__", ())]
+        """What IPython shows: in its colours, and in the mode that `%xmode` has set."""
+        mode = remote_frames.mode()
+        placed = map(remote_frames.placed, self.remote_notes)
+        notes = [*placed, *getattr(self, "__notes__", ())]
+        if mode == "Minimal":
+            return [remote_frames.painted(self.cause_text), *notes]
+        head = remote_frames.painted(type(self).__name__)
+        head += f" in {self.task}" if self.task else ""
+        trace, left_out = remote_frames.shown(self.frames, mode)
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
-        hint = [] if len(trace) == len(whole) else ["", how]
-        return [head, *trace, "", self.cause_text, *notes, *hint]
+        hint = ["", how] if left_out else []
+        return [head, *trace, "", remote_frames.painted(self.cause_text), *notes, *hint]
 
-    def remote_traceback(self, whole: bool = True) -> list[str]:
-        """The remote traceback as lines of text; source lines are filled in from ``linecache``.
-
-        Unless the ``whole`` is wanted, calls within libraries take one line together; where it
-        was raised is always there.
-        """
-        lines = ["Traceback on the worker (most recent call last):"] if self.frames else []
-        outer, innermost = self.frames[:-1], self.frames[-1:]
-        for library, group in itertools.groupby(outer, lambda frame: bool(_library(frame[0]))):
-            frames = list(group)
-            if whole or not library or len(frames) == 1:
-                lines += [line for frame in frames for line in _frame_lines(frame)]
-            else:
-                names = dict.fromkeys(_library(frame[0]) for frame in frames)
-                lines.append(f"  … {len(frames)} frames in {', '.join(names)}")
-        return [*lines, *(line for frame in innermost for line in _frame_lines(frame))]
+    def remote_traceback(self) -> list[str]:
+        """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
+        return remote_frames.plain(self.frames)
 
 
 _LAST = "`%tb Verbose` shows the frames left out; after `%xmode Verbose`, every error has them."
 _EVERY = "After `%xmode Verbose`, errors show the frames left out."
-
-_LIBRARIES = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.\w+)?(?:/|$)")
-
-_GENERATED = ("<frozen ", "<decorator-gen", "<__array_function__")
-"""How the names of files begin that nobody has written."""
-
-
-def _library(filename: str) -> str:
-    """The package that a file of somebody else's belongs to; '' for a person's own."""
-    found = _LIBRARIES.match(filename)
-    if found is not None:
-        return found[1]
-    standard = os.path.dirname(os.__file__) + os.sep
-    if filename.startswith(standard):
-        return filename.removeprefix(standard).partition(os.sep)[0].removesuffix(".py")
-    return "Python" if filename.startswith(_GENERATED) else ""
-
-
-def _frame_lines(frame: Frame) -> list[str]:
-    import linecache
-
-    filename, lineno, function, source = frame
-    source = source or linecache.getline(filename, lineno).strip()
-    place = cell_label(filename) or f'File "{filename}"'
-    head = f"  {place}, line {lineno}, in {function}"
-    return [head, f"    {source}"] if source else [head]
-
-
-_PLACE = re.compile(r'  (?:File "([^"\n]+)"|([^"\n]+)), (?=line \d+, in )')
-
-
-def _placed(note: str) -> str:
-    """A line of a chained cause: if it tells a place in a cell, by the cell's label."""
-    found = _PLACE.match(note)
-    label = cell_label(found[1] or found[2]) if found is not None else None
-    return note if found is None or label is None else f"  {label}, {note[found.end() :]}"
-
-
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
-
-
-def _is_verbose() -> bool:
-    """Whether IPython was asked for all there is, by `%xmode` or for one error by `%tb`."""
-    return getattr(getattr(_shell(), "InteractiveTB", None), "mode", "") == "Verbose"
-
-
-def cell_label(filename: str) -> str | None:
-    """``Cell In[7]`` when ``filename`` is the file name IPython gave a cell, else None.
-
-    IPython keeps the numbers in the compiler of the running shell; outside one there is none.
-    """
-    shell = _shell()
-    if shell is None:
-        return None
-    found = shell.compile.format_code_name(filename)
-    return None if found is None else f"{found[0]} {found[1]}"
 
 
 def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
@@ -252,6 +185,8 @@ def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
     cause = type(self)._cause  # type: ignore[attr-defined]
     fields = self.task, self.cause_text, self.frames, self.remote_notes
     state = {"__notes__": getattr(self, "__notes__", []), "missing_name": self.missing_name}
+    if isinstance(self, SerializationError) and self.failures:
+        state["failures"] = self.failures
     return task_error, (cause, *fields), state
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
+from typing import Any
 
 from workbench import config as config_module
-from workbench import context, readonly
+from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
+from workbench.report.format import human_bytes
+
+FEW = 1000
+"""Objects that are looked at one by one to see whether a session has anything in it."""
 
 _starting = threading.Lock()
 
@@ -22,11 +28,15 @@ def init(
     linger: float | str | None = None,
     spill_dir: str | os.PathLike[str] | None = None,
     huge_pages: bool | None = None,
+    log_to_driver: bool | None = None,
     ignore_reinit_error: bool = False,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
 
-    Called for you by the first `put`, ``.remote()`` or the like, with the defaults.
+    Called for you by the first `put`, ``.remote()`` or the like, with the defaults. With options,
+    it takes the place of a session of this process in which there is nothing yet. A session that
+    was there already keeps its workers, memory, spill directory and huge pages: UserWarning says
+    so if others were asked for.
 
     Parameters
     ----------
@@ -47,6 +57,11 @@ def init(
         Default: ``TMPDIR``, ``/var/tmp`` or ``/tmp``, whichever is on a disk.
     huge_pages : bool, optional
         Ask the kernel for huge pages; the status line says whether it has any for us.
+    log_to_driver : bool, optional
+        Print here what tasks and actors print, stdout to stdout and stderr to stderr, in whole
+        lines; from the second worker on, a line begins with ``(worker 2)``. What a task printed
+        is there before its result is. In a notebook it appears under the cell that submitted the
+        task, and what background cells show appears in any case. Default: True.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
 
@@ -60,7 +75,8 @@ def init(
     ConfigError
         If a setting can't be used.
     SessionError
-        If this process has a session already.
+        If this process has a session already, and would lose something there; the message says
+        what.
     """
     given = {
         "session": session,
@@ -69,32 +85,67 @@ def init(
         "linger": linger,
         "spill_dir": spill_dir,
         "huge_pages": huge_pages,
+        "log_to_driver": log_to_driver,
     }
     with _starting:
         engine = context.get()
         if engine is not None and engine.ended is None:
             if ignore_reinit_error:
                 return engine
-            raise SessionError(
-                f"This process is in session {engine.session!r} already. `shutdown()` (or "
-                "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
-            )
-        if engine is not None:  # its server has gone
+            _leave_if_empty(engine, given)
+        elif engine is not None:  # its server has gone
             engine.close()
         from workbench.engines import local  # brings numpy: not before it is needed
 
-        engine = local.connect(config_module.load(given))
-        context.set(engine)
+        config = config_module.load(given)
+        engine = local.connect(config)
         atexit.register(_leave)
-        readonly.install()
+        error_notes.install()
+        context.set(engine)
+        if engine.joined:
+            _tell_what_stays(engine, config, given)
         return engine
+
+
+def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
+    """Make way for a session with other options; SessionError if that would lose anything."""
+    config_module.load(given)  # if those are bad, nothing is left
+    lost = ""
+    if any(value is not None for value in given.values()):
+        from workbench.report import sessions
+
+        now = engine.summary()
+        lost = sessions.lost_text(engine.snapshot() if now.count <= FEW else now)
+        if not lost:
+            return shutdown()
+    losing = f", and starting another would lose {lost}" if lost else ""
+    raise SessionError(
+        f"This process is in session {engine.session!r} already{losing}. `shutdown()` (or "
+        "`%workbench stop`) leaves it; `ignore_reinit_error=True` keeps it."
+    )
+
+
+def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[str, Any]) -> None:
+    """Say which of the options a session that was there already can't take."""
+    differences = {}
+    if given["workers"] is not None and engine.workers != config.workers:
+        differences["workers"] = str(engine.workers), str(config.workers)
+    if given["memory"] is not None and engine.capacity != config.memory:
+        differences["memory"] = human_bytes(engine.capacity), human_bytes(config.memory)
+    for option in ("spill_dir", "huge_pages"):
+        if given[option] is not None:
+            differences[option] = "", str(given[option])
+    if differences:
+        from workbench.report import sessions
+
+        warnings.warn(sessions.stays_text(engine.session, differences), stacklevel=3)
 
 
 def shutdown() -> None:
     """Leave the session. If nobody else uses it, it ends: no process, no memory stays."""
     _leave(goodbye=True)
     atexit.unregister(_leave)
-    readonly.uninstall()
+    error_notes.uninstall()
 
 
 def _leave(goodbye: bool = False) -> None:

@@ -224,6 +224,10 @@ def width_of(text: str) -> int:
     return len(text) + (not text.isascii() and sum(east_asian_width(c) in "WF" for c in text))
 
 
+def _longest_word(text: str) -> int:
+    return max(map(width_of, text.split()), default=0)
+
+
 class Table(NamedTuple):
     """Texts in rows, for a terminal or a page.
 
@@ -251,7 +255,8 @@ class Table(NamedTuple):
         cells = [[c.text() if isinstance(c, Strip) else c for c in line] for line in lines]
         widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
         if room is not None:
-            widths = self._within(widths, room)
+            words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
+            widths = self._within(self._within(widths, room, words), room)
         rows = [line for row in cells for line in self._lines(row, widths, most, paint)]
         return "\n".join([*rows, *([self.note] if self.note else [])])
 
@@ -262,7 +267,13 @@ class Table(NamedTuple):
         wrapped = [
             [cell]
             if width_of(cell) <= width
-            else wrap(cell, width, max_lines=most, placeholder=" …", break_on_hyphens=False)
+            else wrap(
+                cell,
+                width,
+                max_lines=most,
+                placeholder=" …",
+                break_on_hyphens=_longest_word(cell) > width,
+            )
             for cell, width in zip(cells, widths, strict=True)
         ]
         for line in zip_longest(*wrapped, fillvalue=""):
@@ -273,15 +284,18 @@ class Table(NamedTuple):
                 shown.append(paint(title, padded) if paint else padded)
             yield "  ".join(shown).rstrip()
 
-    def _within(self, widths: list[int], room: int) -> list[int]:
-        """The widest flexible column gives first."""
+    def _within(
+        self, widths: list[int], room: int, words: Sequence[int] | None = None
+    ) -> list[int]:
+        """The widest flexible column gives first; none more than its longest of ``words``."""
         widths = list(widths)
+        least = [max(_NARROWEST, word) for word in words] if words else [_NARROWEST] * len(widths)
         gives = [i for i, title in enumerate(self.head) if title in self.flexible]
-        while gives and sum(widths) + 2 * (len(widths) - 1) > room:
-            widest = max(gives, key=widths.__getitem__)
-            if widths[widest] <= _NARROWEST:
+        while sum(widths) + 2 * (len(widths) - 1) > room:
+            gives = [i for i in gives if widths[i] > least[i]]
+            if not gives:
                 break
-            widths[widest] -= 1
+            widths[max(gives, key=widths.__getitem__)] -= 1
         return widths
 
     def html(self) -> Html:
@@ -353,6 +367,22 @@ def card(title: Html, facts: Sequence[tuple[str, str]], shown: str = "") -> Html
         f'<div style="{_BODY};border-left:3px solid {_LINE};padding:.1em 0 .1em .8em;'
         f'margin:.2em 0"><div>{title}</div>{body}</div>'
     )
+
+
+def line_place(line: str, job: str, name: str, number: int, still: Html) -> Html:
+    """A background cell's line, in an element that a page's script finds and keeps true.
+
+    ``line`` tells it from all others, ``job`` is the cell's own id, ``name`` what people call it;
+    ``number`` counts the renewals.
+    """
+    given = {"line": line, "job": job, "name": name, "seq": str(number)}
+    data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in given.items())
+    return Html(f'<div class="workbench-line"{data}>{still}</div>')
+
+
+def mood_color(mood: str) -> str:
+    """The colour of a `status` sign, in CSS."""
+    return _COLORS[mood]
 
 
 def mount(key: str, still: Html) -> Html:

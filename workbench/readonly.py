@@ -9,9 +9,8 @@ import dis
 import gc
 import os
 import re
-import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,13 @@ KINDS = (ValueError, TypeError, BufferError)
 
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
-_OTHERS = re.compile(
-    re.escape(os.path.dirname(__file__) + os.sep) + "|.*" + re.escape(os.sep + "IPython" + os.sep)
-)
+_OURS = os.path.dirname(__file__) + os.sep
+
+_OTHERS = re.compile(re.escape(_OURS) + "|.*" + re.escape(os.sep + "IPython" + os.sep))
 """Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
+
+_TASKS = tuple(os.path.join(_OURS, room, "") for room in ("host", "worker"))
+"""Where the files are that run tasks."""
 
 MOST_OBJECTS = 2_000
 """Objects looked through for an array inside a table or a model."""
@@ -60,15 +62,18 @@ def _note(engine: Engine, tb: TracebackType | None) -> str:
 
     If there are arrays where it failed, and none of them shows an object, it was none of ours.
     """
-    frames = []
+    frames, in_task = [], False
     while tb is not None:
-        if not _OTHERS.match(tb.tb_frame.f_code.co_filename):
-            frames.append((tb.tb_frame, tb.tb_lineno))
+        filename = tb.tb_frame.f_code.co_filename
+        in_task = in_task or filename.startswith(_TASKS)
+        if not _OTHERS.match(filename):
+            frames.append((tb.tb_frame, tb.tb_lineno, tb.tb_lasti))
         tb = tb.tb_next
     shown: Shown | None = None
     called: tuple[str, Any] = "", None
-    for frame, line in reversed(frames):
-        there = [(name, v, list(arrays_in(v))) for name, v in _named_at(frame, line)]
+    for frame, line, at in reversed(frames):
+        names = {**dict(_written_at(frame, at)), **dict(named_at(frame, line))}
+        there = [(name, v, list(arrays_in(v))) for name, v in names.items()]
         for name, value, arrays in there:
             found = next(filter(None, map(engine.shown, arrays)), None)
             if found is not None and (shown is None or found.id == shown.id):
@@ -76,10 +81,10 @@ def _note(engine: Engine, tb: TracebackType | None) -> str:
                 break
         if shown is None and any(arrays for *_, arrays in there):
             break
-    return "" if shown is None else _text(*called, shown)
+    return "" if shown is None else _text(*called, shown, in_task)
 
 
-def _text(name: str, value: Any, shown: Shown) -> str:
+def _text(name: str, value: Any, shown: Shown, in_task: bool) -> str:
     about = f" ({shown.about})" if shown.about else ""
     has_copy = hasattr(type(value), "__array__") and hasattr(type(value), "copy")
     copy = f"`{name} = {name}.copy()`" if has_copy else "copy the array before you change it"
@@ -89,6 +94,11 @@ def _text(name: str, value: Any, shown: Shown) -> str:
             f"that is stored. The way out: {copy}."
         )
     stored = f"the stored object {shown.names[0]!r}" if shown.names else "a stored object"
+    if in_task:
+        return (
+            f"`{name}` shows {stored}{about}, and what is stored doesn't change. The way out in a "
+            f"task: {copy}."
+        )
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""
     return (
         f"`{name}` shows {stored}{about}, and what is stored doesn't change. Two ways out: "
@@ -96,14 +106,56 @@ def _text(name: str, value: Any, shown: Shown) -> str:
     )
 
 
-def _named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
+def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:
+    """The variables in the part of a line that failed; what was written to, if it shows, first.
+
+    ``at``: the place of the bytecode.
+    """
+    code = list(dis.get_instructions(frame.f_code))
+    here = next((n for n, each in enumerate(code) if each.offset == at), 0)
+    extent = _extent(code[here])
+    if extent is None:
+        return
+    # Of ``y[0] = x[0]`` it is the target's alone: other names are outside.
+    loads = [
+        each.argval
+        for each in code[:here]
+        if each.opname.startswith("LOAD_") and (part := _extent(each))
+        if extent[0] <= part[0] and part[1] <= extent[1]
+    ]
+    # What is given by name comes last; these names stand just before the call.
+    keywords: tuple[Any, ...] = ()
+    for each in code[max(here - 3, 0) : here]:
+        if each.opname == "KW_NAMES":  # Python 3.11 and 3.12
+            keywords = frame.f_code.co_consts[each.arg or 0]
+        elif code[here].opname == "CALL_KW" and isinstance(each.argval, tuple):
+            keywords = each.argval
+            loads.pop()
+    if "out" in keywords and len(loads) >= len(keywords):
+        loads.insert(0, loads[keywords.index("out") - len(keywords)])
+    variables = {**frame.f_globals, **frame.f_locals}
+    for name in loads:
+        if isinstance(name, str) and name in variables:
+            yield name, variables[name]
+
+
+def _extent(of: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Where in the source it begins and ends: line and column."""
+    place = of.positions
+    if place is None or place.lineno is None or place.end_lineno is None:
+        return None
+    return (place.lineno, place.col_offset or 0), (place.end_lineno, place.end_col_offset or 0)
+
+
+def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
     """The variables that a line refers to, with their values."""
     variables = {**frame.f_globals, **frame.f_locals}
     names = dict.fromkeys(
-        i.argval
+        name
         for i in dis.get_instructions(frame.f_code)
         if i.positions and i.positions.lineno == line and i.opname.startswith("LOAD_")
-        if isinstance(i.argval, str) and i.argval.isidentifier()
+        for name in (i.argval if isinstance(i.argval, tuple) else (i.argval,))
+        if isinstance(name, str) and name.isidentifier()
     )
     for name in names:
         if name in variables:
@@ -122,28 +174,3 @@ def arrays_in(value: Any) -> Iterator[Any]:
         if isinstance(each, memoryview) or hasattr(type(each), "__array_interface__"):
             yield each
         queue.extend(gc.get_referents(each))
-
-
-# -- scripts: what Python shows when nobody catches it ---------------------------------------------
-
-
-class _Hook:
-    """In place of ``sys.excepthook``, which it calls."""
-
-    def __init__(self, before: Callable[..., object]) -> None:
-        self.before = before
-
-    def __call__(self, kind: Any, error: BaseException, tb: TracebackType | None) -> None:
-        explain(error)
-        self.before(kind, error, tb)
-
-
-def install() -> None:
-    if not isinstance(sys.excepthook, _Hook):
-        sys.excepthook = _Hook(sys.excepthook)
-
-
-def uninstall() -> None:
-    """Undo `install`, unless somebody has put another hook over ours."""
-    if isinstance(sys.excepthook, _Hook):
-        sys.excepthook = sys.excepthook.before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 
 class RefEngine(Protocol):
@@ -22,7 +22,8 @@ class ObjectRef:
     """A handle to an object in the store; the object lives at least as long as its handles.
 
     Two refs to one object are equal and hash alike. ``await ref`` gives the object without
-    blocking the event loop; :meth:`future` gives a ``concurrent.futures.Future``.
+    blocking the event loop; :meth:`future` gives a ``concurrent.futures.Future``. A ref has no
+    truth value, no items, and makes no array: who wants those wants the object.
 
     Parameters
     ----------
@@ -74,6 +75,16 @@ class ObjectRef:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def _is_no_value(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError(
+            "An ObjectRef is not the value that it refers to, and can't be used in its place: "
+            "get the value first."
+        )
+
+    # What would work without them, and compute with the ref itself: `if ref:` is true, numpy makes
+    # an array of one object, pandas a column of refs. All else fails by itself.
+    __bool__ = __iter__ = __array__ = _is_no_value
 
     def __copy__(self) -> ObjectRef:
         return self

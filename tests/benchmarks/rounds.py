@@ -48,6 +48,7 @@ CONTESTANTS = {
     "workbench": Contestant((*POOL_ROWS, *MORE, "contains", *VALUES)),
     "memory": Contestant(("spill", "full", "crowd")),
     "notebook": Contestant(("start", "memory")),
+    "checks": Contestant(("checks",)),
     "kernel": Contestant(("cell", "flood")),
     "page": Contestant(("views",)),
     "imports": Contestant(("import",)),

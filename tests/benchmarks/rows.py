@@ -158,6 +158,13 @@ ROWS = (
     Row("cell", "a `%%remote -w` cell, over the same cell here", Figure("kernel", "cell_over"), (
         _at_most(3e-3),
     )),
+    Row("checks", "whether ten stored variables of a cell have changed",
+        Figure("checks", "check_ten"), (
+        _at_most(1e-3),
+    )),
+    Row("checks", "whether a stored array of 1 GB has", Figure("checks", "check_1GB"), (
+        _at_most(2, "checks", "memcpy_1GB", "memcpy, all cores"),
+    )),
     Row("flood", "a kernel's loop while a worker prints 100 000 lines/s",
         Figure("kernel", "speed_loud"), (
         _at_least(0.9, "kernel", "speed_silent", "while it only counts"),

@@ -131,7 +131,7 @@ def serve() -> Iterator[Server]:
             yield server
         finally:
             server.stop()
-        left = [path.name for path in server.runtime.iterdir() if path.name != "lock"]
+        left = [path.name for path in server.runtime.iterdir() if path.name != "workbench.lock"]
         assert not left, f"left in the runtime directory: {left}"
     finally:
         shutil.rmtree(home)

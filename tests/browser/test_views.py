@@ -13,6 +13,7 @@ from tests.browser.lab import DARK, SIZE, Lab, Picture
 from tests.browser.views import View
 from tests.leaks import eventually
 from tests.notebooks import Node, read
+from tests.patience import TIMEOUT
 
 START = "%load_ext workbench\nimport numpy as np, workbench as wb"
 
@@ -163,6 +164,101 @@ def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
     assert violations(notebook.page) == []
 
 
+HIDDEN_WHILE_IT_IS_DRAWN = """async () => {
+    const el = document.querySelector(".wb");
+    const frame = () => new Promise(requestAnimationFrame);
+    const seen = new Promise((done) => {
+        const after = new ResizeObserver(() => {  // it comes after the view's own, each frame
+            if (el.style.width !== "700px") return;
+            after.disconnect();
+            requestAnimationFrame(() => { el.style.display = ""; done(); });  // behind its drawing
+        });
+        after.observe(el);
+    });
+    await frame();
+    el.style.width = "700px";
+    requestAnimationFrame(() => { el.style.display = "none"; });  // before its drawing
+    await seen;
+}"""
+"""As while a front end loads a theme. The observer sees the same size before and after."""
+
+
+def test_it_is_not_blank_after_it_was_hidden_for_a_moment(lab: Lab) -> None:
+    notebook = lab.open("moment", START, PUTS, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    expect(view.row("train")).to_be_visible()
+    notebook.page.evaluate(HIDDEN_WHILE_IT_IS_DRAWN)
+    canvas = view.root.locator(".wb-map canvas").first
+    wide = "e => e.clientWidth === e.parentNode.clientWidth && e.clientWidth > 600"
+    assert eventually(lambda: canvas.evaluate(wide), TIMEOUT)
+
+
+def test_what_is_on_disk_is_told_and_not_painted(lab: Lab) -> None:
+    spilled = "%workbench start --spill-dir /var/tmp --memory 64MB\nfrom workbench import spill"
+    start = START.replace("%load_ext workbench\n", "%load_ext workbench\n%workbench stop\n")
+    moves = f"{PUTS}\nspill(parts[5])"
+    notebook = lab.open("disk", f"{start}\n{spilled}", moves, DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    expect(view.root.locator(".wb-key")).to_contain_text(["on disk 1.6 MB", "store", "ndarray"])
+    expect(view.root.locator(".wb-piece.wb-p-live")).to_be_visible()
+    expect(view.root.locator(".wb-piece.wb-p-spilled")).to_have_count(0)
+
+
+def test_types_have_the_same_colours_in_every_view_and_whatever_comes(lab: Lab) -> None:
+    first = "kept = [wb.put({'a': np.ones(20_000)}), wb.put('x' * 100_000)]"
+    more = "more = [wb.put(np.ones(200_000)), wb.put(b'x' * 400_000), wb.put('y' * 900_000)]"
+    notebook = lab.open("hues", START, first, DASHBOARD, more, DASHBOARD)
+    notebook.run(1, 2, 3)
+    colors = """e => Object.fromEntries([...e.querySelectorAll(".wb-legend li")].map(
+        li => [li.textContent, li.querySelector(".wb-swatch").style.background]))"""
+
+    def legend(cell: int) -> dict[str, str]:
+        found: dict[str, str] = View(notebook.output(cell)).root.evaluate(colors)
+        return found
+
+    assert eventually(lambda: len(legend(3)) == 2, TIMEOUT)
+    before = legend(3)
+    notebook.run(4, 5)
+    expect(View(notebook.output(5)).root).to_be_visible()
+    assert eventually(lambda: len(legend(3)) == len(legend(5)) == 4, TIMEOUT)
+    assert legend(3) == legend(5)
+    assert before.items() <= legend(5).items()
+    assert len(set(legend(5).values())) == 4
+
+
+def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: Lab) -> None:
+    name = "measurements_of_the_second_experiment"
+    puts = f"{name} = wb.put(np.ones(5))\ntable = wb.put([str(n) for n in range(100_000)])"
+    notebook = lab.open("room", START, f"{PUTS}\n{puts}", DASHBOARD)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    whole = "e => e.scrollWidth <= e.clientWidth"
+    for cell in view.row(name).locator("td").all():
+        assert cell.evaluate(whole), cell.inner_text()
+    expect(view.pane("Pins")).to_contain_text("To let go: delete the variables")
+    costs = view.pane("Costs")
+    expect(costs).to_contain_text("Pickle is the time to take an object apart")
+    total = costs.get_by_role("columnheader", name="Total")
+    expect(total.first).to_have_attribute("aria-sort", "descending")
+    expect(costs.locator(".wb-row[aria-rowindex='2']")).to_contain_text("table")
+
+
+def test_a_button_says_why_the_engine_cannot(lab: Lab) -> None:
+    cannot = (
+        "from workbench import context\nfrom workbench.engines.base import Abilities\n"
+        "context.get().can = Abilities(free='Nothing is freed here.')\nwb.widgets.Pins()"
+    )
+    notebook = lab.open("cannot", START, "data = wb.put(np.ones(9))", cannot)
+    notebook.run(1, 2, 3)
+    view = View(notebook.output(3))
+    view.row("data").click()
+    expect(view.button("Pin")).to_be_enabled()
+    expect(view.button("Free")).to_be_disabled()
+    expect(view.button("Free")).to_have_attribute("title", "Nothing is freed here.")
+
+
 def test_in_a_box_they_share_its_width(lab: Lab) -> None:
     box = "import ipywidgets\nipywidgets.HBox([wb.widgets.Pins(), wb.widgets.Costs()])"
     notebook = lab.open("box", START, PUTS, box)
@@ -200,11 +296,19 @@ def test_two_notebooks_see_the_same(lab: Lab) -> None:
     theirs = View(second.output(2))
     theirs.row("mine").click()
     expect(theirs.reasons).to_contain_text("ref in here.ipynb")
+    expect(theirs.facts).to_contain_text("from Cell In[3], line 1 of here.ipynb")
     theirs.button("Free").click()
     theirs.button("Free anyway").click()
     expect(theirs.note).to_have_text("Freed.")
     first.page.bring_to_front()
-    expect(View(first.output(2)).row("mine")).to_contain_text("freed")
+    ours = View(first.output(2))
+    expect(ours.row("mine")).to_contain_text("freed")
+    ours.row("mine").click()
+    for button in ("Pin", "Free", "Spill"):
+        expect(ours.button(button)).to_be_disabled()
+        expect(ours.button(button)).to_have_attribute("title", re.compile("It is freed"))
+    expect(ours.facts).to_contain_text("from Cell In[3], line 1")
+    expect(ours.facts).not_to_contain_text(".ipynb")
 
 
 def test_a_view_of_the_output_lives_too(lab: Lab) -> None:

@@ -43,6 +43,11 @@ class View:
         return self.root.locator(".wb-reasons")
 
     @property
+    def facts(self) -> Locator:
+        """What the selected object is, in a line."""
+        return self.root.locator(".wb-pins .wb-details-facts")
+
+    @property
     def note(self) -> Locator:
         """What came of the last button."""
         return self.root.locator(".wb-details .wb-note").filter(visible=True)

@@ -78,7 +78,9 @@ class Driver:
 
     def _ref(self, name: str) -> wb.ObjectRef:
         """The handle; a driver keeps it, once it has one, until it drops it."""
-        ref = self._refs.get(name) or self._engine.find(name)
+        ref = self._refs.get(name)
+        if ref is None:
+            ref = self._engine.find(name)
         if ref is None:
             raise ObjectLostError(f"There is no {name}.")
         self._refs[name] = ref

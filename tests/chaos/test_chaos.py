@@ -87,7 +87,7 @@ class Chaos:
         self.engine = join(str(self._disk))
         self.engine.snapshot()
         self._server = self._processes.server()
-        path = Path(os.environ["WORKBENCH_RUNTIME_DIR"]) / f"{SESSION}.log"
+        path = Path(os.environ["WORKBENCH_RUNTIME_DIR"]) / f"{SESSION}.workbench.log"
         self._server_log = os.open(path, os.O_RDONLY)  # the next server's start removes it
         self._kept.clear()
         self._known.clear()

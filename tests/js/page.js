@@ -18,7 +18,11 @@ const world = makeWorld({
 if (wanted.get("engine") === "ray") {
   world.engine = "ray";
   world.speed = null;
-  for (const bar of world.bars) Object.assign(bar, { whole: false, figure: "not known here", parts: bar.parts.map(([part]) => [part, null]) });
+  for (const bar of world.bars) {
+    const parts = bar.parts.map(([part]) => [part, null]);
+    Object.assign(bar, { whole: false, figure: "not known here", parts, beside: [] });
+  }
+  for (const action of Object.keys(world.words.can)) world.words.can[action] = "read-only view of a Ray cluster";
   const unknown = { born: null, pickle: null, load: null, pins: null, movable: null, owner: null, detail: "" };
   for (const row of Object.values(world.objects)) Object.assign(row, unknown, { seg: "" });
   Object.assign(world, { segments: null, jobs: null, bins: {}, rest: [], timeline: [] });

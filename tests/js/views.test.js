@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_BY, Coloring, SIGNALS, isDark } from "../../workbench/widgets/static/colors.js";
-import { byType, copySpeed } from "../../workbench/widgets/static/costs.js";
+import { byType, copySpeed, speedWords, totalOf } from "../../workbench/widgets/static/costs.js";
+import { shortened } from "../../workbench/widgets/static/map.js";
 import { chips } from "../../workbench/widgets/static/pins.js";
 import { happened } from "../../workbench/widgets/static/timeline.js";
 import { WORDS } from "./world.js";
@@ -31,24 +32,48 @@ test("every colour stands out from its ground: 3:1, and 4.5:1 where it is text",
   }
 });
 
-test("types with most bytes get hues, and keep them when others outgrow them", () => {
+test("types have the hues that the kernel gave them, whatever else is there", () => {
+  const hues = { type: { small: 4, large: 2, away: 1 }, owner: {} };
   const coloring = new Coloring("type");
   const rows = [row("small", 1), row("large", 100)];
-  coloring.assign(rows);
-  assert.equal(coloring.of(rows[1]), 0);
-  assert.equal(coloring.of(rows[0]), 1);
-  coloring.assign([row("small", 1000), row("large", 100), row("new", 5)]);
-  assert.equal(coloring.of(rows[0]), 1);
-  assert.equal(coloring.of(row("new", 5)), 2);
+  coloring.assign(rows, hues);
+  assert.equal(coloring.of(rows[0]), 4);
+  assert.equal(coloring.of(rows[1]), 2);
+  assert.deepEqual(coloring.legend(false).map(({ label }) => label), ["large", "small"]);
+  const again = new Coloring("type"); // as after a reload
+  again.assign([row("small", 1000), row("large", 1)], hues);
+  assert.equal(again.of(rows[0]), 4);
 });
 
-test("with more types than hues the least are others, and the legend says so", () => {
+test("who has no hue is among the others, and the legend says so", () => {
   const coloring = new Coloring("type");
-  const rows = Array.from({ length: 9 }, (_, i) => row(`t${i}`, 100 - i));
-  coloring.assign(rows);
-  assert.equal(coloring.of(rows[5]), 5);
-  assert.equal(coloring.of(rows[6]), -1);
-  assert.deepEqual(coloring.legend(false).map(({ label }) => label).slice(-2), ["t5", "others"]);
+  const rows = [row("t0", 9), row("t1", 8), row(null, 7)];
+  coloring.assign(rows, { type: { t0: 0, "not known here": 3 } });
+  assert.equal(coloring.of(rows[0]), 0);
+  assert.equal(coloring.of(rows[1]), -1);
+  assert.equal(coloring.of(rows[2]), 3);
+  assert.deepEqual(coloring.legend(false).map(({ label }) => label), ["t0", "not known here", "others"]);
+});
+
+test("a name is shortened to what fits, and left out if that is next to nothing", () => {
+  const widthOf = (text) => 7 * text.length;
+  assert.equal(shortened("train", 35, widthOf), "train");
+  assert.equal(shortened("measurements", 50, widthOf), "measur…");
+  assert.equal(shortened("measurements", 27, widthOf), "");
+});
+
+test("a speed far below the machine's says why, if it is known", () => {
+  const world = { speed: 8e9, words: WORDS };
+  const said = speedWords(4e8, { cold: true }, world);
+  assert.equal(said, `400 MB/s, 5 % of this machine's copy speed: ${WORDS.cold}`);
+  assert.equal(speedWords(4e8, { cold: false }, world), "400 MB/s, 5 % of this machine's copy speed");
+  assert.equal(speedWords(7e9, { cold: true }, world), "7 GB/s, 88 % of this machine's copy speed");
+  assert.equal(speedWords(7e9, { cold: true }, { ...world, speed: null }), "7 GB/s");
+});
+
+test("costs are sorted by all that is known of them", () => {
+  assert.equal(totalOf({ pickle: 1, copy: 2, load: null }), 3);
+  assert.equal(totalOf({ pickle: null, copy: null, load: null }), null);
 });
 
 test("age and what can move have their own scales", () => {

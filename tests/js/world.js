@@ -43,10 +43,10 @@ export const WORDS = {
   movable: { no: "can't move to disk", yes: "can move to disk", freed: "freed, still shown" },
   ages: [[10, "under 10 s"], [60, "under 1 min"], [600, "under 10 min"], [3600, "under 1 h"], [null, "older"]],
   parts: {
-    live: ["live", "Bytes of objects in shared memory"],
+    live: ["live", "Objects that something refers to or shows"],
     reusable: ["reusable", "Freed and kept: written again faster than untouched memory"],
-    available: ["available", "Not touched yet"],
-    spilled: ["on disk", "Spilled: read from a file, beside the capacity"],
+    available: ["available", "Not used yet"],
+    spilled: ["on disk", "Spilled: in a file, and no part of the memory above"],
     store: ["store", "Live and reusable memory of the store"],
     workers: ["workers", "Workers' own memory"],
     kernels: ["notebooks", "Own memory of notebooks and scripts"],
@@ -61,6 +61,19 @@ export const WORDS = {
     workers: "No workers yet.",
     timeline: "Nothing has happened yet.",
   },
+  lessons: {
+    pins: [
+      "Live: a name, a ref, a task or another object refers to it, or arrays show it. What nothing refers to is deleted by itself.",
+      "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else goes to disk when memory runs short, and comes back when it is read.",
+      "To let go: delete the variables that hold or show it (del x), and %free its name. Select an object: “Copy %why” tells what ends each reason.",
+    ],
+    costs: [
+      "Pickle is the time to take an object apart, copy that to bring its bytes into shared memory, load that to build it where it was first read.",
+      "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What is pickled costs time on both sides. Select an object for its parts.",
+    ],
+  },
+  can: { free: "", pin: "", unpin: "", spill: "", why: "", cost: "", stop: "" },
+  cold: "first use of this memory: the kernel clears it first",
   repeats: "serialized {} ×: put it once",
   least: 1_048_576,
 };
@@ -132,6 +145,10 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
     jobs: makeJobs(now),
     timeline: makeTimeline(roll, live, segments[4].live, now),
     speed: 5.8e9,
+    hues: {
+      type: { ndarray: 0, DataFrame: 2, dict: 1, list: 3, Tensor: 4, Model: 5 },
+      owner: Object.fromEntries(OWNERS.map((owner, i) => [owner, i])),
+    },
     words: WORDS,
   };
 }
@@ -139,8 +156,9 @@ export function makeWorld({ listed = 40, others = 0, seed = 1, now = 1_763_754_0
 function storeBar(capacity, live, reusable, spilled) {
   const available = capacity - live - reusable;
   const figure = `${Math.round(live / MB)} MB of ${Math.round(capacity / MB)} MB`;
-  const parts = [["live", live], ["reusable", reusable], ["available", available], ["spilled", spilled]];
-  return { label: "Store", figure, note: "84 kB of objects too small for shared memory", whole: true, parts };
+  const parts = [["live", live], ["reusable", reusable], ["available", available]];
+  const note = "84 kB of objects too small for shared memory";
+  return { label: "Store", figure, note, whole: true, parts, beside: [["spilled", spilled]] };
 }
 
 function machineBar(capacity, store) {
@@ -148,7 +166,7 @@ function machineBar(capacity, store) {
   const others = total - store - (412 + 690 + 2900) * MB;
   const figure = `${Math.round(total / MB) - 2900} MB of ${Math.round(total / MB)} MB in use`;
   const parts = [["store", store], ["workers", 412 * MB], ["kernels", 690 * MB], ["others", others], ["free", 2900 * MB]];
-  return { label: "This container", figure, note: "", whole: true, parts };
+  return { label: "This container", figure, note: "", whole: true, parts, beside: [] };
 }
 
 function makeRow(i, roll, segments, now, listed) {
@@ -194,6 +212,7 @@ function makeRow(i, roll, segments, now, listed) {
     buffers: outband ? 1 + Math.floor(roll() * 3) : 0,
     repeats: roll() < 0.08 ? 2 + Math.floor(roll() * 6) : 0,
     site: `cell ${1 + Math.floor(roll() * 12)}, line ${1 + Math.floor(roll() * 9)}`,
+    cold: roll() < 0.2,
   };
 }
 

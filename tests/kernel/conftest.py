@@ -70,10 +70,12 @@ class Cell:
 
     @property
     def failure(self) -> str:
-        """Name and traceback of the error shown under the cell; '' if there is none."""
+        """Name and traceback of the error shown under the cell, without colours; '' if there is
+        none."""
         for kind, content in self.outputs:
             if kind == "error":
-                return content["ename"] + "\n" + "\n".join(content["traceback"])
+                lines = [content["ename"], *content["traceback"]]
+                return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines))
         return ""
 
     def __repr__(self) -> str:
@@ -173,8 +175,10 @@ class Kernel:
             cell.outputs.append((kind, content))
 
     def says(self, pattern: str) -> bool:
-        """Whether some widget's text has that in it, its tags left out."""
-        return any(re.search(pattern, re.sub("<.*?>", "", t)) for t in self.widgets.values())
+        """Whether pages were told a text with that in it, its tags left out."""
+        lines = [said["text"] for said in self.custom if said.get("kind") == "line"]
+        texts = [*self.widgets.values(), *lines]
+        return any(re.search(pattern, re.sub("<.*?>", "", text)) for text in texts)
 
     def interrupt(self) -> None:
         """What the stop button does."""
@@ -224,7 +228,7 @@ def runtime_dir() -> Iterator[str]:
     """A runtime directory of the module's own, short enough for sockets; empty at the end."""
     directory = tempfile.mkdtemp(prefix="wb-")
     yield directory
-    left = [name for name in os.listdir(directory) if name != "lock"]
+    left = [name for name in os.listdir(directory) if name != "workbench.lock"]
     shutil.rmtree(directory)
     assert not left, f"left in the runtime directory: {left}"
 

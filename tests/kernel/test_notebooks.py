@@ -90,7 +90,7 @@ def run_demo(
                 except subprocess.TimeoutExpired:
                     assert look is not None
                     peak = max(peak, look(psutil.Process(process.pid)))
-        assert sorted(os.listdir(runtime)) in (["lock"], [])
+        assert sorted(os.listdir(runtime)) in (["workbench.lock"], [])
         assert sorted(path.parent.iterdir()) == beside
     finally:
         shutil.rmtree(runtime)
@@ -107,7 +107,7 @@ def text_of(cell: notebooks.Node) -> str:
             parts.append("\n".join(output.traceback))
         else:
             parts += [f"<{mime}>" for mime in output.data] + [output.data.get("text/plain", "")]
-    return re.sub(r"\n+", "\n", "\n".join(parts))
+    return re.sub(r"\n+", "\n", re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(parts)))
 
 
 # -- as committed ----------------------------------------------------------------------------------
@@ -170,9 +170,23 @@ def test_its_page_has_the_output_and_loads_nothing(demo: Demo) -> None:
     assert not re.findall(r"(?:import\W|@import|url\()\W*https?:[^\n]*", demo.page)
 
 
+@pytest.mark.parametrize("demo", [SEEN], indirect=True, ids=["02-what-you-see"])
+def test_what_you_see_shows_what_the_text_says(demo: Demo) -> None:
+    """Each view as it was when its cell ran, though a program runs them without a pause."""
+    shown = {cell.id: text_of(cell) for cell in demo.notebook.cells if cell.cell_type == "code"}
+    assert "first, turned[0]" in shown["see-06"]
+    assert "turned[8]" in shown["see-06"]
+    assert "turned[3]" in shown["see-08"]
+    assert "turned[4]" not in shown["see-08"]  # let go of in the line above the view
+    assert "serialized 6 ×: put it once" in shown["see-12"]
+    assert re.search(r"stored\[\d\][\s\S]*table", shown["see-12"])
+    assert re.search(r"#1 +cell 8 +(running|done)", shown["see-17"])
+    assert "share" in shown["see-17"]
+
+
 SHOWN = {
     "start": r"^Workbench started session \d+-\w+: \d+ workers?, store of",  # a name of its own
-    "put": r"^digits: dict \(4\), [\d.]+ MB in .* GB/s; [\d.]+ MB copied directly in 4 buffers"
+    "put": r"^digits: dict \(4\), [\d.]+ MB in .*B/s.*; [\d.]+ MB copied directly in 4 buffers"
     r"[\s\S]*ObjectRef \w+: ready\n +name +digits\n",
     "get": r"writeable: False\nValueError: assignment destination is read-only\n[\d.]+ \S+ ± ",
     "remote": r"reading 40410 pictures[\s\S]*found 64 directions[\s\S]*<text/markdown>"
@@ -184,8 +198,9 @@ SHOWN = {
     "wait": r"12 of 48 tasks are done\n24 of .*\n36 of .*\n48 of 48 tasks are done",
     "plot": r"<image/png>",
     "shared": r"48 tasks read 10\.9 MB each: 523 MB were shared, not copied",
-    "error": r"In\[\d+\], line 6, in <module>\n +furthest = distances\([\s\S]*"
-    r"In\[\d+\], line 3, in distances\n +return np.linalg[\s\S]*ValueError: operands",
+    "error": r"In\[\d+\], line 6\n[\s\S]*-> 6 furthest = distances\([\s\S]*"
+    r"In\[\d+\], line 3, in distances\n[\s\S]*-> 3 +return np.linalg[\s\S]*"
+    r"ValueError: operands",
     "status": r"0 tasks running[\s\S]*  digits +dict.* 10\.9 MB",
     "stop": r"The session is over",
 }

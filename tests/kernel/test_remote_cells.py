@@ -105,7 +105,8 @@ def test_an_unknown_magic_fails_on_the_worker_as_in_a_kernel(session: Kernel) ->
 
 def test_line_numbers_hold_below_magics(session: Kernel) -> None:
     cell = session.run("%%remote -w\n\n%%time\n!echo a \\\n  b\n%time x = 1\n1 / 0")
-    assert f"Cell In[{cell.number}], line 7, in <module>\n    1 / 0" in cell.failure
+    assert f"Cell In[{cell.number}], line 7\n" in cell.failure
+    assert "\n----> 7 1 / 0\n" in cell.failure
     assert "Wall time" in cell.text()
 
 
@@ -216,19 +217,19 @@ def test_a_cells_run_is_told(session: Kernel) -> None:
 
 
 HOLD = """\
-import builtins, weakref
+import sys, weakref
 class Big:
     pass
 _big = Big()
-builtins.watch = weakref.ref(_big)
+sys.watch = weakref.ref(_big)
 """
 
 GONE = """
 @wb.remote
 def gone():
-    import builtins, gc
+    import gc, sys
     gc.collect()
-    return builtins.watch() is None
+    return sys.watch() is None
 """
 
 
@@ -289,7 +290,7 @@ def test_what_an_error_came_from_points_at_its_cell_too(session: Kernel) -> None
         "%%remote -w\ntry:\n    half(1)\nexcept ZeroDivisionError as error:\n"
         "    raise LookupError('no half') from error"
     )
-    assert f"Cell In[{cell.number}], line 5, in <module>" in cell.failure
+    assert f"Cell In[{cell.number}], line 5\n" in cell.failure
     caused = cell.failure.partition("Caused by: ZeroDivisionError")[2]
     assert f"  Cell In[{cell.number}], line 3, in <module>\n" in caused
     assert f"  Cell In[{helper.number}], line 2, in half" in caused
@@ -303,7 +304,7 @@ def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> No
     short = cell.failure
     assert re.search(r"^  … \d+ frames in pandas$", short, re.M)
     assert "site-packages" not in short
-    assert f"Cell In[{cell.number}], line 6, in <module>" in short
+    assert f"Cell In[{cell.number}], line 6\n" in short
     assert "`%tb Verbose`" in short
     whole = session.run("%tb Verbose").failure or session.run("%tb Verbose").text()
     assert "frames in pandas" not in whole
@@ -318,9 +319,55 @@ def test_frames_of_libraries_are_one_line_until_asked_for(session: Kernel) -> No
     assert session.value("str(__import__('sys').last_value).count('site-packages/pandas') > 3")
 
 
+def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
+    """In colours, with an arrow, and no lines of other functions; in the mode that was chosen."""
+    helper = session.ok("def half(a):\n    b = a\n    return b / 0\n\ndef other(): ...")
+    cell = session.run("%%remote -w\nx = 1\n\nhalf(x)\n")
+    (content,) = [content for kind, content in cell.outputs if kind == "error"]
+    assert "\x1b[31mZeroDivisionError\x1b[39m: division by zero" in "\n".join(content["traceback"])
+    assert (
+        f"Cell In[{cell.number}], line 4\n      2 x = 1\n      3 \n----> 4 half(x)\n\n"
+        f"Cell In[{helper.number}], line 3, in half\n      1 def half(a):\n      2     b = a\n"
+        "----> 3     return b / 0\n\nZeroDivisionError: division by zero"
+    ) in cell.failure
+    try:
+        cell = session.run("%xmode Minimal\n" + "raise __import__('sys').last_value")
+        assert cell.failure.endswith("\nZeroDivisionError: division by zero")
+        assert "half" not in cell.failure
+        cell = session.run("%xmode Plain\n" + "raise __import__('sys').last_value")
+        assert f"  Cell In[{helper.number}], line 3, in half\n    return b / 0\n" in cell.failure
+    finally:
+        session.ok("%xmode Context")
+
+
+def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
+    session.run("%%remote -w\nx = 1\nx / 0")
+    said = session.ok("%debug").text()
+    assert "ZeroDivisionError was raised on a worker in cell [" in said
+    assert "without its first line, `%%remote`, and then `%debug`" in said
+    session.run("wb.get(wb.remote(lambda: 1 / 0).remote())")
+    assert "call the function here, without `.remote`," in session.ok("%debug").text()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import multiprocessing\nwith multiprocessing.Pool(1) as p:\n    p.map(sq, [1])",
+        "from concurrent.futures import ProcessPoolExecutor as Pool\ndef sq(x): return x\n"
+        "with Pool(1) as p:\n    list(p.map(sq, [1]))",
+    ],
+)
+def test_functions_that_other_processes_cannot_find(session: Kernel, cell: str) -> None:
+    session.ok("def sq(x): return x * x")
+    failed = session.run(f"%%remote -w\n{cell}").failure
+    assert "`workbench.map(sq, items)` runs it on the session's workers instead" in failed
+    does = "%%remote -w\nimport workbench\nlist(workbench.map(sq, [1, 2]))"
+    assert session.ok(does).results() == ["[1, 4]"]
+
+
 def test_the_innermost_frame_stays(session: Kernel) -> None:
     cell = session.run("%%remote -w\nimport pandas as pd\npd.Series(['x']).astype(float)")
-    assert re.search(r"^  … \d+ frames in pandas\n  File .*/pandas/.*\n    \S", cell.failure, re.M)
+    assert re.search(r"^  … \d+ frames in pandas\n\nFile .*/pandas/.*\n", cell.failure, re.M)
 
 
 @pytest.mark.parametrize("option", ["", " -w"])

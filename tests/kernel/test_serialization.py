@@ -35,8 +35,33 @@ def test_writing_in_a_remote_cell(session: Kernel) -> None:
     cell = session.run("%%remote --wait\nx += 1")
     assert cell.error is not None
     assert "`x` shows the stored object 'x'" in cell.failure
-    assert cell.failure.count("`%get x --copy`") == 1
+    assert cell.failure.count("The way out in a task: `x = x.copy()`.") == 1
+    assert "%get" not in cell.failure  # which isn't for a remote cell
     assert re.search(r"Cell In\[\d+\], line 2", cell.failure)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "x[0] = y[0]",
+        "x[int(y[0])] = y[1]",
+        "y.max(); x[:] = y",
+        "x += y",
+        "np.add(y, 1, out=x)",
+        "np.add(y, 1, where=True, out=x, dtype=float)",
+        "def change(a, b):\n    b[0] = a[0]\nchange(y, x)",
+        "(\n    y[0] +\n    np.copyto(x, y)\n)",
+        "for row in [x]:\n    row[0] = y[0]",
+    ],
+)
+def test_of_several_stored_arrays_the_one_that_was_written_is_named(
+    session: Kernel, write: str
+) -> None:
+    session.ok("import numpy as np\nx = np.arange(100_000.0)\ny = x * 0\n%put x y")
+    cell = session.run(f"%%remote --wait\nimport numpy as np\n{write}")
+    assert "shows the stored object 'x'" in cell.failure
+    session.ok("%get x y")
+    assert "shows the stored object 'x'" in session.run(write).failure
 
 
 def test_what_is_read_only_for_other_reasons(session: Kernel) -> None:

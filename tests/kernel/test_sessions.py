@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,16 +15,17 @@ from tests.leaks import eventually
 
 
 @pytest.fixture
-def notebook(runtime_dir: str) -> Iterator[Callable[[str], Kernel]]:
+def notebook(runtime_dir: str) -> Iterator[Callable[..., Kernel]]:
     """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
     kernels: list[Kernel] = []
 
-    def start(name: str) -> Kernel:
+    def start(name: str, **more: str) -> Kernel:
         kernel = Kernel(
             {
                 "WORKBENCH_RUNTIME_DIR": runtime_dir,
                 "WORKBENCH_WORKERS": "2",
                 "JPY_SESSION_NAME": name,
+                **more,
             }
         )
         kernels.append(kernel)
@@ -97,11 +100,106 @@ def test_a_new_kernel_finds_what_the_old_one_left(
     kernel.ok("%get x")
     assert kernel.value("x") == "42"
 
-    again = kernel.ok(f"%workbench jobs {running}").text()
-    assert "already delivered" in again
+    for name in (running, finished, running):  # as often as one likes, and nothing is bound anew
+        again = kernel.ok(f"%workbench jobs {name}")
+        kernel.until(lambda again=again: "done in" in again.line)
+        assert again.text() == "before\nafter\n"
+    assert kernel.value("x") == "42"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "x: what " in kernel.ok("%get x").text(), "the kernel that had it has gone"
+    assert kernel.value("x") == "42"
     kernel.ok("import workbench as wb")
     assert kernel.value("sorted(wb.api.engine().names())") == "['df', 'model', 'the_counter']"
     kernel.ok("%free df model the_counter")
+
+
+@pytest.mark.parametrize("ends", [crash, restart])
+def test_what_a_cell_made_survives_the_kernel_that_had_it(
+    notebook: Callable[[str], Kernel], ends: Callable[[Kernel], None]
+) -> None:
+    kernel = notebook("made.ipynb")
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok("%%remote\nmodel = {'w': [1, 2]}; scores = [3]; print('trained')")
+    kernel.until(lambda: "done" in cell.line)
+    name = f"cell {cell.number}"
+    kernel.ok("%get scores")
+    assert kernel.value("(type(model).__name__, scores)") == "('ObjectRef', [3])"
+    ends(kernel)
+    kernel.ok("%load_ext workbench")
+    assert "done, results kept" in kernel.ok("%workbench jobs").results()[0]
+    assert kernel.ok("%get model").text() == f"model: what {name} assigned.\n"
+    assert kernel.value("model") == "{'w': [1, 2]}"
+    kernel.ok("del model")
+    shown = kernel.ok(f"%workbench jobs {cell.number}")
+    kernel.until(lambda: "done" in shown.line)
+    assert shown.text() == "trained\n"
+    assert shown.line.endswith(" · scores"), "the model was let go of"
+    kernel.ok("%get scores")
+    assert kernel.value("scores") == "[3]"
+    assert "not defined in the store" in kernel.run("%get model").failure
+
+
+def test_what_nobody_has_goes_when_memory_is_needed_and_that_is_said(
+    notebook: Callable[..., Kernel],
+) -> None:
+    kernel = notebook("full.ipynb", WORKBENCH_MEMORY="64MB", WORKBENCH_SPILL_DIR="none")
+    kernel.ok("%load_ext workbench")
+    for name in ("old", "new"):
+        cell = kernel.ok(f"%%remote --name {name}\nimport numpy as np\n{name} = np.ones(2_500_000)")
+        kernel.until(lambda cell=cell: "done" in cell.line)  # type: ignore[misc]
+    crash(kernel)
+    line = kernel.ok("%load_ext workbench").text()
+    assert line.endswith(" Of cells that are done: old, new; %get brings them.\n")
+    kernel.ok("import numpy as np\nx = np.ones(3_500_000)\n%put x")
+    gone = kernel.run("%get old").failure
+    assert "'old' is gone: old had assigned it, and nobody had it when memory was needed" in gone
+    kernel.ok("%get new")
+    assert kernel.value("new.sum()") == "np.float64(2500000.0)"
+    shown = kernel.ok("%workbench jobs old")
+    kernel.until(lambda: "done" in shown.line)
+    assert "What it made is gone: nobody had it when memory was needed" in shown.line
+    assert "results gone" in kernel.ok("%workbench jobs").results()[0]
+    kernel.ok("del new, x\n%free x")
+
+
+def asks(kernel: Kernel, **asked: str) -> dict[str, Any]:
+    """What a page is told that asks after one line."""
+    page = kernel.value("get_ipython().workbench._notebook.lines._page.model_id").strip("'")
+    said = {"do": "lines", "lines": [asked]}
+    data = {"method": "custom", "content": said}
+    answer = kernel.send("comm_msg", {"comm_id": page, "data": data})
+    kernel.until(lambda: answer.comms)
+    content: dict[str, Any] = answer.comms[-1][1]["data"]["content"]
+    return content
+
+
+def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
+    notebook: Callable[..., Kernel], gates: Callable[[], Gate]
+) -> None:
+    kernel, gate = notebook("lines.ipynb"), gates()
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok(f"%%remote --name training\n{gate.wait}\nloss = 1")
+    kernel.until(lambda: kernel.says("training · .*running"))
+    saved = cell.lines[-1]
+    assert re.search(r"running .* \(as of \d\d:\d\d, \d+ \w+\)$", saved["text/plain"])
+    found = re.findall(r'data-(line|job|name)="(.*?)"', saved["text/html"])
+    asked = {key: html.unescape(value) for key, value in found}
+    assert asks(kernel, **asked)["button"] == "Stop"
+    crash(kernel)
+    kernel.ok("%load_ext workbench")
+    has_page = "get_ipython().workbench._notebook.lines._page is not None"
+    assert eventually(lambda: kernel.value(has_page) == "True")
+    told = asks(kernel, **asked)
+    assert (told["sign"], told["over"], told["foreign"]) == ("●", False, True)
+    went_on = "The kernel ended; the cell went on. `%workbench jobs training` shows it."
+    assert told["notes"] == [went_on]
+    gate.open()
+    assert eventually(lambda: asks(kernel, **asked)["over"])
+    told = asks(kernel, **asked)
+    assert (told["sign"], told["text"].split(" in ")[0]) == ("✓", "training · done")
+    told = asks(kernel, **asked | {"job": "other.1/7"})
+    assert told["text"] == "training · of another session, so how it ended isn't known here"
 
 
 def test_what_a_collected_cell_shows(
@@ -189,3 +287,49 @@ def test_jobs_that_are_not_there(session: Kernel) -> None:
     session.ok("%workbench stop")
     assert session.ok("%workbench jobs").results() == ["No background cells. %%remote starts one."]
     assert "MagicError" in session.run("%workbench jobs 1").failure
+
+
+def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
+    notebook: Callable[[str], Kernel],
+) -> None:
+    kernel = notebook("fresh.ipynb")
+    first = kernel.ok("%load_ext workbench").text()
+    assert re.fullmatch(r"Workbench started session fresh-\w+: 2 workers, store of .*\n", first)
+    kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
+    line = kernel.ok("%workbench start --session lab --workers 1").text()
+    assert re.fullmatch(r"Workbench started session lab: 1 worker, store of .*\n", line)
+    assert "Session lab" in kernel.ok("%workbench").text()
+    kernel.ok("x = [0] * 10**5\n%put x")
+    failure = kernel.run("%workbench start --session other").failure
+    assert "'lab" in failure
+    assert re.search(r"would lose 1 object \(.*\): x\. `shutdown\(\)`", failure)
+    failure = kernel.run("wb.init(workers=2)").failure
+    assert "would lose 1 object (" in failure
+    assert kernel.value("len(wb.get(wb.put(x)))") == "100000"
+    assert "ConfigError" in kernel.run("%workbench start --workers many").failure
+    kernel.ok("%free x\ndel x")
+    kernel.ok("%workbench start --session other --workers 2")
+    assert "Session other" in kernel.ok("%workbench").text()
+
+
+def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], Kernel]) -> None:
+    first, second = notebook("first.ipynb"), notebook("second.ipynb")
+    first.ok("%load_ext workbench")
+    first.ok("%workbench start --session lab --workers 2 --memory 64MB")
+    second.ok("%load_ext workbench")
+    line = second.ok("%workbench start --session lab --workers 1 --memory 64MB").text()
+    assert "joined session lab: 2 workers" in line
+    assert "workers stays 2, not 1. `workbench stop lab`" in line
+    second.ok("import workbench as wb\nwb.shutdown()")
+    cell = second.ok("wb.init(session='lab', workers=2, memory='2GB', spill_dir='/tmp')")
+    warned = cell.text("stderr")
+    assert "memory stays 64 MB, not 2 GB and spill_dir=/tmp changes nothing" in warned
+    assert "workers stays" not in warned
+
+
+def test_a_session_that_begins_by_itself_is_told_of(session: Kernel) -> None:
+    for leave in ("%workbench stop", "wb.shutdown()"):
+        session.ok(leave)
+        cell = session.ok("%%remote --wait\na = 1")
+        assert re.match(r"Workbench started session .*: \d+ workers?, store of ", cell.text())
+    assert session.ok("%%remote --wait\na = 2").text() == ""

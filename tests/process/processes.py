@@ -24,7 +24,7 @@ class Processes:
         return self._of("workbench.server")[0]
 
     def forkserver(self) -> psutil.Process:
-        """The nursery: workers look like it, but are its children."""
+        """Workers look like it, but are its children."""
         server = self.server().pid
         return next(p for p in self._of("workbench.worker.forkserver") if p.ppid() == server)
 

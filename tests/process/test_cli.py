@@ -74,7 +74,7 @@ def test_ps_shows_who_uses_a_session_and_what_it_takes(
     assert seen["store"]["capacity"] == 64_000_000
     assert kept.id
     assert 1 << 20 <= seen["store"]["used"] <= seen["store"]["granted"]
-    assert len(seen["processes"]) == 5  # server, nursery, two workers, the actor's
+    assert len(seen["processes"]) == 5  # server, forkserver, two workers, the actor's
     assert seen["memory"] > 1 << 20
     assert seen["age"] > 0
 
@@ -259,7 +259,7 @@ def test_why_says_which_variable_of_which_process_it_is(
     assert "`free(ref)`" in reason["action"]
     unknown = shell("why", "lab", "date")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "no object 'date'. Names it has: data;" in unknown.stderr
+    assert "no object 'date'. Did you mean 'data'? Names it has: data;" in unknown.stderr
     driver.tell("go")
     driver.wait()
 
@@ -288,7 +288,7 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
     (ended,) = printed(shell("stop", "lab", "--json"))["stopped"]
     assert (ended["name"], ended["killed"]) == ("lab", 0)
     assert not processes.all()
-    assert os.listdir(runtime) == ["lock"]
+    assert os.listdir(runtime) == ["workbench.lock"]
     for driver in (first, second):
         assert driver.line().startswith("The session was stopped from a shell: `workbench stop")
     for driver in (first, second):
@@ -326,7 +326,7 @@ def test_an_unknown_session(
     verb, *rest = command
     done = shell(verb, name, *rest)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"workbench: No session {name!r} is running. There are: ")
+    assert done.stderr.startswith(f"workbench: No session {name!r} is running. ")
     assert name_of(session) in done.stderr
 
 
@@ -349,6 +349,32 @@ def test_usage(shell: Shell, arguments: tuple[str, ...]) -> None:
     assert done.stderr.startswith("usage: workbench")
 
 
+MISTYPED = [
+    (("pss",), "'ps'"),
+    (("ps", "--jsno"), "'--json'"),
+    (("objects", "lab", "--srot", "age"), "'--sort'"),
+    (("objects", "lab", "--sort", "siez"), "'size'"),
+    (("--verison",), "'--version'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "meant"), MISTYPED)
+def test_a_mistyped_word(shell: Shell, arguments: tuple[str, ...], meant: str) -> None:
+    done = shell(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f". Did you mean {meant}?\n")
+
+
+def test_mistyped_names(session: Engine, shell: Shell) -> None:
+    kept = wb.put(1, name="weights")
+    name = name_of(session)
+    done = shell("why", name, "wieghts")
+    assert "Did you mean 'weights'?" in done.stderr
+    done = shell("stop", name[:-1])
+    assert f"Did you mean {name!r}?" in done.stderr
+    assert kept.id
+
+
 def test_a_reader_who_has_seen_enough(shell: Shell) -> None:
     ear, mouth = os.pipe()
     os.close(ear)
@@ -364,12 +390,13 @@ def test_the_installed_command_is_this_one() -> None:
     assert callable(getattr(import_module(module), function))
 
 
-def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
-    session.snapshot()
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_terminal_gets_a_table_of_its_width(session: Engine, width: int) -> None:
+    kept = wb.put(np.ones(10_000), name="ones")
     ours, theirs = pty.openpty()
     with open(ours, "rb", buffering=0) as screen:
         command = [sys.executable, "-m", "workbench", "ps"]
-        environ = {**os.environ, "COLUMNS": "60", "TERM": "xterm-256color"}
+        environ = {**os.environ, "COLUMNS": str(width), "TERM": "xterm-256color"}
         with subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environ) as process:
             os.close(theirs)
             shown = b""
@@ -382,7 +409,12 @@ def test_a_terminal_gets_a_table_of_its_width(session: Engine) -> None:
     text = shown.decode()
     assert "\x1b[32mok" in text  # green
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert max(map(len, plain.splitlines())) <= 60
+    assert max(map(len, plain.splitlines())) <= width
+    if width == 80:  # there every word is in one piece
+        words = set(plain.split())
+        assert {name_of(session), f"({os.getpid()})", "workers", "store", "memory"} <= words
+        assert "actors" not in words  # there are none
+    assert kept.id
 
 
 # -- doctor ---------------------------------------------------------------------------------------

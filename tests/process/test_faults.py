@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import workbench as wb
@@ -145,10 +147,10 @@ def test_everything_ends_with_the_server(session: Engine, gate: Gate, processes:
     assert wb.get(wb.remote(lambda: "a new one").remote()) == "a new one"
 
 
-# -- the nursery ----------------------------------------------------------------------------------
+# -- the forkserver --------------------------------------------------------------------------------
 
 
-def test_a_new_nursery_takes_over(session: Engine, gate: Gate, processes: Processes) -> None:
+def test_a_new_forkserver_takes_over(session: Engine, gate: Gate, processes: Processes) -> None:
     refs = [wb.remote(gate.stop).remote() for _ in range(2)]
     first = {gate.next().pid, gate.next().pid}
     kept = wb.put("kept")
@@ -162,7 +164,7 @@ def test_a_new_nursery_takes_over(session: Engine, gate: Gate, processes: Proces
     assert wb.get(kept) == "kept"
 
 
-def test_a_nursery_that_cannot_start_is_given_up(
+def test_a_forkserver_that_cannot_start_is_given_up(
     runtime: str, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     starts = os.path.join(runtime, "starts")
@@ -185,7 +187,49 @@ def test_a_nursery_that_cannot_start_is_given_up(
     wb.shutdown()
 
 
-# -- a driver -------------------------------------------------------------------------------------
+def test_the_pool_is_whole_again_after_its_newborn_processes_were_ended(
+    runtime: str, processes: Processes
+) -> None:
+    """A forkserver at its start, then workers at theirs, with signals that ask them to end."""
+    wb.init(workers=4)
+    assert eventually(lambda: len(processes.all()) == 2)
+    processes.forkserver().kill()
+    assert wb.get(wb.remote(os.getpid).remote())
+    assert eventually(lambda: len(processes.workers()) == 4)
+    for _ in range(5):
+        for worker in processes.workers():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.terminate()
+        assert wb.get(wb.remote(os.getpid).remote())
+    assert eventually(lambda: len(processes.workers()) == 4)
+    wb.shutdown()
+
+
+def test_a_fork_that_fails_costs_nobody_else(session: Engine, processes: Processes) -> None:
+    @wb.remote
+    class Counter:
+        n = 0
+
+        def add(self) -> int:
+            self.n += 1
+            return self.n
+
+    first = Counter.remote()
+    assert wb.get(first.add.remote()) == 1
+    forkserver = processes.forkserver().pid
+    limits = resource.prlimit(forkserver, resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir(f"/proc/{forkserver}/fd"))) + 1
+    resource.prlimit(forkserver, resource.RLIMIT_NOFILE, (used, limits[1]))
+    second = Counter.remote()
+    added = second.add.remote()
+    assert wb.wait([added], timeout=0.5)[1]  # it tries, and tries again
+    assert wb.get(first.add.remote()) == 2
+    resource.prlimit(forkserver, resource.RLIMIT_NOFILE, limits)
+    assert wb.get(added) == 1
+    assert wb.get(first.add.remote()) == 3
+
+
+# -- a driver --------------------------------------------------------------------------------------
 
 
 def test_everything_ends_with_the_only_driver(

@@ -118,18 +118,21 @@ def test_cells_go_on_without_who_started_them(orphaned: Screen, gate: Gate) -> N
     assert orphaned.text[13] == "before 3\nafter 3\n"
 
 
-def test_what_was_collected_is_nobody_elses_any_more(orphaned: Screen, gate: Gate) -> None:
+def test_what_was_collected_lives_as_long_as_its_handles(orphaned: Screen, gate: Gate) -> None:
     for _ in range(2):
         gate.next().let_on()
     assert eventually(lambda: set(states().values()) == {"done", "failed"})
     assert "result of cell 1, not fetched" in str(wb.why(result_of("cell 1")))
     collected = orphaned.collect("cell 1", origin=1)
-    assert not orphaned.collect("cell 1", origin=2).results
-    assert 2 not in orphaned.text
     (id,) = [ref.id for ref in collected.results[1:] if ref is not None]
     assert id in [record.id for record in wb.snapshot().objects]
     del collected
     assert eventually(lambda: id not in [record.id for record in wb.snapshot().objects])
+    again = orphaned.collect("cell 1", origin=2)
+    assert orphaned.text[2] == orphaned.text[1], "what it showed stays"
+    assert again.results[1:] == [None]
+    assert again.results[0] is not None
+    assert wb.get(again.results[0]) is None, "and how it ended"
 
 
 def result_of(name: str) -> wb.ObjectRef:

@@ -105,9 +105,11 @@ def busy(script: Callable[..., Script], gate: Gate, processes: Processes) -> Cal
 def begins_in_a_clean_directory(runtime: str) -> None:
     """The next session finds, or makes, order."""
     wb.init(session="next", workers=1)
-    assert set(os.listdir(runtime)) == {"gate", "lock", "next.log", "next.sock"}
+    assert set(os.listdir(runtime)) == {
+        "gate", "workbench.lock", "next.workbench", "next.workbench.log",
+    }  # fmt: skip
     wb.shutdown()
-    assert set(os.listdir(runtime)) == {"gate", "lock"}
+    assert set(os.listdir(runtime)) == {"gate", "workbench.lock"}
 
 
 def check_what_is_left(
@@ -115,7 +117,7 @@ def check_what_is_left(
 ) -> None:
     """After these were killed, of a session that doesn't linger."""
     if "driver" not in killed and "server" not in killed:
-        session.driver.tell()  # it goes on: with a new nursery, or new workers
+        session.driver.tell()  # it goes on: with a new forkserver, or new workers
         assert session.driver.line() == "works"
         session.kill("driver")
     assert processes.end_within(SLACK)
@@ -212,5 +214,5 @@ def test_a_driver_that_is_killed_while_it_starts_a_session(
 
 def test_a_log_without_a_session(gate: Gate, runtime: str) -> None:
     """Its driver was killed between two steps."""
-    (Path(runtime) / "lab.log").touch()
+    (Path(runtime) / "lab.workbench.log").touch()
     begins_in_a_clean_directory(runtime)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +33,7 @@ from workbench.errors import (
     SessionError,
     TaskError,
 )
+from workbench.report.text import put_line
 
 READ_ONLY = "r--s /memfd:workbench"
 
@@ -368,6 +373,34 @@ def test_a_name_keeps_an_object_and_finds_it(session: Engine) -> None:
     assert session.find("a") is None
 
 
+def test_a_name_may_be_the_path_of_a_file_that_is_no_unicode(session: Engine) -> None:
+    """As `os.fsdecode` gives it. It poisoned the connection: every later call raised."""
+    name = os.fsdecode(b"data\xff.csv")
+    ref = wb.put([1, 2], name=name)
+    found = session.find(name)
+    assert found is not None
+    assert wb.get(found) == [1, 2]
+    assert session.names() == [r"data\udcff.csv"]
+    assert wb.get(wb.put("and all else goes on")) == "and all else goes on"
+    del ref
+    wb.free(found)
+
+
+def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
+    directory = os.fsencode(tmp_path) + b"/d\xff"
+    os.mkdir(directory)
+    (Path(os.fsdecode(directory)) / "script.py").write_text(
+        "import workbench as wb, os\n"
+        "wb.init(workers=1)\n"
+        "print(wb.get(wb.remote(os.getcwd).remote()) == os.getcwd())\n"
+        "wb.shutdown()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=directory, capture_output=True, timeout=TIMEOUT
+    )
+    assert (done.stdout, done.stderr) == (b"True\n", b"")
+
+
 def test_two_drivers_share_names(script: Callable[..., Script]) -> None:
     other = script("""
         engine = wb.init(session="shared", workers=1)
@@ -444,3 +477,19 @@ def test_await_and_futures(session: Engine, gate: Gate) -> None:
     assert [future.result(TIMEOUT) for future in futures] == ["later", "later"]
     assert wb.put(3).future().result(TIMEOUT) == 3
     assert isinstance(fails.remote().future().exception(30), KeyError)
+
+
+@pytest.mark.fresh_session
+def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine) -> None:
+    first, about = session.put(np.ones(1 << 18))
+    assert about.cold
+    assert " at the first use of this memory; " in put_line("x", about)
+    (record,) = wb.snapshot().objects
+    assert record.about is not None
+    assert record.about.cold
+    del first
+    assert eventually(lambda: not wb.snapshot().objects)
+    again, about = session.put(np.ones(1 << 18))
+    assert not about.cold
+    assert "first use" not in put_line("x", about)
+    assert again.id

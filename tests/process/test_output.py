@@ -77,6 +77,32 @@ def screen(session: Engine) -> Screen:
 # -- past Python -----------------------------------------------------------------------------------
 
 
+def test_a_programs_errors_do_not_come_amid_a_line_of_its_output(
+    screen: Screen, gate: Gate
+) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def writes() -> None:
+        import os
+
+        os.write(1, b"first\nhel")
+        os.write(2, b"warning\n")
+        stop()
+        os.write(1, b"lo\n")
+
+    done = writes.remote()
+    visitor = gate.next()
+    screen.wait_for("warning")
+    visitor.let_on()
+    wb.get(done)
+    assert screen.shown() == [
+        ("stdout", "first\n"),
+        ("stderr", "warning\n"),
+        ("stdout", "hello\n"),
+    ]
+
+
 def test_c_code_and_programs_show_in_order_with_prints(screen: Screen) -> None:
     @wb.remote
     def writes() -> None:

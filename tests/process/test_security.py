@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
+from workbench.errors import SessionError
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -35,9 +37,41 @@ def test_what_lies_in_the_file_system_is_ours_alone(session: Engine, runtime: st
     assert stat.S_IMODE(directory.st_mode) == 0o700
     assert directory.st_uid == os.getuid()
     kinds = {path.suffix: path.lstat() for path in Path(runtime).iterdir()}
-    assert kinds.keys() == {"", ".log", ".sock"}  # "": the lock
+    assert kinds.keys() == {".lock", ".log", ".workbench"}
     assert all(status.st_uid == os.getuid() for status in kinds.values())
-    assert stat.S_ISSOCK(kinds[".sock"].st_mode)
+    assert stat.S_ISSOCK(kinds[".workbench"].st_mode)
+
+
+def test_other_people_s_files_stay_whatever_directory_is_named(
+    runtime: str, tmp_path: Path
+) -> None:
+    """Logs, a dead server's socket, and links with names like ours that lead elsewhere."""
+    there = Path(runtime)
+    for name in ("app.log", "server.log", "notes.workbench", "gone.workbench.log.old"):
+        (there / name).write_text("theirs")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(there / "postgres.sock"))
+    (tmp_path / "diary").write_text("theirs")
+    (there / "link.workbench.log").symlink_to(tmp_path / "diary")
+    before = set(os.listdir(runtime))
+    wb.init(workers=1)
+    wb.shutdown()
+    assert set(os.listdir(runtime)) - {"workbench.lock"} == before
+    for name in before - {"gate"}:
+        (there / name).unlink()
+    assert (tmp_path / "diary").read_text() == "theirs"
+
+
+def test_a_link_in_place_of_the_default_directory_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("WORKBENCH_RUNTIME_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "workbench").symlink_to(tmp_path / "private")
+    with pytest.raises(SessionError, match="be no link"):
+        wb.init(workers=1)
+    assert not os.listdir(tmp_path / "private")
 
 
 def test_no_process_of_a_session_is_on_the_network(
@@ -56,7 +90,7 @@ def test_no_process_of_a_session_is_on_the_network(
     assert len(found) >= 4
     for process in (*found, psutil.Process()):
         assert process.net_connections(kind="inet") == []
-    (address,) = Path(runtime).glob("*.sock")
+    (address,) = Path(runtime).glob("*.workbench")
     ours = {c.laddr for c in processes.server().net_connections(kind="unix")}
     assert str(address) in ours  # so this way of looking does see what there is
     visitor.let_on()
@@ -78,7 +112,7 @@ def test_the_shell_command_uses_no_directory_that_others_can_enter(
 
 
 AS_SOMEBODY = """
-    import contextlib, io, json
+    import contextlib, difflib, io, json
     from workbench.cli import main
 
     def run(command):
@@ -154,7 +188,7 @@ def test_the_uid_check_holds_where_the_directory_does_not(
     wb.put([1], name="secret")
     session.snapshot()
     os.chmod(runtime, 0o711)
-    os.chmod(os.path.join(runtime, f"{name}.sock"), 0o666)
+    os.chmod(os.path.join(runtime, f"{name}.workbench"), 0o666)
     try:
         assert script(words, runtime, NOBODY, name).line() == "SessionError"
     finally:

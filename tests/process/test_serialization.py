@@ -29,6 +29,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench import readonly
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import (
@@ -536,7 +537,11 @@ def test_writing_to_a_stored_array_says_what_to_do(
         wb.get(task.remote(ref))
     (note,) = [n for n in caught.value.remote_notes if "what is stored" in n]
     assert "the stored object 'data' (ndarray int64" in note
-    assert "`array = array.copy()`" in note or "`value = value.copy()`" in note
+    assert re.search(r"The way out in a task: `(array|value) = \1\.copy\(\)`\.", note)
+    with pytest.raises(ValueError, match="read-only") as ours:
+        write(wb.get(ref))
+    readonly.explain(ours.value)
+    (note,) = ours.value.__notes__
     assert "`%get data --copy`" in note
     assert "`get(ref, copy=True)`" in note
     mine = wb.get(ref, copy=True)
@@ -577,6 +582,22 @@ def test_uncaught_in_a_script(runtime: str, script: Callable[..., Script]) -> No
         say(sys.excepthook is hook)
     """)
     assert [run.line(), run.line()] == ["True", "True"]
+
+
+def test_a_ref_used_as_the_value_in_a_script(runtime: str, script: Callable[..., Script]) -> None:
+    run = script("""
+        import contextlib, io
+        wb.init(workers=1)
+        model = wb.put([1.0, 2.0])
+        try:
+            model.coef_
+        except AttributeError as error:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                sys.excepthook(type(error), error, error.__traceback__)
+        say(shown.getvalue().splitlines()[-1])
+        wb.shutdown()
+    """)
+    assert run.line() == ("`model` is a ref to a stored list: `wb.get(model)` returns the value.")
 
 
 # -- functions and classes of a notebook -----------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
-from workbench.errors import SessionError
+from workbench.errors import ConfigError, SessionError
 
 
 def test_again_and_again(runtime: str) -> None:
@@ -30,7 +30,7 @@ def test_again_and_again(runtime: str) -> None:
             assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
         wb.shutdown()
     wb.shutdown()  # as often as you like
-    assert os.listdir(runtime) == ["lock"]
+    assert os.listdir(runtime) == ["workbench.lock"]
 
 
 def test_one_session_at_a_time(runtime: str) -> None:
@@ -39,6 +39,51 @@ def test_one_session_at_a_time(runtime: str) -> None:
         wb.init()
     assert wb.init(ignore_reinit_error=True) is session
     wb.shutdown()
+
+
+def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
+    wb.init(workers=1)
+    assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
+    assert wb.init(workers=2).workers == 2
+    ref = wb.put([1])
+    with pytest.raises(SessionError, match=r"lose 1 object \(.*\)\. `shutdown"):
+        wb.init(workers=1)
+    del ref
+    ran = wb.remote(lambda: [2]).remote()
+    with pytest.raises(SessionError, match="lose 1 object"):
+        wb.init(workers=1)
+    assert wb.get(ran) == [2]
+    del ran
+    actor = wb.remote(type("Kept", (), {})).remote()
+    with pytest.raises(SessionError, match=r"lose 1 actor\. "):
+        wb.init(workers=1)
+    wb.kill(actor)
+    del actor
+    with pytest.raises(ConfigError):
+        wb.init(workers=0)
+    assert wb.init(workers=1, session="named").workers == 1
+    wb.shutdown()
+
+
+def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
+    runtime: str, script: Callable[..., Script]
+) -> None:
+    other = script("""
+        wb.init(session="lab", workers=1)
+        wb.put([1], name="there")
+        say("ready")
+        hear()
+    """)
+    assert other.line() == "ready"
+    with pytest.warns(UserWarning, match=r"'lab' was there .* workers stays 1, not 2\. "):
+        wb.init(session="lab", workers=2)
+    ours = wb.put([2])
+    with pytest.raises(SessionError, match=r"lose 1 object \("):
+        wb.init(workers=1)
+    del ours
+    assert wb.init(workers=1).session != "lab"
+    wb.shutdown()
+    other.tell()
 
 
 def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +109,7 @@ def test_a_server_that_is_told_to_end(runtime: str, processes: Processes) -> Non
     processes.server().terminate()
     assert eventually(lambda: not wb.is_initialized())
     assert processes.gone()
-    assert os.listdir(runtime) == ["lock"]  # it cleared up, unlike one that was killed
+    assert os.listdir(runtime) == ["workbench.lock"]  # it cleared up, unlike one that was killed
 
 
 def test_whoever_waits_when_the_session_is_left_is_told(runtime: str, gate: Gate) -> None:
@@ -117,7 +162,7 @@ def test_joining_a_session_that_is_just_ending(
 def connected(pid: int) -> list[str]:
     """Connections to the server's socket, those not accepted yet too."""
     with open(f"/proc/{pid}/net/unix") as lines:
-        return [line for line in lines if line.rstrip().endswith("name.sock")]
+        return [line for line in lines if line.rstrip().endswith("name.workbench")]
 
 
 # -- forks ----------------------------------------------------------------------------------------
@@ -245,15 +290,19 @@ def test_what_killed_servers_leave_is_swept(runtime: str, processes: Processes) 
     wb.init(session="killed", workers=1)
     processes.server().kill()
     assert eventually(lambda: not wb.is_initialized())
-    assert sorted(os.listdir(runtime)) == ["killed.log", "killed.sock", "lock"]
+    assert sorted(os.listdir(runtime)) == [
+        "killed.workbench",
+        "killed.workbench.log",
+        "workbench.lock",
+    ]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as alive:  # of another session
-        alive.bind(os.path.join(runtime, "alive.sock"))
+        alive.bind(os.path.join(runtime, "alive.workbench"))
         alive.listen()
         wb.init(session="other", workers=1)
-        names = {name for name in os.listdir(runtime) if name.endswith(".sock")}
-        assert names == {"alive.sock", "other.sock"}
+        names = {name for name in os.listdir(runtime) if name.endswith(".workbench")}
+        assert names == {"alive.workbench", "other.workbench"}
     wb.shutdown()
-    os.unlink(os.path.join(runtime, "alive.sock"))
+    os.unlink(os.path.join(runtime, "alive.workbench"))
 
 
 def test_a_killed_sessions_name_can_be_used_again(runtime: str, processes: Processes) -> None:

@@ -39,7 +39,7 @@ class Stranger:
     def __init__(self, runtime: str) -> None:
         self.prefix = next(self.prefixes)
         self.hello = ev.Hello(1, self.prefix)
-        [path] = Path(runtime).glob("*.sock")
+        [path] = Path(runtime).glob("*.workbench")
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(TIMEOUT)
         self.sock.connect(str(path))
@@ -183,7 +183,7 @@ def test_half_a_frame(session: Engine, runtime: str) -> None:
 def test_another_user_is_hung_up_on(
     session: Engine, runtime: str, script: Callable[..., Script]
 ) -> None:
-    [path] = Path(runtime).glob("*.sock")
+    [path] = Path(runtime).glob("*.workbench")
     words = """
         import socket
         from workbench.core.events import Hello

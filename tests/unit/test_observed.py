@@ -18,6 +18,7 @@ from workbench.engines import observed
 from workbench.engines.base import Abilities, acting_on
 from workbench.engines.observed import Course, Looks, difference, id_of
 from workbench.errors import SessionError, WorkbenchError
+from workbench.report.page import BUTTONS
 from workbench.widgets.actions import ACTIONS
 
 
@@ -232,4 +233,5 @@ def test_what_an_engine_lacks_is_said_and_nothing_is_done() -> None:
 
 
 def test_every_button_names_what_it_needs() -> None:
-    assert {needs for needs, _ in ACTIONS.values()} == {field.name for field in fields(Abilities)}
+    assert set(BUTTONS.values()) == {field.name for field in fields(Abilities)}
+    assert BUTTONS.keys() == ACTIONS.keys()

@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
-    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", *LIBRARIES}),
+    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", "xxhash", *LIBRARIES}),
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
@@ -47,7 +47,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "host": (
         PURE
         | {"call_site", "context", "fallocate", "ki_protection", "task_context"}
-        | {"core.events", "machine", "readonly"},
+        | {"core.events", "error_notes", "machine"}
+        | {"serialization"},  # what a cell captured by value, and what it changed of that
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
@@ -58,14 +59,17 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
-        NEUTRAL | {"core.events", "core.snapshot", "client", "server.settings"},
+        NEUTRAL
+        | {"core.events", "core.snapshot", "client", "server.settings"}
+        | {"serialization.changes"}  # what the protocol's `compare` takes and gives
+        | {"serialization.packing"},  # and `pack`
         {"msgspec", "distributed", "ray"},
     ),
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"host.cells", "host.environment", "readonly", "report"}
-        | {"serialization", "widgets.views"},
+        | {"error_notes", "host.captured", "host.cells", "host.environment", "host.seeding"}
+        | {"readonly", "report", "serialization", "widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (
@@ -92,7 +96,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "errors", "readonly"},
+        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
+        | {"report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
@@ -105,8 +110,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
     "markup": (set(), set()),
+    "error_notes": ({"readonly", "ref", "ref_as_value"}, set()),
     "readonly": ({"context", "engines.base", "errors"}, set()),
-    "errors": (set(), set()),
+    "ref_as_value": ({"engines.base", "errors", "readonly", "ref"}, set()),
+    "errors": ({"remote_frames"}, set()),
+    "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
     "machine": (PURE, set()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench import __version__
 from workbench.errors import WorkbenchError
@@ -58,9 +58,18 @@ def _run(given: Namespace) -> int:
 def _parser() -> ArgumentParser:
     from argparse import ArgumentParser
 
+    from workbench.report.mistyped import of_arguments
     from workbench.report.text import ORDERS
 
-    parser = ArgumentParser(
+    class Parser(ArgumentParser):
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+            self._words = sys.argv[1:] if args is None else args
+            return super().parse_known_args(args, namespace)
+
+        def error(self, message: str) -> NoReturn:
+            super().error(f"{message}.{of_arguments(self, self._words, message)}")
+
+    parser = Parser(
         prog="workbench", description="Sessions of Workbench on this machine, those of this user."
     )
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")

@@ -24,9 +24,17 @@ from workbench import machine
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import Account, ObjectRecord, Snapshot
-from workbench.engines.local import locked, runtime_directory, sweep
+from workbench.engines.local import (
+    SOCKET,
+    address_of,
+    locked,
+    names_found,
+    runtime_directory,
+    sweep,
+)
 from workbench.errors import NotAnsweringError, SessionError
-from workbench.server.settings import Settings
+from workbench.report.mistyped import did_you_mean
+from workbench.server.settings import settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 
@@ -56,7 +64,7 @@ class AdminConnection:
         self.name = name
         self._requests = count(1)
         self._inbox = Inbox(decode_from_server)
-        sock = _dial(_address(name)) if name in _found() else None  # others become no paths
+        sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths
         if sock is None:
             raise SessionError(_missing(name))
         self._sock = sock
@@ -140,7 +148,7 @@ class AdminConnection:
 
 def sessions() -> list[str]:
     """Names of this user's sessions that run; one whose server is stopped does."""
-    return [name for name in _found() if _listens(_address(name))]
+    return [name for name in names_found() if _listens(address_of(name))]
 
 
 def processes(name: str) -> list[int]:
@@ -149,12 +157,12 @@ def processes(name: str) -> list[int]:
     Found by their command lines, so that it works whether or not the server answers. The
     socket can't tell: its listener was made by the driver, whose pid the kernel remembers.
     """
-    address = os.path.realpath(_address(name))
+    address = os.path.realpath(address_of(name))
     found = []
     for pid, arguments in machine.command_lines().items():
         if _MODULES.intersection(arguments):
-            with suppress(msgspec.DecodeError):
-                settings = msgspec.json.decode(arguments[-1], type=Settings)
+            with suppress(ValueError, msgspec.ValidationError):
+                settings = settings_of(arguments[-1])
                 if os.path.realpath(settings.address) == address:
                     found.append(("workbench.server" not in arguments, pid))
     return [pid for _, pid in sorted(found)]
@@ -240,15 +248,6 @@ def _opened(pids: list[int]) -> Iterator[tuple[int, int]]:
 # -- the runtime directory ------------------------------------------------------------------------
 
 
-def _found() -> list[str]:
-    """Sessions that have a socket there, killed ones too."""
-    return sorted(path.stem for path in runtime_directory().glob("*.sock"))
-
-
-def _address(name: str) -> Path:
-    return runtime_directory() / f"{name}.sock"
-
-
 def _listens(address: Path) -> bool:
     try:
         sock = _dial(address)
@@ -268,7 +267,7 @@ def _dial(address: Path) -> socket.socket | None:
     except OSError as error:
         sock.close()
         if isinstance(error, BlockingIOError):  # too many wait to be accepted
-            raise _silent(address.stem) from None
+            raise _silent(address.name.removesuffix(SOCKET)) from None
         if isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return None
         raise
@@ -276,10 +275,11 @@ def _dial(address: Path) -> socket.socket | None:
 
 
 def _missing(name: str) -> str:
-    names = ", ".join(n for n in sessions() if n != name) or "none"
+    others = [other for other in sessions() if other != name]
     return (
-        f"No session {name!r} is running. There are: {names} (in {runtime_directory()}; another "
-        "XDG_RUNTIME_DIR or WORKBENCH_RUNTIME_DIR has others)."
+        f"No session {name!r} is running.{did_you_mean(name, others)} There are: "
+        f"{', '.join(others) or 'none'} (in {runtime_directory()}; another XDG_RUNTIME_DIR or "
+        "WORKBENCH_RUNTIME_DIR has others)."
     )
 
 

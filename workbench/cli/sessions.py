@@ -14,7 +14,9 @@ from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.markup import Table
 from workbench.report import facts, json, text
+from workbench.report import why as why_text
 from workbench.report.format import count, human_age, human_bytes, human_seconds, listed
+from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
 
 MOST_NAMES = 10
@@ -49,8 +51,9 @@ class Seen:
         if now is not None:
             users = [f"{client_name(c)} ({c.pid})" for c in now.clients if c.role == "driver"]
             actors = ", ".join(map(actor_text, now.actors))
-            workers, store = facts.workers_text(now), facts.store_text(now)
-            inside = (", ".join(users) or facts.users_text(now), workers, actors, store)
+            workers = ", ".join(f"{n} {state}" for state, n in facts.worker_states(now).items())
+            store = facts.store_text(now)
+            inside = (", ".join(users) or facts.users_text(now), workers or "none", actors, store)
         return (self.name, self.state, *inside, human_bytes(self.memory), human_age(self.age))
 
     def document(self) -> json.Document:
@@ -69,8 +72,10 @@ def ps(as_json: bool) -> int:
         found = [each.document() for each in seen]
         show.document({"runtime_directory": str(runtime_directory()), "sessions": found})
     elif seen:
-        rows = tuple(each.row() for each in seen)
-        show.table(Table(SESSIONS, rows, ("memory", "age")))
+        columns = zip(SESSIONS, *(each.row() for each in seen), strict=True)
+        told = [column for column in columns if any(column[1:])]  # mostly there are no actors
+        head, *rows = zip(*told, strict=True)
+        show.table(Table(head, tuple(rows), ("memory", "age")))
     else:
         print(f"No session is running (in {runtime_directory()}).")
     return 0
@@ -101,7 +106,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
-        print("The store is empty." if not pattern else f"No object matches {pattern!r}.")
+        print("The store is empty." if not pattern else facts.no_match(pattern))
     return 0
 
 
@@ -114,11 +119,11 @@ def why(session: str, name: str, as_json: bool) -> int:
         names = sorted(connection.names()) if account is None else []
     if account is None:
         raise ObjectLostError(
-            f"Session {session!r} has no object {name!r}. Names it has: "
+            f"Session {session!r} has no object {name!r}.{did_you_mean(name, names)} Names it has: "
             f"{listed(names, MOST_NAMES) or 'none'}; `workbench objects {session}` shows all there "
             "is."
         )
-    answer = text.why(account, name if by_name else "")
+    answer = why_text.why(account, name if by_name else "")
     if as_json:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})

@@ -83,11 +83,11 @@ class ArenaWriter:
 
     def write(
         self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int, claims: Claims
-    ) -> tuple[ev.Value, float]:
+    ) -> tuple[ev.Value, float, bool]:
         """Copy the parts into an extent of our arena, and add that to ``claims``.
 
-        Returns the value and how long the copying took, without what was waited for room. Raises
-        StoreFullError if there is no room and none can be made.
+        Returns the value, how long the copying took, without what was waited for room, and whether
+        the memory was cold. Raises StoreFullError if there is no room and none can be made.
         """
         memory = self._memory or self._started(capacity)
         extent = self._allocate(memory, serialized.size, claims)
@@ -96,7 +96,7 @@ class ArenaWriter:
         fill(memory.mapped, fd, extent, serialized.layout(), self._copier, self._huge)
         seconds = time.perf_counter() - began
         place = self._segment, extent.offset, extent.length
-        return ev.Value(serialized.header(), *place, contains), seconds
+        return ev.Value(serialized.header(), *place, contains), seconds, not extent.warm
 
     def copying(self) -> tuple[int, int] | None:
         filling = self._copier.filling

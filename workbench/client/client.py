@@ -5,13 +5,15 @@ Threads: any may call the public methods; messages are handled in whichever read
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from workbench import context
 from workbench.client.base import ClientBase
+from workbench.client.keepers import keepers
 from workbench.client.object_store import ObjectStore
-from workbench.client.referrers import Places, find, survey
+from workbench.client.referrers import Places, main_variables, survey
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
@@ -22,6 +24,7 @@ from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
 
 
@@ -46,6 +49,7 @@ class Client:
 
         store = ObjectStore(base, role)
         self.put, self.get, self.wait, self.peek = store.put, store.get, store.wait, store.peek
+        self.compare = store.compare
         self.future, self.arrivals = store.future, store.arrivals
         self.pin, self.free, self.spill = store.pin, store.free, store.spill
         self.borrow, self.escaped = store.borrow, store.escaped
@@ -63,7 +67,8 @@ class Client:
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
-        self.why, self.summary = requests.why, requests.summary
+        self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
+        self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
         self.abandon = base.abandon
         base.handlers |= {
@@ -89,6 +94,10 @@ class Client:
         if record.about is not None and record.about.type == ARGUMENTS:
             return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
+
+    def identify(self, text: str) -> ObjectRef | None:
+        id = self._requests.identify(text)
+        return None if id is None else self.borrow(id)
 
     def names(self, beginning: str = "") -> list[str]:
         names = self._requests.names(beginning)
@@ -118,6 +127,14 @@ class Client:
 
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        return self._base.marshal.pack(value, parts, numbers)
 
     # -- the session --------------------------------------------------------------------------
 
@@ -155,15 +172,18 @@ class Client:
         return made
 
     def held(self) -> dict[int, Places]:
-        return survey(self.objects.held_by, self._role.roots())
+        return survey(self.objects.held_by, {**main_variables(), **self._role.roots()})
+
+    def held_in(self, value: Any, name: str) -> dict[int, Places]:
+        return survey(self.objects.held_by, {name: value})
 
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         origin = self._role.origin()
         found: CollectedJob | None = self._requests.ask(
-            lambda request: ev.Collect(request, job, origin)
+            lambda request: ev.Collect(request, job, origin, name)
         )
         return found
 
@@ -183,12 +203,13 @@ class Client:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _explain(self, message: do.Explain) -> None:
-        def kind_of(thing: Any) -> str:
-            held, kind = self.objects.held_by(thing)
-            return kind if held == message.object else ""
+        # In a thread of its own: it may take a while, and whoever waits can be interrupted.
+        name = "workbench-referrers"
+        threading.Thread(target=self._find, args=(message,), name=name, daemon=True).start()
 
-        places, complete = find(kind_of, self._role.roots())
-        self.connection.post(ev.Explained(message.inquiry, places, complete))
+    def _find(self, message: do.Explain) -> None:
+        found = keepers(self.objects.kept(message.object), self._role.roots(), message.deep)
+        self.connection.post(ev.Explained(message.inquiry, *found))
 
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:

@@ -326,7 +326,10 @@ class Connection:
                 else:
                     self._disarm()  # somebody leads
             if not woken and self._outbox and self._ended is None:
-                self.flush()  # it has waited a tick, or an answer is due
+                try:
+                    self.flush()  # it has waited a tick, or an answer is due
+                except Exception:  # a message that can't be sent: the others go on
+                    traceback.print_exc(file=sys.__stderr__)
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.referrers import main_variables
+from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
@@ -25,21 +25,30 @@ class Driver(Client):
 
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
     ``reap`` waits for the end of the server, if this process started it; None: it didn't.
+    ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
     """
 
     task = None  # the code that calls is no task's
 
     def __init__(
-        self, base: ClientBase, linger: float, reap: Callable[[float], None] | None
+        self,
+        base: ClientBase,
+        linger: float,
+        reap: Callable[[float], None] | None,
+        logs: bool = True,
     ) -> None:
         self.joined = reap is None
-        self.output: OutputSink | None = None
+        self.logs = logs
+        self._prints = TaskPrints(base.objects.values.__contains__)
+        self.output: OutputSink | None = self._prints.show if logs else None
         self.began: Callable[[int, int], None] | None = None
-        self.origin: Callable[[], int] = int
-        self.roots: Callable[[], Mapping[str, Any]] = main_variables
+        self.origin: Callable[[], int] = self._prints.origin
+        self.show_prints = self._prints.flush
+        self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)
+        self.abandon = self._abandon
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
         base.join()
 
@@ -63,8 +72,13 @@ class Driver(Client):
         lingers = self._linger > 0 and not goodbye
         patience = 0.0 if reap is not None and (lingers or self._stays(goodbye)) else PATIENCE
         super().close(goodbye)
+        self._prints.close()
         if reap is not None:
             reap(patience)
+
+    def _abandon(self) -> None:
+        self._prints.abandon()
+        self._base.abandon()
 
     def _stays(self, goodbye: bool) -> bool:
         """Whether another driver keeps the session up, or it is to outlive them all."""

@@ -18,6 +18,7 @@ from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
+from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
 
@@ -35,6 +36,7 @@ class Encoded(NamedTuple):
     stored: ev.Value
     serialized: codec.Serialized
     copy_seconds: float
+    cold: bool = False
     repeats: int = 0
 
     def about(self, description: str, site: str) -> ev.About:
@@ -42,7 +44,7 @@ class Encoded(NamedTuple):
         done = self.serialized
         return ev.About(
             description, done.inband, done.outband, len(done.buffers),
-            done.seconds, self.copy_seconds, site, self.repeats,
+            done.seconds, self.copy_seconds, site, self.repeats, self.cold,
         )  # fmt: skip
 
     def about_large(self, value: Any, site: str) -> ev.About | None:
@@ -101,16 +103,31 @@ class Marshal:
         done = self._serialize(value, inside, parts)
         started = time.perf_counter()
         contains = tuple(inside)
+        cold = False
         if done.inband + done.outband <= INLINE:
             stored = ev.Value(done.inline(), contains=contains)
             seconds = time.perf_counter() - started
         else:
-            stored, seconds = self._arena.write(done, contains, self._capacity(), claims)
+            stored, seconds, cold = self._arena.write(done, contains, self._capacity(), claims)
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)
         repeats = self._repeats.count(done.buffers) if stored.segment else 0
-        return Encoded(stored, done, seconds, repeats)
+        return Encoded(stored, done, seconds, cold, repeats)
+
+    def pack(
+        self, value: Any, parts: Parts, numbers: Numbers | None = None
+    ) -> tuple[PackedValues, Any]:
+        """See `Cells.pack`."""
+        refs: list[ObjectRef] = []
+        reduce_ref = self.reducers([])[ObjectRef]
+
+        def note_ref(ref: ObjectRef) -> Any:
+            refs.append(ref)
+            return reduce_ref(ref)
+
+        reducers = {**self.registry.reducers(), ObjectRef: note_ref}
+        return pack(value, reducers, refs, parts, self._capacity(), numbers)
 
     def inline(self, value: Any, parts: Parts | None = None) -> bytes:
         return self._serialize(value, [], parts).inline()

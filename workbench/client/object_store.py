@@ -23,6 +23,7 @@ from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
+from workbench.serialization.changes import ChangeCheck, Comparison
 
 
 class ObjectStore:
@@ -93,6 +94,7 @@ class ObjectStore:
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
+        self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 
     def wait(
@@ -110,6 +112,7 @@ class ObjectStore:
 
         chosen = _first(refs, is_ready if has_item else values.__contains__, num_returns)
         if len(chosen[0]) == num_returns:
+            self._role.show_prints()
             return chosen
         for reader in readers:
             reader.tell()  # its task may wait for this
@@ -154,6 +157,12 @@ class ObjectStore:
             raise LookupError("it isn't here")
         return self._objects.peek(ref.id)
 
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        if ref.id not in self._objects.values:
+            raise LookupError("it isn't here")
+        contents = self._objects.contents(ref.id)
+        return check.run(value, contents, self._base.marshal.reducers([]))
+
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():
             return True
@@ -161,7 +170,9 @@ class ObjectStore:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
             return done()
         with self._role.blocking():
-            return self._connection.wait_for(done, timeout)
+            is_done = self._connection.wait_for(done, timeout)
+        self._role.show_prints()
+        return is_done
 
     # -- what keeps objects -------------------------------------------------------------------
 

@@ -153,6 +153,14 @@ class KnownObjects:
 
     def peek(self, id: int) -> Any:
         """The value of a known object if that takes neither time nor room, else LookupError."""
+        return codec.peek(*self._in_memory(id))
+
+    def contents(self, id: int) -> codec.Contents:
+        """The bytes of a known object; LookupError if they are on disk."""
+        return codec.contents(*self._in_memory(id))
+
+    def _in_memory(self, id: int) -> tuple[bytes, Bytes | None]:
+        """Its header and its extent, if it has one."""
         value, extent = self.values[id], None
         if value.failed:
             raise LookupError("it failed")
@@ -163,7 +171,7 @@ class KnownObjects:
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
                 extent = self._open(id, value)
-        return codec.peek(value.header, extent)
+        return value.header, extent
 
     def _check(self, id: int, value: ev.Value) -> None:
         """If it lies on disk, read it through before anybody maps it. It may take long."""
@@ -210,6 +218,11 @@ class KnownObjects:
         if isinstance(thing, np.ndarray | memoryview):
             return self._views.shown_by(thing), "view"
         return None, ""
+
+    def kept(self, id: int) -> dict[str, Any]:
+        """What keeps the object in this process: its handle, and what all its views show."""
+        found = {"ref": self._references.find(id), "view": self._views.live(id)}
+        return {kind: thing for kind, thing in found.items() if thing is not None}
 
     def future(self, ref: ObjectRef) -> Future[Any]:
         """A future of the object; holds the ref until then."""

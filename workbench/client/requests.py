@@ -7,14 +7,22 @@ thread reads.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.snapshot import Account, Change, ObjectDescription, ObjectRecord, Snapshot
-from workbench.errors import SessionError
+from workbench.core.snapshot import (
+    Account,
+    Change,
+    JobRecord,
+    ObjectDescription,
+    ObjectRecord,
+    Snapshot,
+)
+from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5
 """Seconds that somebody waits who only wants to see what a thing is."""
@@ -83,17 +91,48 @@ class Requests:
 
     # -- the kinds that `Ask` has -----------------------------------------------------------------
 
-    def why(self, what: int | str) -> Account | None:
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        return self._ask("why", id, name).account
+        account = self._ask("why", id, name, deep).account
+        if account is None and (found := self.identify(name)):
+            account = self._ask("why", found, deep=deep).account
+        return account
+
+    def identify(self, text: str) -> int | None:
+        found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
+        if found is None:
+            return None
+        digits = found[1]
+        if len(digits) == 16:
+            return int(digits, 16) if self.describe(int(digits, 16)) else None
+        known = {f"{record.id:016x}": record.id for record in self.snapshot().objects}
+        ids = [id for id in known if id.startswith(digits) or id.endswith(digits)]
+        if len(ids) > 1:
+            raise ObjectLostError(
+                f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
+                "give more digits."
+            )
+        return known[ids[0]] if ids else None
 
     def names(self, beginning: str) -> tuple[str, ...]:
         return self._ask("names", name=beginning).names
+
+    def settle(self) -> None:
+        # Messages of one connection arrive in order; what has changed is told behind the answers to
+        # those that came together. So of no object, twice.
+        self._ask("describe")
+        self._ask("describe")
 
     def summary(self) -> Snapshot:
         snapshot = self._ask("overview").snapshot
         assert snapshot is not None
         return snapshot
+
+    def jobs(self) -> tuple[JobRecord, ...]:
+        return self._ask("jobs").jobs
+
+    def shown_by(self, job: int) -> tuple[ev.Output, ...] | None:
+        return self._ask("log", job).outputs
 
     def spill(self, id: int) -> str:
         return self._ask("spill", id).text
@@ -106,8 +145,8 @@ class Requests:
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 
-    def _ask(self, what: str, id: int = 0, name: str = "") -> do.Answer:
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name))
+    def _ask(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name, deep))
         return answer
 
     def _glance(self, what: str, id: int = 0) -> do.Answer | None:

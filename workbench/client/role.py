@@ -21,9 +21,13 @@ class Role(Protocol):
         ...
 
     def roots(self) -> Mapping[str, Any]:
-        """The variables a person has here, by name; see `engines.base.WHERE`."""
+        """What holds objects here under a name that is no variable's; see `engines.base.WHERE`."""
         ...
 
     def blocking(self) -> AbstractContextManager[None]:
         """Around every wait for objects."""
+        ...
+
+    def show_prints(self) -> None:
+        """What tasks are known to have printed is shown, before a person goes on because of it."""
         ...

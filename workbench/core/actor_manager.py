@@ -33,6 +33,7 @@ class ActorManager:
         actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
+        state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
             why = ev.error_value("actor", f"There is another actor of the name of {actor.name}.")
         elif event.name:
@@ -46,6 +47,8 @@ class ActorManager:
 
     def start_workers(self) -> None:
         pool, actors = self._state.pool, self.without_worker
+        if pool.waits(self._state.now):
+            return
         self.without_worker = []
         for actor in actors:
             if actor.state is ActorState.DEAD:
@@ -80,6 +83,10 @@ class ActorManager:
             assert actor.why is not None
             for task in tasks:
                 self._state.fail(task, actor.why)
+            return
+        if event.unforked and not self._state.pool.broken:  # it never began: no restart of its own
+            self._scheduler.restart(actor)
+            self.without_worker.append(actor)
             return
         if not actor.restarts:
             while_it = f" while it ran `{tasks[last].submit.name}`" if tasks else ""

@@ -21,7 +21,7 @@ Kind = tuple[str, str]
 
 MOST_REPEATS = 0xFFFF
 
-_COST = Struct("<QQIHff")
+_COST = Struct("<QQIHff?")
 """The rest of an `About`, in 32 bytes less its names: a million objects have one each."""
 
 
@@ -69,22 +69,30 @@ class Entry(LruNode):
         self.kind = kind
         self.cost = _COST.pack(
             about.inband, about.outband, about.buffers, min(about.repeats, MOST_REPEATS),
-            about.pickle_seconds, about.copy_seconds,
+            about.pickle_seconds, about.copy_seconds, about.cold,
         )  # fmt: skip
 
     @property
     def about(self) -> About | None:
         if self.kind is None:
             return None
-        inband, outband, buffers, repeats, pickle_seconds, copy_seconds = _COST.unpack(self.cost)
+        inband, outband, buffers, repeats, pickled, copied, cold = _COST.unpack(self.cost)
         type, site = self.kind
-        return About(type, inband, outband, buffers, pickle_seconds, copy_seconds, site, repeats)
+        return About(type, inband, outband, buffers, pickled, copied, site, repeats, cold)
 
     @property
     def alive(self) -> bool:
         return bool(
             self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
             or self.job
+        )  # fmt: skip
+
+    @property
+    def is_only_kept(self) -> bool:
+        """Whether nobody has it: its job alone keeps it alive, and no array shows it."""
+        return bool(self.job) and not (
+            self.holds or self.names or self.tasks or self.parents or self.escapes or self.pinned
+            or self.viewers
         )  # fmt: skip
 
 

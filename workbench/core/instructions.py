@@ -123,6 +123,8 @@ class Answer(Instruction, tag=11):
     text: str = ""
     description: ObjectDescription | None = None
     names: tuple[str, ...] = ()
+    jobs: tuple[JobRecord, ...] = ()
+    outputs: tuple[Output, ...] | None = None
 
 
 class Registered(Instruction, tag=12):
@@ -139,10 +141,14 @@ class Stop(Instruction, tag=14):
 
 
 class Explain(Instruction, tag=16):
-    """Where in your process is this object held? Answered by Explained."""
+    """Where in your process is this object held? Answered by Explained.
+
+    ``deep``: look at all there is, however long that takes.
+    """
 
     inquiry: int
     object: int
+    deep: bool = False
 
 
 class Moved(Instruction, tag=18):
@@ -172,8 +178,8 @@ class Item(Instruction, tag=15):
 class Collected(Instruction, tag=20):
     """The answer to Collect, after what the job has shown so far: what it was until now.
 
-    Carries one hold on each of the ``results``; 0 stands for one that is gone. There are none if
-    the job is over and somebody had them.
+    Carries one hold on each of the ``results``; 0 stands for one that is gone. None: there is no
+    such job any more.
     """
 
     request: int
@@ -234,9 +240,11 @@ class Fork(Instruction, tag=102):
 
 
 class Kill(Instruction, tag=103):
-    """SIGKILL that worker's process."""
+    """SIGKILL that worker's process, and what it started; with ``grace`` only after a moment in
+    which it may end in order."""
 
     worker: int
+    grace: bool = False
 
 
 class Punch(Instruction, tag=104):

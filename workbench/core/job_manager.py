@@ -2,33 +2,49 @@
 
 A *job* is a task that a person started and may ask for later, or several that belong together: a
 cell that runs once for each item of a list. Its *audience* are the clients that see what it shows:
-who submitted it, and who collected it since. While there are any, its tasks are like all others.
-Without one they go on all the same, their results are kept (catalog: `job`), and so is the last of
-what they show, until somebody collects it or the session ends.
+who submitted it, and who collected it since. While there are any, its results live as all objects
+do. When the last of them is gone, its tasks go on all the same, and the results that are still
+there are kept (catalog: `job`). What it showed, and how it ended, is remembered in any case.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.entry import FREED, Entry
+from workbench.core.snapshot import JobRecord
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task, TaskGroup
+from workbench.sizes import round_up
+
+MOST_JOBS = 1000
+"""Jobs remembered after their end. Those whose results are kept don't count."""
 
 MOST_RECORDS = 100
-"""Jobs remembered after their end, when all they made is with somebody."""
+"""Of these, those that a look at the session has: the last ones."""
+
+MOST_LOGGED = 64_000_000
+"""Bytes kept of what all jobs have shown that are over. The oldest ones' go first."""
+
+MOST_ENDS = 100
+"""Of a job's tasks that did well, and of the others: so many are remembered in how they ended."""
 
 
 class JobManager:
     def __init__(self, state: State) -> None:
         self._state = state
         self._jobs = state.jobs
-        self._past = state.past_jobs
         self._count = 0
+        self._over: dict[int, int] = {}  # jobs that are over → bytes of what is kept of them
+        self._logged = 0  # the sum of these
+        self._kept: dict[int, TaskGroup] = {}  # those that may have results that are kept
 
     def __contains__(self, task: Task) -> bool:
-        """Whether it is one of a job's own, and that isn't over. What such a task submits isn't."""
+        """Whether it is one of a job's own. What such a task submits isn't."""
         job = task.job
         return job is not None and task.parent is None and self._jobs.get(job.id) is job
 
@@ -39,18 +55,21 @@ class JobManager:
         """
         if not task.submit.returns:
             return True
-        if task.spec.group:
-            job = self._jobs.get(task.spec.group)
-            if job is None or job.tasks[0].owner != task.owner or len(job.tasks) >= job.size:
+        spec = task.spec
+        if spec.group:
+            job = self._jobs.get(spec.group)
+            full = job is None or job.is_over or len(job.tasks) >= job.size
+            if job is None or full or job.owner != task.owner:
                 return False
-            job.tasks.append(task)
-            task.job = job
-            return True
-        self._past.pop(task.submit.task, None)  # its maker may use an id again that nobody has
-        self._count += 1
-        task.job = self._jobs[task.submit.task] = TaskGroup(
-            self._count, [task], max(task.spec.size, 1), {task.owner: task.submit.origin}
-        )
+        else:
+            if task.submit.task in self._jobs:  # its maker may use an id again that nobody has
+                self._forget(self._jobs[task.submit.task])
+            self._count += 1
+            job = self._jobs[task.submit.task] = TaskGroup(
+                self._count, task.submit.task, spec.job, spec.binds, task.owner,
+                max(spec.size, 1), {task.owner: task.submit.origin},
+            )  # fmt: skip
+        job.add(task)
         return True
 
     def began(self, task: Task) -> None:
@@ -66,6 +85,8 @@ class JobManager:
     def output(self, job: TaskGroup, event: ev.Output) -> None:
         if job.id in self._jobs:
             job.log.add(event)
+            if job.id in self._over:
+                self._weigh(job)  # of a task that it began, and that outlives it
         for number, origin in job.audience.items():
             self._state.send(number, replace(event, origin=origin))
 
@@ -77,17 +98,39 @@ class JobManager:
         if value.header.startswith(b"!cancelled"):
             value = task.final_value or value  # it stopped because it was told to: this is why
         stopped = value.header.startswith(b"!cancelled")
-        job.outcomes["stopped" if stopped else "failed" if value.failed else "done"] += 1
+        how = "stopped" if stopped else "failed" if value.failed else "done"
+        job.outcomes[how] += 1
+        among = job.outcomes["done"] if how == "done" else job.failed
+        if among <= MOST_ENDS and not value.segment:
+            job.ends[task.submit.task] = value
         self._settle(job)
 
     def _settle(self, job: TaskGroup) -> None:
-        """It may be over; and if it is, nobody's concern."""
-        if not job.is_over:
+        """It may be over: then what is kept of all jobs has its bounds."""
+        if not job.is_over or job.id in self._over:
             return
         if job.began is not None:
             job.seconds = self._state.now - job.began
-        if job.audience:
-            self._close(job)
+        job.tasks.clear()
+        self._weigh(job)
+        oldest = iter(list(self._over))
+        while self._logged > MOST_LOGGED:
+            forgotten = self._jobs[next(oldest)]
+            forgotten.log.close()
+            forgotten.ends.clear()
+            self._weigh(forgotten)
+        if len(self._over) - len(self._kept) > MOST_JOBS:
+            self._forget(next(self._jobs[id] for id in self._over if id not in self._kept))
+
+    def _weigh(self, job: TaskGroup) -> None:
+        nbytes = job.log.nbytes + sum(len(value.header) for value in job.ends.values())
+        self._logged += nbytes - self._over.get(job.id, 0)
+        self._over[job.id] = nbytes
+
+    def _forget(self, job: TaskGroup) -> None:
+        self._release(job)
+        self._logged -= self._over.pop(job.id, 0)
+        del self._jobs[job.id]
 
     def cancelled(self, id: int) -> list[Task]:
         """Somebody wants this job stopped: no more tasks of it will come. Those to be stopped."""
@@ -97,51 +140,140 @@ class JobManager:
         self._curtail(job)
         return [task for task in job.tasks if not task.is_over]
 
-    def left(self, number: int) -> None:
-        """Somebody is gone. Before its holds are: what only they kept is kept from now on."""
+    def left(self, client: ClientState) -> None:
+        """Somebody is gone. Before its holds are: what only they kept is kept from now on.
+
+        Who says goodbye lets go of what his cells have made that are over.
+        """
         for job in list(self._jobs.values()):
-            if job.audience.pop(number, None) is not None and not job.audience:
-                self._keep_results(job, job.name)
-            if job.tasks[0].owner == number:
+            was_there = job.audience.pop(client.number, None) is not None
+            if not job.audience:
+                job.unseen = job.unseen or not job.is_over
+                if (was_there or job.id in self._kept) and not (job.is_over and client.graceful):
+                    self._keep(job)
+            if job.owner == client.number:
                 self._curtail(job)
 
     def _curtail(self, job: TaskGroup) -> None:
         """Its maker won't submit the rest."""
-        if job.size > len(job.tasks):
+        if job.size > len(job.tasks) and not job.is_over:
             job.size = len(job.tasks)
             self._settle(job)
 
+    # -- what it showed, and made -----------------------------------------------------------------
+
     def collect(self, client: ClientState, event: ev.Collect) -> None:
         state, job = self._state, self._jobs.get(event.job)
-        if job is None:
-            record = self._past.get(event.job)
-            return state.send(client.number, do.Collected(event.request, record))
-        record = job.record(state.now)
-        job.audience[client.number] = event.origin
+        if job is None or (event.name and event.name not in job.binds):
+            return state.send(client.number, do.Collected(event.request, None))
+        record = self._record(job)
+        results = list(self._results_of(job, event.name))
+        if not event.name:
+            job.audience[client.number] = event.origin
+            job.unseen = False
+            for output in self._shown(job):
+                state.send(client.number, replace(output, origin=event.origin))
+            self._remake_ends(job)
+        there = [id if id in state.catalog else 0 for id in results]
+        for id in filter(None, there):
+            state.catalog.hold(state.catalog[id], client.number)
+            state.catalog.keep_for(state.catalog[id], "")
+        if event.name and not any(self._there(job, name) for name in job.binds):
+            job.audience[client.number], job.unseen = event.origin, False
+        if job.audience:
+            self._release(job)
+        return state.send(client.number, do.Collected(event.request, record, tuple(there)))
+
+    def log(self, client: ClientState, event: ev.Ask) -> None:
+        job = self._jobs.get(event.object)
+        shown = None if job is None else tuple(self._shown(job))
+        self._state.send(client.number, do.Answer(event.request, outputs=shown))
+
+    def records(self, client: ClientState, event: ev.Ask) -> None:
+        """All that are remembered; a look at the session has only the last."""
+        found = tuple(map(self._record, self._jobs.values()))
+        self._state.send(client.number, do.Answer(event.request, jobs=found))
+
+    def last_records(self) -> tuple[JobRecord, ...]:
+        """Those that are not over or that nobody has seen, and the last of the others."""
+        others = [job for job in self._jobs.values() if job.is_over and not job.unseen]
+        hidden = {job.id for job in others[:-MOST_RECORDS]}
+        return tuple(self._record(job) for job in self._jobs.values() if job.id not in hidden)
+
+    def _shown(self, job: TaskGroup) -> Iterator[ev.Output]:
         for output in job.log:
-            task = output.task or event.job
-            state.send(client.number, replace(output, task=task, origin=event.origin))
-        results = []
-        for id in job.results:
-            entry = state.catalog.get(id)
-            results.append(0 if entry is None else id)
-            if entry is not None:
-                state.catalog.hold(entry, client.number)
-        self._keep_results(job, "")
-        state.send(client.number, do.Collected(event.request, record, tuple(results)))
-        if job.is_over:
-            self._close(job)
-        return None
+            yield replace(output, task=output.task or job.id)
 
-    def _keep_results(self, job: TaskGroup, name: str) -> None:
-        for id in job.results:
-            entry = self._state.catalog.get(id)
-            if entry is not None:
-                self._state.catalog.keep_for(entry, name)
+    def _record(self, job: TaskGroup) -> JobRecord:
+        there = tuple(name for name in job.binds if self._there(job, name))
+        return job.record(self._state.now, there)
 
-    def _close(self, job: TaskGroup) -> None:
-        del self._jobs[job.id]
-        job.log.close()
-        self._past[job.id] = job.record(self._state.now)
-        if len(self._past) > MOST_RECORDS:
-            del self._past[next(iter(self._past))]
+    def _there(self, job: TaskGroup, name: str) -> bool:
+        """Whether what it assigned to this name is kept for it."""
+        return job.id in self._kept and any(self._is_kept(id) for id in self._results_of(job, name))
+
+    def _is_kept(self, id: int) -> bool:
+        entry = self._state.catalog.get(id)
+        return entry is not None and bool(entry.job)
+
+    def _results_of(self, job: TaskGroup, name: str) -> Iterator[int]:
+        """All its results, or those for this name, one of each task."""
+        step = 1 + len(job.binds)
+        return iter(job.results[1 + job.binds.index(name) :: step] if name else job.results)
+
+    def _remake_ends(self, job: TaskGroup) -> None:
+        """How its tasks ended are objects again, which have died since with their last handle."""
+        catalog = self._state.catalog
+        for id, value in job.ends.items():
+            if id not in catalog:
+                catalog.seal(catalog.make(id), value)
+
+    # -- what is kept for nobody yet --------------------------------------------------------------
+
+    def _keep(self, job: TaskGroup) -> None:
+        for entry in self._entries(job):
+            # How a task ended can be made again.
+            if entry.state is not FREED and not (job.is_over and entry.id in job.ends):
+                self._state.catalog.keep_for(entry, job.name)
+                self._kept[job.id] = job
+
+    def _release(self, job: TaskGroup) -> None:
+        """Its results aren't kept for it any more. They may be gone at once."""
+        if self._kept.pop(job.id, None) is not None:
+            for entry in self._entries(job):
+                self._state.catalog.keep_for(entry, "")
+
+    def _entries(self, job: TaskGroup) -> list[Entry]:
+        return [entry for entry in map(self._state.catalog.get, job.results) if entry is not None]
+
+    def make_room(self, nbytes: int) -> bool:
+        """Let go of so many bytes in memory, the oldest jobs' first; whether there were any.
+
+        Only what somebody has had before: a result that nobody has seen yet can't be made again
+        by who doesn't know that it is gone.
+        """
+        freed = 0
+        for job in list(self._kept.values()):
+            if freed >= nbytes:
+                break
+            if job.is_over and not job.unseen:
+                freed += self._drop(job)
+        return freed > 0
+
+    def _drop(self, job: TaskGroup) -> int:
+        """Let go of its results; the bytes of memory that are free by that."""
+        budget, freed = self._state.budget, 0
+        placed = [
+            (entry, budget.arenas[entry.value.segment].owner, round_up(entry.value.length))
+            for entry in self._entries(job)
+            if entry.job and entry.value and entry.value.segment and not entry.value.digest
+        ]
+        if not any(entry.is_only_kept for entry, _, _ in placed):
+            return 0
+        self._release(job)
+        job.dropped = True
+        for entry, owner, length in placed:
+            if entry.value is None:
+                budget.returns(owner, length)
+                freed += length
+        return freed

@@ -83,14 +83,23 @@ class Log:
         cut = [human_bytes(text)] if text else []
         cut += [f"{displays} display(s)"] if displays else []
         if cut:
-            note = f"[{' and '.join(cut)} before this, not kept]\n"
+            where = "before this" if self._pieces else "shown"
+            note = f"[{' and '.join(cut)} {where}, not kept]\n"
             yield ev.Output(0, "stderr", note.encode())
         for output, data in self._pieces:
             yield replace(output, data=bytes(data))
 
+    @property
+    def nbytes(self) -> int:
+        """How many are kept."""
+        return sum(self._sizes)
+
     def close(self) -> None:
-        """Keep the counts alone."""
+        """Keep the counts alone; who reads it is told that."""
+        self._cut[True] += self._sizes[True]
+        self._cut[False] += sum(output.kind not in TEXT for output, _ in self._pieces)
         self._pieces.clear()
+        self._sizes = [0, 0]
 
 
 def _goes_with(last: ev.Output, output: ev.Output) -> bool:

@@ -24,12 +24,15 @@ class WorkerExited(Event, tag=103):
 
     ``stderr`` is the end of what it wrote to that descriptor: a C library's last words, or the
     fault handler's traceback. ``running`` is the last task it began, 0 if none is known.
+    ``unforked`` says why there never was a process, if there wasn't; then ``status`` is 0, or what
+    the forkserver ended with.
     """
 
     worker: int
     status: int
     stderr: str = ""
     running: int = 0
+    unforked: str = ""
 
 
 class Measured(Event, tag=105):

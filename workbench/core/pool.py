@@ -22,7 +22,12 @@ MOST_STARTUP_FAILURES = 3
 """After so many workers in a row that died before their Hello, no more are made."""
 
 KILLS = 10
-"""So many that were killed from outside count as one: that may stop, a broken Python won't."""
+"""So many that were ended from outside count as one: that may stop, a broken Python won't."""
+
+RETRY_SECONDS = 0.1
+"""From a fork that failed to the next one: what a process limit refuses now, it may allow then."""
+
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
 class Pool:
@@ -34,9 +39,11 @@ class Pool:
     def __init__(self, target: int, scheduler: Scheduler) -> None:
         self.target = target
         self.most = max(MOST, 2 * target)  # workers at any time
-        self.startup_failures = 0  # those deaths, each by SIGKILL as one, any other as KILLS
+        self.startup_failures = 0  # those deaths, from outside each as one, any other as KILLS
         self.last_words = ""  # how the last worker went that failed at its start
         self.steady = False  # as many have a slot as shall have one: nothing to decide
+        self.resting = False  # nobody uses the session: none shall, until a task is queued
+        self.retry_at: float | None = None  # when the next may be forked; None: now
         self._scheduler = scheduler
         self._numbers = 0
 
@@ -45,20 +52,37 @@ class Pool:
         """Workers die before they say a word; making more would go on for ever."""
         return self.startup_failures >= MOST_STARTUP_FAILURES * KILLS
 
+    def try_again(self) -> None:
+        """Somebody submits: what broke the workers may be over. One more failure, and it isn't."""
+        if self.broken:
+            self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
+            self.steady = False
+
+    def waits(self, now: float) -> bool:
+        """Whether a fork has just failed."""
+        if self.retry_at is not None and now >= self.retry_at:
+            self.retry_at = None
+        return self.retry_at is not None
+
     @property
     def _may_grow(self) -> bool:
-        return not self.broken and len(self._scheduler.workers) < self.most
+        may = not self.broken and self.retry_at is None
+        return may and len(self._scheduler.workers) < self.most
 
     @property
     def hopeless(self) -> bool:
         return self.broken and not self._scheduler.working
 
-    def wanted(self) -> Iterator[int]:
+    def wanted(self, now: float) -> Iterator[int]:
         """Numbers of the workers to fork now."""
         scheduler = self._scheduler
+        if self.resting and scheduler.queue.size:
+            self.resting = self.steady = False
+        if self.waits(now):
+            return
         if scheduler.queue.size and scheduler.has_room:
             yield from self._wanted_for_light()
-        if self.steady:
+        if self.steady or self.resting:
             return
         while scheduler.working < self.target and self._may_grow:
             if scheduler.pooled >= self.target and not scheduler.queue:
@@ -82,6 +106,13 @@ class Pool:
         self._scheduler.new_worker(self._numbers, actor)
         return self._numbers
 
+    def rest(self) -> Iterator[Worker]:
+        """Nobody uses the session: workers to release, all that have nothing to do."""
+        self.resting = True
+        for worker in list(self._scheduler.idle.values()):
+            self.block(worker)
+            yield worker
+
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to release: slots came back, and nobody used the extra one for a while."""
         if self.steady:
@@ -95,7 +126,9 @@ class Pool:
             yield worker
 
     def deadline(self) -> float | None:
-        """When :meth:`surplus` may next have something."""
+        """When :meth:`wanted` or :meth:`surplus` may next have something."""
+        if self.retry_at is not None:
+            return self.retry_at
         if self.steady or self._scheduler.working <= self.target:
             return None
         longest = next(iter(self._scheduler.idle.values()), None)
@@ -115,15 +148,24 @@ class Pool:
         if worker is not None:
             worker.pid = pid
 
-    def exited(self, number: int, status: int) -> tuple[Worker | None, str]:
+    def exited(
+        self, number: int, status: int, unforked: str, now: float
+    ) -> tuple[Worker | None, str]:
         """The process is gone; returns its record and a clause that says how it went."""
         worker = self._scheduler.workers.get(number)
         if worker is None:
             return None, ""
         self.steady = False
+        if unforked:
+            crash = f"worker {number} couldn't be forked ({unforked})"
+            if not self.waits(now):  # of those that were asked for at once, one counts
+                self.startup_failures += KILLS if status else 1
+            self.retry_at = now + RETRY_SECONDS
+            self.last_words = crash
+            return worker, crash
         crash = f"Worker {number} (pid {worker.pid}) {worker.kill_reason or _how_it_ended(status)}"
         if worker.client is None:
-            self.startup_failures += 1 if status == -signal.SIGKILL else KILLS
+            self.startup_failures += 1 if status in _FROM_OUTSIDE else KILLS
             self.last_words = crash
         return worker, crash
 

@@ -15,6 +15,7 @@ from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
+from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -37,11 +38,18 @@ ALONE_AT_START = 30.0
 class Session:
     """See the module. ``workers`` shall have a slot at any time; the store may hold ``capacity``
     bytes. Before the machine's last ``headroom`` bytes of memory are taken, a task is ended.
-    ``spills``: objects may move to disk.
+    ``spills``: objects may move to disk. After ``idle`` seconds without use, workers end and free
+    memory is given back; 0: never.
     """
 
     def __init__(
-        self, name: str, workers: int, capacity: int, headroom: int = 0, spills: bool = False
+        self,
+        name: str,
+        workers: int,
+        capacity: int,
+        headroom: int = 0,
+        spills: bool = False,
+        idle: float = 0.0,
     ) -> None:
         self.state = state = State(name, workers, capacity)
         self._exit_at: float | None = None
@@ -55,6 +63,7 @@ class Session:
         self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
+        self.idleness = Idleness(state, idle)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -63,6 +72,9 @@ class Session:
         state.catalog.on_rest = self.spilling.rested
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
+        state.budget.measures = headroom > 0
+        state.budget.let_go = self.jobs.make_room
+        state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
             ev.Bye: self._bye,
             Left: self._left,
@@ -130,6 +142,7 @@ class Session:
                 self._outside(number, event)
             if state.failing:
                 self.tasks.fail_all()
+        self.idleness.note(batch)
         self._settle()
         if self.subscriptions.subscribers:
             self.subscriptions.settle(event for _, event in batch)
@@ -141,11 +154,12 @@ class Session:
         state = self.state
         when = self._exit_at
         for time in (
-            None if state.pool.steady else state.pool.deadline(),
+            state.pool.deadline(),
             self.memory_monitor.due,
+            self.idleness.due,
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
-            state.budget.deadline() if state.budget.requests else None,
+            state.budget.deadline(),
             self.spilling.deadline() if state.budget.requests else None,
         ):
             if time is not None and (when is None or time < when):
@@ -177,18 +191,16 @@ class Session:
             self.serializers.settle()
         if self.spilling.is_busy:
             self.spilling.settle()
-        if state.releases:
-            for (client, cold), extents in state.releases.items():
-                state.send(client, do.Release(tuple(extents), cold))
-            state.releases.clear()
-        if state.budget.requests:
+        self._send_releases()
+        if state.budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
         if self.referrers.inquiries:
             self.referrers.settle()
+        self.idleness.settle()
         if scheduler.queue.size or not state.pool.steady:
-            for number in state.pool.wanted():
+            for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
                 assert worker.client is not None
@@ -196,9 +208,18 @@ class Session:
         if self._exit_at is not None and state.now >= self._exit_at:
             state.out.append(do.Exit())
 
+    def _send_releases(self) -> None:
+        state = self.state
+        for (client, cold), extents in state.releases.items():
+            state.send(client, do.Release(tuple(extents), cold))
+        state.releases.clear()
+
     def _settle_memory(self) -> None:
         state = self.state
+        if state.budget.room is None:
+            self.memory_monitor.look()
         for what, client, request, nbytes in state.budget.settle(state.now):
+            self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
             elif what == "grant":
@@ -207,7 +228,9 @@ class Session:
                 state.send(client, do.Trim(nbytes))
             else:
                 found = take_snapshot(state, largest(state))
-                state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
+                why = self.memory_monitor.explain() or self.spilling.explain()
+                state.send(client, do.Granted(request, 0, why, found))
+        self._send_releases()
 
     def _outside(self, number: int, event: ev.Event) -> None:
         state = self.state
@@ -270,7 +293,7 @@ class Session:
             self._prefixes.discard(client.hello.prefix)  # it made no ids
         for cached in state.functions.values():
             cached.discard(number)
-        self.jobs.left(number)
+        self.jobs.left(client)
         self._forget(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
@@ -287,7 +310,8 @@ class Session:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
                 state.pool.block(worker)  # takes no more tasks while it goes
-            state.out.append(do.Kill(client.worker))  # its WorkerExited tells the rest
+            # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
+            state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
             self._exit_at = state.now + (0.0 if client.graceful else state.linger)
 
@@ -331,6 +355,10 @@ class Session:
             return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
+        if event.what == "log":
+            return self.jobs.log(client, event)
+        if event.what == "jobs":
+            return self.jobs.records(client, event)
         state = self.state
         answer = do.Answer(event.request)
         if event.what == "overview":

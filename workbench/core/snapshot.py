@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import ID_BITS, About
+from workbench.core.events import ID_BITS, About, Place
 
 A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
@@ -130,9 +130,11 @@ class JobRecord(Record):
 
     ``number`` counts the session's; ``id`` is its task. ``seconds``: how long it has run.
     ``lines`` printed and ``displays`` are how much it has shown; ``binds`` the variables that its
-    results but the first are meant for. ``kept``: whoever saw its output is gone, so that and its
-    results wait for somebody to collect them. Of its ``size`` tasks so many have ``ended``;
-    ``worker`` is the last that was sent one, 0 if none was.
+    results but the first are meant for. ``kept``: whoever saw its output went before its end, so
+    that and its results wait for somebody to collect them. Of its ``size`` tasks so many have
+    ``ended``, ``failed`` of them otherwise than done; ``worker`` is the last that was sent one, 0
+    if none was. ``there`` are those of ``binds`` whose results are kept for it, because nobody has
+    them; ``dropped``: such results were let go of when memory was needed.
     """
 
     id: int
@@ -147,6 +149,9 @@ class JobRecord(Record):
     ended: int = 0
     size: int = 1
     worker: int = 0
+    failed: int = 0
+    there: tuple[str, ...] = ()
+    dropped: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -155,12 +160,14 @@ class JobRecord(Record):
 
 
 class ClientRecord(Record):
-    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``."""
+    """One connected process: a driver, worker or admin. Pins' holders refer to ``client``; the ids
+    of what it made begin with ``prefix``, 0 if that isn't known."""
 
     client: int
     pid: int
     role: str
     label: str
+    prefix: int = 0
 
 
 class TaskRecord(Record):
@@ -180,16 +187,17 @@ class PinRecord(Record):
 
     ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's or
     job's name, what the containing object is, or a place in a person's code; ``object`` is the
-    task or the containing object. ``places`` are where the process found it: (path, ref or view);
-    ``complete``: it looked everywhere.
+    task or the containing object. ``places`` are where the process found it; ``complete``: it
+    looked everywhere, else only at ``seen`` objects, none if it didn't answer.
     """
 
     reason: str
     client: int = 0
     detail: str = ""
     object: int = 0
-    places: tuple[tuple[str, str], ...] = ()
+    places: tuple[Place, ...] = ()
     complete: bool = True
+    seen: int = 0
 
 
 class Account(Record):

@@ -15,7 +15,6 @@ from workbench.core.snapshot import (
     A_RESULT,
     ActorRecord,
     ClientRecord,
-    JobRecord,
     ObjectDescription,
     ObjectRecord,
     PinRecord,
@@ -110,7 +109,7 @@ def take_snapshot(
         workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(state),
         actors=actors,
-        jobs=job_records(state),
+        jobs=state.job_records(),
         linger=state.linger,
         segments=tuple(
             SegmentRecord(a.segment, a.owner or 0, a.granted, a.live, a.end, a.disk)
@@ -204,12 +203,6 @@ def object_record(entry: Entry, now: float, in_use: Container[int]) -> ObjectRec
     )
 
 
-def job_records(state: State) -> tuple[JobRecord, ...]:
-    """All jobs that are remembered, in the order in which they were submitted."""
-    records = [*state.past_jobs.values(), *(job.record(state.now) for job in state.jobs.values())]
-    return tuple(sorted(records, key=lambda record: record.number))
-
-
 def pins_of(state: State, entry: Entry) -> list[PinRecord]:
     """Every reason why the object is here. It takes a look at all there is: for people who ask."""
     pins = [PinRecord("name", detail=name) for name in entry.names]
@@ -243,4 +236,5 @@ def clients_of(state: State) -> tuple[ClientRecord, ...]:
 
 
 def client_record(client: ClientState) -> ClientRecord:
-    return ClientRecord(client.number, client.hello.pid, client.role, client.hello.label)
+    hello = client.hello
+    return ClientRecord(client.number, hello.pid, client.role, hello.label, hello.prefix)

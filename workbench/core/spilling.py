@@ -152,9 +152,12 @@ class Spilling:
                 budget.ask(GrowRequest(SERVER, id, _size(entry), force))
         if self._grown:
             self._grown = False
-            over = budget.live - self._coming() - int(budget.capacity * HIGH)
+            high = int(budget.capacity * HIGH)
+            over = budget.live - self._coming() - high
+            if self.enabled and over > 0 and budget.let_go(over + high - low):
+                over = budget.live - self._coming() - high
             if self.enabled and over > 0 and self._state.now >= self._broken_until:
-                for victim in self._victims(over + int(budget.capacity * HIGH) - low):
+                for victim in self._victims(over + high - low):
                     if not self._resting.is_newest(victim):  # somebody has just put or read it
                         self._start(victim, disk=True)
 

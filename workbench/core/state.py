@@ -7,6 +7,7 @@ below them: never the session, which routes events to them. Methods named like a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from workbench.core import instructions as do
@@ -58,8 +59,8 @@ class State:
         self.history = History()
         self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self.failing: deque[tuple[Task, Value]] = deque()  # see `fail`
-        self.jobs: dict[int, TaskGroup] = {}  # by id
-        self.past_jobs: dict[int, JobRecord] = {}  # by id: over, and somebody has what they made
+        self.jobs: dict[int, TaskGroup] = {}  # by id, in order, over or not
+        self.job_records: Callable[[], tuple[JobRecord, ...]] = tuple  # for who looks
         self.moves: dict[int, Move] = {}  # by object
         self.spill_error = ""  # why the disk failed last
         self.spills = 0  # objects that have moved to disk since the beginning

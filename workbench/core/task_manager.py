@@ -65,6 +65,7 @@ class TaskManager:
             task.to(DONE)
             self._set_results(task, why)
             return None
+        self._state.pool.try_again()
         is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)
@@ -128,7 +129,9 @@ class TaskManager:
         if worker.actor is not None and task.is_creation:
             self._actors.born(worker.actor, event.values[0])
             return None
-        for id, value, about in zip(task.results, event.values, abouts, strict=True):
+        # The first one, which tells the end, last: who hears of that knows the others.
+        made = list(zip(task.results, event.values, abouts, strict=True))
+        for id, value, about in reversed(made):
             if task.final_value is not None and value.header.startswith(b"!cancelled"):
                 value = task.final_value  # it stopped because it was told to: this is why
             self._objects.result(id, value, about)
@@ -293,7 +296,9 @@ class TaskManager:
 
     def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
-        worker, crash = self._state.pool.exited(event.worker, event.status)
+        worker, crash = self._state.pool.exited(
+            event.worker, event.status, event.unforked, self._state.now
+        )
         if worker is None:
             return
         tasks = self._scheduler.lost(worker)

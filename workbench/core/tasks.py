@@ -5,6 +5,7 @@ A task is in one `TaskState` at a time; `TRANSITIONS` says which one can follow 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -214,25 +215,30 @@ class Actor:
 
 @dataclass(slots=True, eq=False)
 class TaskGroup:
-    """A job: one background cell, until it has ended and somebody has what it made."""
+    """A job: one background cell, as long as it is remembered."""
 
     number: int
-    tasks: list[Task]  # those that were submitted, in order, over or not
+    id: int  # its first task's
+    name: str
+    binds: tuple[str, ...]  # see `TaskSpec`
+    owner: int  # the client that submits its tasks
     size: int  # how many there will be
     audience: dict[int, int]  # clients that see what it shows, each with its number for where
+    tasks: list[Task] = field(default_factory=list)  # that were submitted; none once it is over
+    results: array[int] = field(default_factory=lambda: array("Q"))  # of all of them, in order
+    ends: dict[int, Value] = field(default_factory=dict)  # by task: see `MOST_ENDS`
     log: Log = field(default_factory=Log)
     outcomes: Counter[str] = field(default_factory=Counter)  # done, failed, stopped: how many
     began: float | None = None  # when the first of them was sent, or all that ran were
     seconds: float = 0.0
     worker: int = 0  # to which one of them was sent last
+    unseen: bool = False  # its audience went before its end, and nobody has collected it since
+    dropped: bool = False  # results of it were let go of because memory was needed
 
-    @property
-    def id(self) -> int:
-        return self.tasks[0].submit.task
-
-    @property
-    def name(self) -> str:
-        return self.tasks[0].spec.job
+    def add(self, task: Task) -> None:
+        task.job = self
+        self.tasks.append(task)
+        self.results.extend(task.results)
 
     @property
     def is_over(self) -> bool:
@@ -240,10 +246,12 @@ class TaskGroup:
         return self.outcomes.total() >= self.size
 
     @property
-    def results(self) -> Iterator[int]:
-        return (id for task in self.tasks for id in task.results)
+    def failed(self) -> int:
+        """How many of its tasks ended otherwise than done."""
+        return self.outcomes.total() - self.outcomes["done"]
 
-    def record(self, now: float) -> JobRecord:
+    def record(self, now: float, there: tuple[str, ...] = ()) -> JobRecord:
+        """``there``: the names whose results are kept for it."""
         runs = any(task.worker is not None for task in self.tasks)
         ended = next((o for o in ("failed", "stopped") if self.outcomes[o]), "done")  # the worst
         began = None if self.is_over else self.began
@@ -255,9 +263,12 @@ class TaskGroup:
             seconds=self.seconds if began is None else now - began,
             lines=self.log.lines,
             displays=self.log.displays,
-            binds=self.tasks[0].spec.binds,
-            kept=not self.audience,
+            binds=self.binds,
+            kept=self.unseen,
             ended=self.outcomes.total(),
             size=self.size,
             worker=self.worker,
+            failed=self.failed,
+            there=there,
+            dropped=self.dropped,
         )

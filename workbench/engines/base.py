@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -17,6 +17,10 @@ from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+
+if TYPE_CHECKING:
+    from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
@@ -70,8 +74,7 @@ class Call(NamedTuple, Generic[Options]):
 class CollectedJob(NamedTuple):
     """A background cell that somebody asked for: what it was, and its results.
 
-    There are none if the cell had ended and somebody had them; None is one that is gone. Of a
-    cell that is several tasks the results follow each other.
+    None is one that is gone. Of a cell that is several tasks the results follow each other.
     """
 
     job: JobRecord
@@ -171,6 +174,10 @@ class Observed(Protocol):
     def changes(self) -> Changes:
         """The same, followed: see `Changes`."""
 
+    def settle(self) -> None:
+        """Return when what this process let go of or made before is in what `changes` brings, if
+        that is soon."""
+
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """By object, where this process holds it, as far as that is found soon.
 
@@ -210,6 +217,12 @@ class Store(Protocol):
         LookupError says why it isn't built; what its class raises comes through.
         """
 
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+        """Whether a value is still what is stored as this object. Asks nobody.
+
+        LookupError says why that can't be told: the object is on disk.
+        """
+
     def borrow(self, id: int) -> ObjectRef:
         """The handle of an object another process told us of."""
 
@@ -243,10 +256,16 @@ class Store(Protocol):
     def unname(self, name: str) -> None:
         """Take a name away from its object."""
 
-    def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name, from everybody who holds it.
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
+        """All that keeps an object, from everybody who holds it. By id, or by a name or id as text.
 
-        None if there is none.
+        None if there is none. ``deep``: each looks at all it has, however long that takes.
+        """
+
+    def identify(self, text: str) -> ObjectRef | None:
+        """The object whose id that is: as errors and lists show it, or its beginning or end.
+
+        None if there is none. ObjectLostError if several have such ids.
         """
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
@@ -257,6 +276,9 @@ class Store(Protocol):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
+
+    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By object, where a value that is called ``name`` refers to it or shows it; see `held`."""
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """The handle of the object that this value is a view of, of all of it. Asks nobody.
@@ -323,18 +345,38 @@ class Cells(Protocol):
     """What a notebook needs to run cells elsewhere, and to show what they show."""
 
     output: OutputSink | None
+    logs: bool
+    """Whether what tasks print is to be seen here; background cells' output always is."""
     began: Callable[[int, int], None] | None
     """Called with (job, worker) when a background cell runs; like ``output``."""
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
 
-    def collect(self, job: int) -> CollectedJob | None:
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """All background cells that are remembered; a summary has only the last ones."""
+
+    def collect(self, job: int, name: str = "") -> CollectedJob | None:
         """Have what a background cell has shown, and will show, sent here, and hold its results.
 
         It goes to ``output`` with the number that ``origin`` gives now. None: there is no such job.
+        With a ``name``: only hold what it assigned to that, one of each task.
         """
+
+    def pack(
+        self,
+        value: Any,
+        parts: Callable[[], Mapping[str, Any]],
+        numbers: Mapping[int, int] | None = None,
+    ) -> tuple[PackedValues, Any]:
+        """A value as it travels inside an argument or a result, and the memo of its objects.
+
+        See `serialization.packing.pack`. The refs in it are known to whoever stores it.
+        """
+
+    def shown_by(self, job: int) -> tuple[Output, ...] | None:
+        """What a background cell has shown so far, or the last of it; None: no such job."""
 
     def interrupt(self, origin: int, jobs: Sequence[int], force: bool, timeout: float) -> bool:
         """Stop all that was submitted with this number, and these jobs; but no other jobs.

@@ -7,14 +7,13 @@ import fcntl
 import os
 import secrets
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import msgspec
 
 from workbench.client.base import ClientBase
 from workbench.client.driver import Driver
@@ -24,8 +23,15 @@ from workbench.server.settings import Settings
 
 BACKLOG = 64
 
-LONGEST_PATH = 45
+LONGEST_PATH = 40
 """Bytes of the runtime directory's path: with a session's name in it, a socket takes 107."""
+
+SOCKET = ".workbench"
+"""What a session's socket is called behind the session's name: nobody else's files are, so that
+`sweep` can't take one of theirs for a dead session's, whatever directory a person names."""
+
+_LOG = f"{SOCKET}.log"
+_LOCK = "workbench.lock"
 
 ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
@@ -38,7 +44,7 @@ def connect(config: Config) -> Driver:
     """
     directory = runtime_directory()
     name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
-    address = str(directory / f"{name}.sock")
+    address = str(address_of(name))
     for attempt in range(1, ATTEMPTS + 1):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with locked(directory):
@@ -49,8 +55,9 @@ def connect(config: Config) -> Driver:
                 process, session = _launch(config, name, address, sock)
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
-                return Driver(base, config.linger, ServerProcess(process).reap)
-        engine = Driver(_base(sock, "", config), config.linger, None)
+                reap = ServerProcess(process).reap
+                return Driver(base, config.linger, reap, config.log_to_driver)
+        engine = Driver(_base(sock, "", config), config.linger, None, config.log_to_driver)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again
@@ -85,7 +92,7 @@ def _launch(
     connection that it is alone.
     """
     session = f"{name}.{secrets.token_hex(4)}"
-    log = address.removesuffix(".sock") + ".log"
+    log = f"{address}.log"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, open(log, "wb") as output:
         listener.bind(address)
         listener.listen(BACKLOG)
@@ -103,11 +110,12 @@ def _launch(
             spill_dir=config.spill_dir,
             huge_pages=config.huge_pages,
             reload=config.reload,
+            idle=config.idle,
             path=tuple(p or os.getcwd() for p in sys.path),
         )
         process = subprocess.Popen(
             # -P: what lies in the notebook's directory is not the server's business.
-            [sys.executable, "-P", "-m", "workbench.server", msgspec.json.encode(settings)],
+            [sys.executable, "-P", "-m", "workbench.server", settings.text()],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -135,12 +143,20 @@ class ServerProcess:
 
 
 def runtime_directory() -> Path:
-    """Where sockets lie: ours alone, mode 0700; SessionError if it is somebody else's, or open."""
+    """Where sockets lie: ours alone, mode 0700; SessionError if it is somebody else's, or open.
+
+    Not a link in its place, but if a person has named one: who may write where the default lies
+    could lead us anywhere.
+    """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = os.path.join(tempfile.gettempdir(), f"workbench-{os.getuid()}")
+    named = os.environ.get("WORKBENCH_RUNTIME_DIR")
     directory = Path(
-        os.environ.get("WORKBENCH_RUNTIME_DIR")
-        or (os.path.join(base, "workbench") if os.access(base, os.W_OK) else fallback)
+        os.path.realpath(named)
+        if named
+        else os.path.join(base, "workbench")
+        if os.access(base, os.W_OK)
+        else fallback
     )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -149,12 +165,12 @@ def runtime_directory() -> Path:
             f"{directory} can't be made, to keep sockets in: {error.strerror}. Set "
             "WORKBENCH_RUNTIME_DIR to a directory that can."
         ) from None
-    status = directory.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise SessionError(
-            f"{directory} must belong to you alone (mode 0700), because whoever can enter it can "
-            "reach your objects. Correct it with chmod, or set WORKBENCH_RUNTIME_DIR to another "
-            "directory."
+            f"{directory} must belong to you alone (mode 0700) and be no link, because "
+            "whoever can enter it can reach your objects. Correct it with chmod, or set "
+            "WORKBENCH_RUNTIME_DIR to another directory."
         )
     if len(os.fsencode(directory)) > LONGEST_PATH:
         raise SessionError(
@@ -164,32 +180,55 @@ def runtime_directory() -> Path:
     return directory
 
 
+def address_of(name: str) -> Path:
+    """Where the server of the session of that name listens."""
+    return runtime_directory() / f"{name}{SOCKET}"
+
+
+def names_found() -> list[str]:
+    """Sessions that have a socket there; those whose server was killed too."""
+    return sorted(_name(path) for path in _ours(runtime_directory(), SOCKET, stat.S_ISSOCK))
+
+
 def sweep(directory: Path) -> list[str]:
     """Remove what servers that were killed left behind; returns their sessions' names.
 
-    Called with the directory's lock held, so that no session is being born meanwhile.
+    Called with the directory's lock held, so that no session is being born meanwhile. Only what
+    has our names and is what we make is touched: the directory may hold other things.
     """
     gone = []
-    for path in directory.glob("*.sock"):
+    for path in _ours(directory, SOCKET, stat.S_ISSOCK):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.connect(str(path))
             except ConnectionRefusedError:
                 path.unlink(missing_ok=True)
-                path.with_suffix(".log").unlink(missing_ok=True)
-                gone.append(path.stem)
+                gone.append(_name(path))
             except OSError:
                 pass
-    for path in directory.glob("*.log"):  # of who was killed before it had a socket
-        if not path.with_suffix(".sock").exists():
+    for path in _ours(directory, _LOG, stat.S_ISREG):  # also of who was killed before its socket
+        if not path.with_suffix("").exists():
             path.unlink(missing_ok=True)
     return gone
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(SOCKET)
+
+
+def _ours(directory: Path, suffix: str, is_kind: Callable[[int], bool]) -> Iterator[Path]:
+    """Files there with a name of ours, made by us, of that kind; links aren't."""
+    for path in list(directory.glob(f"*{suffix}")):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            if is_kind(status.st_mode) and status.st_uid == os.getuid():
+                yield path
 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """While nobody else starts a session there, or sweeps."""
-    fd = os.open(directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fd = os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

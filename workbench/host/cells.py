@@ -7,6 +7,7 @@ import asyncio
 import builtins
 import linecache
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -16,11 +17,15 @@ from typing import Any
 
 from workbench import context
 from workbench.errors import NotDefinedError
-from workbench.host.environment import Environment, move, within
+from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
+from workbench.host.environment import Environment, move
 from workbench.host.execution import Names, Show, execute
 from workbench.host.link import Failed
+from workbench.host.seeding import seed
 from workbench.machine import peak_memory, reset_peak_memory
-from workbench.report.format import human_seconds
+from workbench.report.format import human_seconds, joined
+from workbench.serialization.mutations import Mutations
+from workbench.serialization.packing import PackedValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Cell:
     label: str = ""  # what a person calls the file, like ``Cell In[7]``
     in_notebook: bool = False  # whether a front end shows what it displays, and not a terminal
     around: Environment | None = None  # what is different where it was typed
+    seed: int | None = None  # of the random generators; None: nobody asked for the same numbers
+    per_item: bool = False  # whether it runs once per item, and knows as ``index`` for which
+    tracked: Tracked = NOTHING_TRACKED  # what is compared at its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +58,59 @@ class Ran:
     seconds: float  # by the clock on the wall, without what came before and after
     peak: int
     unset: tuple[str, ...] = ()  # outputs that it gave no value
+    mutations: Mutations | None = None  # what it changed in place
 
 
-def run_cell(cell: Cell, shared: Names | None = None, /, **names: Any) -> Any:
+def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: Any) -> Any:
     """Run the cell with ``names`` defined; returns `Ran`, then each of its outputs.
 
-    ``shared`` are more names, which it has in common with other runs of the same cell.
+    ``more`` are names that it has in common with other runs of the same cell; or those captured by
+    value, packed, if anything can be changed of them.
     """
-    namespace: Names = {"__name__": "__main__", **(shared or {}), **names}
-    return _results(cell, _run_alone(cell, namespace), namespace)
+    captured = _captured(cell, more, names)
+    namespace: Names = {"__name__": "__main__", **captured.values}
+    if cell.seed is not None:
+        seed(cell.seed, namespace["index"] if cell.per_item else None)
+    try:
+        ran = _run_alone(cell, namespace)
+    except Exception as error:
+        if changed := _changed(captured.mutations(failed=True)):
+            error.add_note(
+                f"Before that the cell changed {changed} on the worker. A cell that fails changes "
+                "nothing in the notebook."
+            )
+        raise
+    ran = replace(ran, mutations=captured.mutations(ran.seconds))
+    return _results(cell, ran, namespace)
 
 
-def evaluate(cell: Cell, /, **names: Any) -> Any:
+def _captured(cell: Cell, more: PackedValues | Names | None, names: Names) -> Captured:
+    if isinstance(more, dict):
+        return Captured(cell.tracked, None, {**more, **names})
+    return Captured(cell.tracked, more, names)
+
+
+def _changed(mutations: Mutations | None) -> str:
+    return joined(mutations.names) if mutations is not None else ""
+
+
+def evaluate(cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
     """The value of a cell that is one expression."""
     values: list[Any] = []
-    _run_alone(cell, {"__name__": "__main__", **names}, values.append)
+    captured = Captured(cell.tracked, packed, names)
+    _run_alone(cell, {"__name__": "__main__", **captured.values}, values.append)
+    if changed := _changed(captured.mutations()):
+        print(
+            f"{changed} changed on the worker, and not in the notebook: `%%remote` brings that.",
+            file=sys.stderr,
+        )
     return values[0] if values else None
 
 
 def _run_alone(cell: Cell, namespace: Names, take: Show | None = None) -> Ran:
-    with closing(asyncio.Runner()) as runner, within(cell.around):
+    if cell.around is not None:
+        move(cell.around)
+    with closing(asyncio.Runner()) as runner:
         ran = _run(cell, _parsed(cell), namespace, runner, take=take)
     linecache.cache.pop(cell.filename, None)  # after an error its lines are still asked for
     return ran
@@ -89,24 +130,32 @@ class Namespace:
         self._around: Environment | None = None
         self._is_new = True
 
-    def run(self, cell: Cell, /, **names: Any) -> Any:
+    def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
         """As `run_cell`, where ``names`` are defaults.
 
-        What its own cells have assigned stays, unless the name is among ``cell.given``.
+        What its own cells have assigned, or changed in place, stays, unless the name is among
+        ``cell.given``.
         """
-        for name, value in names.items():
+        captured = Captured(cell.tracked, packed, names)
+        for name, value in captured.values.items():
             if name in cell.given or name in self._captured or name not in self._names:
                 self._names[name] = self._captured[name] = value
         if cell.around is not None and cell.around != self._around:
             move(cell.around)
         self._around = cell.around
+        if cell.seed is not None:
+            seed(cell.seed)
         tree = _parsed(cell)
         own = _surely_assigned(tree)
+        mutations: Mutations | None = None
         is_new, self._is_new = self._is_new, False
         try:
             ran = _run(cell, tree, self._names, self._runner, stays=True)
+            mutations = captured.mutations(ran.seconds)
         except BaseException as error:
             own = set()  # it may not have come so far
+            if isinstance(error, Exception):
+                mutations = captured.mutations(failed=True)
             if is_new and isinstance(error, NameError):
                 error.add_note(
                     "The namespace is new: this is its first cell. If there were others, its "
@@ -114,12 +163,14 @@ class Namespace:
                 )
             raise
         finally:
+            if mutations is not None:
+                own |= {*mutations.names}
             self._captured = {
                 name: value
                 for name, value in self._captured.items()
                 if name not in own and self._names.get(name, _NOTHING) is value
             }
-        return _results(cell, ran, self._names)
+        return _results(cell, replace(ran, mutations=mutations), self._names)
 
 
 _NOTHING = object()

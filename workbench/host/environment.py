@@ -1,15 +1,14 @@
 """Where code runs: directory, import path, environment. As the notebook has it, on a worker.
 
 A worker has those of the notebook that started the session. What has changed there since then
-travels with each cell.
+travels with each cell, and goes with it: see `process_state`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -47,30 +46,6 @@ class Baseline:
         )
 
 
-@contextlib.contextmanager
-def within(around: Environment | None) -> Iterator[None]:
-    """For as long as a cell runs; what it changes of its directory ends with it too.
-
-    Entries of ``sys.path`` stay: what was imported through them does, as well.
-    """
-    before = _directory()
-    environ: list[tuple[str, str | None]] = []
-
-    def restore() -> None:
-        _set(environ)
-        if before and _directory() != before:
-            with contextlib.suppress(OSError):  # removed, or closed to us, meanwhile
-                os.chdir(before)
-
-    try:
-        if around is not None:
-            environ += [(name, os.environ.get(name)) for name, _ in around.environ]
-            move(around)
-        yield
-    finally:
-        surely(restore)
-
-
 def surely(clean: Callable[[], object]) -> None:
     """Call it, once more if a Stop interrupts it: what it leaves behind, the next cell has."""
     try:
@@ -81,22 +56,18 @@ def surely(clean: Callable[[], object]) -> None:
 
 
 def move(around: Environment) -> None:
-    """Take them on, for good."""
-    _set(around.environ)
+    """Take them on."""
+    for name, value in around.environ:
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     new = [entry for entry in around.path if entry not in sys.path]
     known = next((n for n, entry in enumerate(around.path) if entry in sys.path), 0)
     sys.path[:0] = new[:known]  # those that the notebook has before all others
     sys.path += new[known:]
     if around.directory:
         os.chdir(around.directory)
-
-
-def _set(environ: Iterable[tuple[str, str | None]]) -> None:
-    for name, value in environ:
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _directory() -> str:

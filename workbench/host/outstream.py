@@ -221,6 +221,7 @@ class OutputQueue:
             if not queue or queue[0][:2] != (task, kind) or len(texts) > 1000:
                 self._add(task, kind, "".join(texts).encode("utf-8", "backslashreplace"))
                 texts.clear()
+        begun: list[tuple[int, str, bytes]] = []
         for kind, capture, size in zip(TEXT, self._captures, sizes, strict=True):
             if size != capture.position:
                 skipped, data = capture.read(size, final)
@@ -228,7 +229,12 @@ class OutputQueue:
                 if run is None:
                     self._mark(self._captures[1].position)  # of no task: nobody would look for it
                 elif data or skipped:
-                    self._add(run.task, kind, data, skipped=skipped)
+                    line = data.rfind(b"\n") + 1
+                    self._add(run.task, kind, data[:line], skipped=skipped)
+                    begun.append((run.task, kind, data[line:]))
+        # Nobody knows which of the two was written first: neither comes amid a line of the other.
+        for task, kind, data in reversed(begun):
+            self._add(task, kind, data)
 
     def _add(self, task: int, kind: str, data: bytes, key: str = "", skipped: int = 0) -> None:
         throttle = self._throttles.get(task)

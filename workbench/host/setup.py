@@ -30,6 +30,7 @@ def set_up(
     For the whole life of the process, which may fork. 1 and 2 lead to the ``captures`` already. The
     queue's `finish` is to be called at each task's end.
     """
+    os.environ.setdefault("MPLBACKEND", "agg")  # nobody sees a window
     queue = OutputQueue(link, captures, mark)
     display.connect(queue.show)
     if isinstance(sys.__stdout__, io.TextIOWrapper):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -40,7 +40,6 @@ def worker_shell() -> WorkerShell:
 
     A real one, because ``IPython.display``, magics and everybody's ``_repr_*_`` hooks look for it.
     """
-    os.environ.setdefault("MPLBACKEND", "agg")
     config = Config()
     config.HistoryManager.enabled = False
     streams = sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
@@ -53,6 +52,8 @@ def worker_shell() -> WorkerShell:
     formatters = display_formatter.formatters
     formatters["text/plain"].for_type_by_name("matplotlib.figure", "Figure", figure_text)
     formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_png)
+    WorkerShell.first_tables = [copy.copy(table) for table in shell.tables()]
+    WorkerShell.made = shell
     return shell
 
 
@@ -114,6 +115,25 @@ class Publisher(DisplayPublisher):
 
 class WorkerShell(InteractiveShell):
     display_pub_class = Publisher
+    made: ClassVar[WorkerShell | None] = None  # this process's
+    first_tables: ClassVar[list[Any]] = []  # its `tables` before any cell
+
+    def tables(self) -> list[Any]:
+        """How types are shown, hooks, extensions: dicts, sets and lists that a cell may add to.
+
+        Without magics: IPython loads some of its own late, and but once.
+        """
+        formatters: Any = self.display_formatter
+        kinds = formatters.formatters.values()
+        extensions: Any = self.extension_manager
+        return [
+            vars(formatters.formatters["text/plain"])["_trait_values"],  # `%precision`
+            *(each.type_printers for each in kinds),
+            *(each.deferred_printers for each in kinds),
+            *(each.singleton_printers for each in kinds),
+            extensions.loaded, *self.events.callbacks.values(),
+            self.ast_transformers, self.input_transformers_cleanup, self.input_transformers_post,
+        ]  # fmt: skip
 
     def enter(self, namespace: dict[str, Any], in_notebook: bool) -> None:
         """A cell begins: magics find its names, and tqdm that it is in a notebook, if it is."""
@@ -130,6 +150,12 @@ class WorkerShell(InteractiveShell):
         if isinstance(sys.modules.get(KERNELS_SHELL), _Sign):
             del sys.modules[KERNELS_SHELL]
         self._main_mod_cache.clear()  # of `%run`
+
+    def init_path(self) -> None:
+        """No entry for wherever it is: the notebook's directory is there by name."""
+
+    def init_deprecation_warnings(self) -> None:
+        """Python's own filter shows those of `__main__`, and that is where cells are."""
 
     def init_virtualenv(self) -> None:
         """``sys.path`` is the notebook's already; and a warning would land in its cell."""

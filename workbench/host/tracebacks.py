@@ -5,18 +5,25 @@ from __future__ import annotations
 import linecache
 import os
 import pickle
+import re
 import traceback
 from types import TracebackType
 
 import cloudpickle
 
-from workbench import readonly
-from workbench.errors import TaskError, WorkbenchError, task_error
+from workbench import error_notes
+from workbench.errors import SerializationError, TaskError, WorkbenchError, task_error
 
 MOST_FRAMES = 60
 MOST_TEXT = 8000  # characters kept of a message: errors travel inline
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+_POOLS = tuple(
+    os.path.join(os.path.dirname(os.__file__), package, "")
+    for package in ("multiprocessing", "concurrent")
+)
+"""Where the files are of what runs functions in processes of its own."""
 
 Frames = list[tuple[str, int, str, str]]
 
@@ -26,8 +33,10 @@ def describe_error(error: BaseException, task: str) -> TaskError:
 
     It is an instance of the error's type where that type can travel.
     """
-    readonly.explain(error)
+    error_notes.explain(error)
     notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
+    if hint := _other_processes(error):
+        notes.append(hint)
     kind: type[BaseException] = type(error)
     if isinstance(error, TaskError):  # a task that got another task's failure
         kind = getattr(kind, "_cause", kind)
@@ -40,6 +49,8 @@ def describe_error(error: BaseException, task: str) -> TaskError:
     described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
     if isinstance(error, NameError | ImportError):
         described.missing_name = error.name or ""  # its reader may know where it comes from
+    if isinstance(error, SerializationError) and isinstance(described, SerializationError):
+        described.failures = error.failures
     try:
         pickle.loads(cloudpickle.dumps(described))
     except Exception:  # the type can't travel: its text can
@@ -60,6 +71,26 @@ def frames_of(tb: TracebackType | None) -> Frames:
         gap = ("…", 0, f"{len(frames) - 2 * half} frames left out", "")
         frames = [*frames[:half], gap, *frames[-half:]]
     return frames
+
+
+_UNFOUND = re.compile(
+    r"Can't (?:pickle|get)\b.*?(?:<function |local object '|attribute ')([\w.<>]+)"
+)
+
+
+def _other_processes(error: BaseException) -> str:
+    """What to do if `multiprocessing` couldn't send a function that no module has."""
+    found = _UNFOUND.search(str(error))
+    frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+    if found is None or not any(filename.startswith(_POOLS) for filename in frames):
+        return ""
+    name = found[1].rpartition(".")[2]
+    shown = "f" if name == "<lambda>" else name
+    return (
+        "Other processes import a function from its module's file, and what a notebook defines has "
+        f"none. `workbench.map({shown}, items)` runs it on the session's workers instead, also "
+        "from here; or put it into a file and import it."
+    )
 
 
 def _said(error: BaseException) -> str:

@@ -1,16 +1,60 @@
-"""Parses magic lines with IPython's own argument parser; errors become `MagicError`."""
+"""What stands on a magic's line: parsed by IPython's own parser, with `--help` and our errors."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from IPython.core import magic_arguments as ipython
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import parse_argstring
 
 from workbench.errors import MagicError
+from workbench.report.mistyped import of_arguments
+
+Magic = Callable[..., Any]
+
+
+def magic_arguments(sign: str = "%") -> Callable[[Magic], Magic]:
+    """IPython's `magic_arguments`; besides, `--help` on the magic's line prints what it takes.
+
+    ``sign``: ``%%`` of a magic that stands above a cell.
+    """
+
+    def decorate(method: Magic) -> Magic:
+        # IPython puts one sign before the name, wherever it shows how a magic is used.
+        inner = ipython.magic_arguments(f"{sign}{method.__name__}"[1:])(method)
+
+        @functools.wraps(inner)
+        def magic(self: Any, line: str, *cell: str) -> Any:
+            if asks_for_help(line):
+                print(_help(inner))
+                return None
+            return inner(self, line, *cell)
+
+        return magic
+
+    return decorate
+
+
+def asks_for_help(line: str) -> bool:
+    """Whether ``--help`` stands on a magic's line, or ``-h`` alone."""
+    words = line.split()
+    return "--help" in words or words == ["-h"]
+
+
+def help_alone(lines: list[str]) -> list[str]:
+    """A cell that only asks for help, as a line: IPython runs no cell magic without a body."""
+    text = "".join(lines).strip()
+    return ["%remote --help\n"] if text in ("%%remote --help", "%%remote -h") else lines
+
+
+def _help(magic: Any) -> str:
+    """Usage, what it does, and its arguments, as a shell command would print them."""
+    said: str = magic.parser.format_help()
+    return "Usage: " + re.sub(r"^::\s+|\n+\Z", "", said)
 
 
 def parse(magic: Any, line: str) -> argparse.Namespace:
@@ -22,10 +66,11 @@ def parse(magic: Any, line: str) -> argparse.Namespace:
         If the line has other options; the message ends with the magic's usage.
     """
     try:
-        parsed: argparse.Namespace = parse_argstring(magic, line)
+        parsed: argparse.Namespace = ipython.parse_argstring(magic, line)
     except (UsageError, ValueError) as error:  # ValueError: an unclosed quote
         usage = " ".join(magic.parser.format_usage().replace("::", "").split())
-        raise MagicError(f"{error}. Usage: {usage} (`?` behind the magic shows more).") from None
+        hint = of_arguments(magic.parser, line.split(), str(error))
+        raise MagicError(f"{error}.{hint} Usage: {usage} (`--help` says more).") from None
     return parsed
 
 

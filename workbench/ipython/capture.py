@@ -1,6 +1,6 @@
 """What a `%%remote` cell takes along: which values, how each travels, and how much that is.
 
-Finds and counts; sends nothing, and changes no variable.
+Finds and counts, and changes no variable; stores again those that changed since they were stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from IPython.display import display
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.ipython.cells import CellNames
+from workbench.ipython.freshness import Freshness
 from workbench.ipython.notebook import Notebook, missing
 from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
@@ -102,7 +103,8 @@ class Cargo:
 
     They are looked up in the notebook, then in the store; of the optional ones, those that there
     are. ``given`` names travel whatever the cell reads; those ``known`` where it runs don't, unless
-    given. ``each`` are the variable and the items of a cell that runs once per item.
+    given. ``each`` are the variable and the items of a cell that runs once per item. ``notes`` are
+    what there is to say besides, once it was taken.
 
     Raises
     ------
@@ -121,6 +123,7 @@ class Cargo:
     ) -> None:
         self._notebook = notebook
         self._engine = engine
+        self._freshness = Freshness(notebook.bindings, engine)
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         estimator = Estimator(engine.reducers())
@@ -139,11 +142,20 @@ class Cargo:
 
     def take(self) -> dict[str, Any]:
         """All of it, to be sent. If much goes by value, or pickling it takes long, that is shown
-        first."""
+        first. What has changed since it was stored is stored again."""
+        self._freshness.renew(self._captured)
+        self._items = [
+            each if each.owner else each._replace(value=self._captured[each.name])
+            for each in self._items
+        ]
         sizes = [i.size for i in self._items if i.size and not i.size.by_import]
         if sum(s.bytes for s in sizes) > LARGE or any(s.at_least for s in sizes):
             display(self.preview(sent=True))
         return self._captured
+
+    @property
+    def notes(self) -> list[str]:
+        return self._freshness.notes
 
     def preview(self, sent: bool = False) -> CargoPreview:
         """All of it, to be shown. Asks the session what it has of the refs."""
@@ -161,7 +173,8 @@ class Cargo:
         for name in dict.fromkeys((*given, *wanted)):
             if name in variables and (name not in hidden or hidden[name] is not variables[name]):
                 value = variables[name]
-                captured[name] = self._stored(name, value) or value
+                stored = self._freshness.ref(name, value)
+                captured[name] = value if stored is None else stored
             elif name in given or not (hasattr(builtins, name) or name in hidden):
                 ref = self._engine.find(name)
                 if ref is not None:
@@ -171,13 +184,9 @@ class Cargo:
         if absent:
             visible = [n for n in variables if n not in hidden]
             known_names = [*visible, *self._engine.names(), *dir(builtins)]
-            raise missing(absent, "the notebook or the store", known_names)
+            stayed = self._notebook.stayed
+            raise missing(absent, "the notebook or the store", known_names, stayed)
         return captured
-
-    def _stored(self, name: str, value: Any) -> ObjectRef | None:
-        """The object in the store that a variable's value is, if it is there still."""
-        ref = self._notebook.bindings.stored(name, value) or self._engine.stored_as(value)
-        return None if ref is None or self._engine.state(ref) == "failed" else ref
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:
         """What a function brings, what that brings, and so on: each once."""
@@ -193,7 +202,8 @@ class Cargo:
         name, owner, value, size = item
         if size is None:
             described = self._engine.describe(value)
-            return _referred(name, None if described is None else described.object)
+            record = None if described is None else described.object
+            return _referred(name, record, self._freshness.would(name))
         if owner == _EACH:
             kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
             called = f"{name}, an item each"
@@ -211,18 +221,18 @@ class Cargo:
         if not owner:
             return f"`%put {name}` once, then it goes by reference: {less}"
         then = f"pass it to `{owner}` as an argument: {less}"
-        if self._stored(name, value) is not None:
+        if self._freshness.is_stored(name, value):
             return f"it is in the store; {then}"
         return f"`%put {name}` once, and {then}"
 
 
-def _referred(name: str, record: ObjectRecord | None) -> Carried:
+def _referred(name: str, record: ObjectRecord | None, advice: str) -> Carried:
     if record is None:
         return Carried(name, "ObjectRef", None, REFERENCE)
     if record.about is None:
         there = "a task's result" + (", to come" if record.state == "pending" else "")
         return Carried(name, there, record.size or None, REFERENCE)
-    return Carried(name, record.about.type, record.size, REFERENCE)
+    return Carried(name, record.about.type, record.size, REFERENCE, advice)
 
 
 def _row(record: Carried) -> tuple[str, ...]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from workbench.errors import CellSyntaxError
 from workbench.ipython.syntax import MagicCall, as_call, calls, check, meaning, parsed, python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+IMPORT, DEFINITION, VARIABLE = "import", "definition", "variable"
+"""What gives a name its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class CellNames:
     required: tuple[str, ...]  # read for certain, before it gives them a value; builtins included
     optional: tuple[str, ...]  # perhaps: in a branch, or in a function that may be called later
     assigned: tuple[str, ...]
-    bound: tuple[str, ...] = ()  # all names that the cell gives a value, of whatever kind
+    # All names that the cell gives a value: by an `IMPORT`, as a `DEFINITION`, as a `VARIABLE`.
+    bound: Mapping[str, str] = field(default_factory=dict)
     code: str = ""  # the cell as Python, if IPython's syntax is in it; else ''
     timed: bool = False  # it begins with ``%%time``, which `code` is without
 
@@ -56,7 +61,7 @@ def analyse(source: str, filename: str = "<cell>", first_line: int = 1) -> CellN
         tuple(scan.required),
         tuple(name for name in scan.optional if name not in scan.required),
         tuple(name for name in scan.assigned if not name.startswith("_")),
-        tuple(scan.bound),
+        scan.bound,
         "" if is_plain else read.text,
         read.timed,
     )
@@ -73,7 +78,7 @@ class _Scan(ast.NodeVisitor):
         self.required: dict[str, None] = {}  # dicts as ordered sets
         self.optional: dict[str, None] = {}
         self.assigned: dict[str, None] = {}
-        self.bound: dict[str, None] = {}
+        self.bound: dict[str, str] = {}
         self._bound: set[str] = set()
         self._perhaps: set[str] = set()
         self._depth = 0  # how many branches we are in
@@ -103,9 +108,9 @@ class _Scan(ast.NodeVisitor):
         for name in names:
             self._set(name, returned)
 
-    def _set(self, name: str, returned: bool = False) -> None:
+    def _set(self, name: str, returned: bool = False, kind: str = VARIABLE) -> None:
         self._bound.add(name)
-        self.bound[name] = None
+        self.bound[name] = kind
         if returned:
             self.assigned[name] = None
 
@@ -167,7 +172,7 @@ class _Scan(ast.NodeVisitor):
             if alias.name == "*":
                 self._anything = True
             else:
-                self._set(alias.asname or alias.name.partition(".")[0])
+                self._set(alias.asname or alias.name.partition(".")[0], kind=IMPORT)
 
     visit_ImportFrom = visit_Import
 
@@ -240,7 +245,7 @@ class _Scan(ast.NodeVisitor):
     def visit_FunctionDef(self, node: Function) -> None:
         self._visit_all(node.decorator_list)
         self._defaults(node.args)
-        self._set(node.name)
+        self._set(node.name, kind=DEFINITION)
         self._perhaps_read(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -251,7 +256,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
-        self._set(node.name)
+        self._set(node.name, kind=DEFINITION)
         self._perhaps_read(node)
 
     def _defaults(self, args: ast.arguments) -> None:

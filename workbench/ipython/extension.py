@@ -6,11 +6,13 @@ import asyncio
 from types import TracebackType
 from typing import Any
 
-from workbench import api, context, readonly
+from workbench import api, context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.environment import Baseline
+from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
+from workbench.ipython.debugging import explained
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
@@ -34,6 +36,7 @@ class Extension:
         self._magics = [kind(notebook) for kind in kinds]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
+        self._tells = False  # a session that begins is told of, whatever starts it
         self._bare_put = BarePut()
         self._hooks = {"pre_run_cell": self._cell_begins, "post_run_cell": self._cell_ended}
 
@@ -41,19 +44,24 @@ class Extension:
         self._shell.register_magics(*self._magics)
         self._shell.Completer.custom_matchers.append(self._matcher)
         self._shell.ast_transformers.append(self._bare_put)
+        self._shell.input_transformers_cleanup.append(help_alone)
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
         self._before = self._shell.custom_exceptions, self._shell.CustomTB
-        kinds = *readonly.KINDS, TaskError, KeyboardInterrupt
+        kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
+        self._shell.debugger = explained(self._shell.debugger)
         context.watch(self._meet)
+        self._tells = True
 
     def detach(self) -> None:
         """Leave the shell as it was."""
         context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
+        del self._shell.debugger  # its class's is left
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
+        self._shell.input_transformers_cleanup.remove(help_alone)
         self._shell.ast_transformers.remove(self._bare_put)
         self._shell.Completer.custom_matchers.remove(self._matcher)
         manager = self._shell.magics_manager
@@ -66,20 +74,24 @@ class Extension:
     def _meet(self, engine: Engine) -> None:
         """Whoever starts the session, its output comes to the cells of this shell."""
         self._notebook.baseline = Baseline(shared=not engine.joined)
-        engine.output = self._router.sink
+        engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
-        variables = engine.roots
-        engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        engine.roots = self._notebook.bindings.held
+        if self._tells:
+            self._notebook.bindings.clear()  # of the session before
+            print(started_line(engine))
+        self._notebook.lines.attend()
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
     ) -> Any:
-        """A cell's error: a task's, or of a kind that a write to a stored array may be."""
+        """A cell's error: a task's, or of a kind that may be about what is stored, or elsewhere."""
         if isinstance(error, KeyboardInterrupt):
             _leave_out_ours(tb)
-        readonly.explain(error)
-        explain(error, self._notebook.variables)
+        notebook = self._notebook
+        error_notes.explain(error, notebook.variables, notebook.maker)
+        explain(error, notebook.variables, notebook.stayed)
         others, show = self._before
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)
@@ -107,6 +119,7 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+        self._router.leave_cell()
 
 
 def _leave_out_ours(tb: TracebackType | None) -> None:
@@ -131,7 +144,7 @@ def load(shell: Any) -> None:
     if api.is_initialized():
         return
     try:
-        print(started_line(api.init()))
+        api.init()
     except WorkbenchError as error:
         print(f"{type(error).__name__}: {error}\n`%workbench start` tries again.")
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.core.events import Output
-from workbench.core.logs import TEXT, Log
+from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob, Engine
 from workbench.errors import (
@@ -22,9 +22,14 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
+from workbench.ipython.taken_along import TakenAlong
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
-from workbench.report.job_status import JobStatus
+from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.mistyped import did_you_mean
+from workbench.serialization.mutations import Mutations
+
+MOST_NUMBERS = 10_000  # tasks that are told apart after a job's end
 
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
@@ -55,7 +60,12 @@ class Job(Rich):
         self.replaced: dict[str, Any] = {}  # what variables were that mean its outputs meanwhile
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
-        self.log = Log()
+        self.printed = 0  # so often it has printed something
+        self.taken: TakenAlong | None = None  # what it captured by value
+        self.mutations: list[Mutations] = []  # what its tasks changed of that
+        self.is_again = False  # this kernel has followed it before
+        self.mutated: list[str] = []  # at its end: the names of those
+        self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
         self.over = threading.Event()  # set when its last line is shown too
         self.on_end: Callable[[Job], None] | None = None
         self._engine = engine
@@ -66,6 +76,7 @@ class Job(Rich):
         self._began: float | None = None
         self._seconds = 0.0
         self._share: float | None = None
+        self._known: JobRecord | None = None  # of one that was over before it was followed
         self._ending = False
         self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
         self._finished: Future[None] = Future()
@@ -113,10 +124,18 @@ class Job(Rich):
         """Which of its tasks that is; None if it is none."""
         return self._numbers.get(task)
 
+    def label_of(self, output: Output) -> str:
+        """Who wrote that, in a word: of several tasks, which one."""
+        number = self.number_of(output.task) if self.size > 1 else None
+        return f"(worker {output.worker})" if number is None else f"[{number}]"
+
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
-        for done in list(self._dones):
+        dones = list(self._dones)
+        for done in dones:
             self._engine.future(done).add_done_callback(self._task_ended)
+        if self._known is not None and not dones:
+            self._end()
 
     def begins(self, worker: int, seconds: float = 0.0) -> None:
         """It runs now, and has for so many seconds. The reading thread."""
@@ -126,10 +145,16 @@ class Job(Rich):
             self._began = time.monotonic() - seconds
 
     def resume(self, record: JobRecord) -> None:
-        """Take over what the session knows of a job that somebody else has followed so far."""
+        """Take over what the session knows of a job that somebody else has followed so far.
+
+        If it is over, the ends of very many tasks aren't remembered singly.
+        """
         self.worker, self._seconds = record.worker, record.seconds
         if record.state == "running":
             self.begins(record.worker, record.seconds)
+        if record.is_over:
+            self._known = record
+            self.ended = self.size - len(self._dones)
 
     def _task_ended(self, future: Future[Any]) -> None:
         """One task is over. The reading thread."""
@@ -142,6 +167,8 @@ class Job(Rich):
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))
                 self.unset.update(getattr(ran, "unset", ()))
+                if (mutations := getattr(ran, "mutations", None)) is not None:
+                    self.mutations.append(mutations)
             last = self.ended == self.size or isinstance(error, SessionError)
             last, self._ending = last and not self._ending, self._ending or last
         if last:
@@ -152,31 +179,55 @@ class Job(Rich):
             self._seconds = time.monotonic() - self._began
         failures = [error for error in self.errors if not _is_stop(error)]
         self.state = "failed" if failures else "stopped" if self.errors else "done"
+        if self._known is not None:
+            self.state, self.ended = self._known.state, self.size
+        self._find_lost()
         try:
             if self.on_end is not None:
                 self.on_end(self)
         finally:
             self._dones.clear()
-            self._numbers.clear()
+            if len(self._numbers) > MOST_NUMBERS:
+                self._numbers.clear()
             self.over.set()
             self._finished.set_result(None)
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
-        if output.kind not in TEXT:
-            return
-        self.log.add(output)
-        if b"%|" in output.data and (percents := _PERCENT.findall(output.data)):
+        self.printed += output.kind in TEXT
+        is_bar = output.kind in TEXT and b"%|" in output.data
+        if is_bar and (percents := _PERCENT.findall(output.data)):
             self._share = int(percents[-1]) / 100
+
+    def _find_lost(self) -> None:
+        """Which outputs aren't good, though their task was. The reading thread: it asks nobody.
+
+        The session tells of a task's outputs before it tells of its end.
+        """
+        for name, refs in self.outputs.items():
+            several = isinstance(refs, list)
+            known = refs if isinstance(refs, list) else [refs]
+            bad = [ref for ref in known if self._engine.state(ref) == "failed"]
+            causes = [self._engine.future(ref).exception() for ref in bad]
+            lost = [error for error in causes if error is not None and not self._is_known(error)]
+            if lost and name not in self.unset:
+                text = why_lost(lost[0])
+                self.lost[name] = f"{len(lost)} of {len(known)} {text}" if several else text
+
+    def _is_known(self, error: BaseException) -> bool:
+        """Whether its task failed with that."""
+        return any(str(error) == str(each) for each in self.errors)
 
     @property
     def status(self) -> JobStatus:
         # Of several, how many are over; of one, what its progress bar says.
         share = self.ended / self.size if self.size > 1 else self._share
+        failed = len(self.errors) if self._known is None else self._known.failed
         return JobStatus(
-            self.name, self.state, self.seconds, self.size, self.ended, len(self.errors),
+            self.name, self.state, self.seconds, self.size, self.ended, failed,
             self.worker, self.actor, self.stopping > 0, share, self.peak,
-            tuple(name for name in self._outputs if name not in self.unset), tuple(self.notes),
+            tuple(n for n in self._outputs if n not in self.unset and n not in self.lost),
+            tuple(self.notes), tuple(self.lost.items()),
         )  # fmt: skip
 
     def note(self, text: str) -> None:
@@ -263,14 +314,41 @@ class Job(Rich):
             self._engine.cancel(first, force, True)
 
     def output(self) -> str:
-        """What it has printed so far, or the last megabyte of it."""
-        return "".join(o.data.decode("utf-8", "replace") for o in self.log if o.kind in TEXT)
+        """What it has printed so far, or the last megabyte of it; the session is asked.
+
+        Returns
+        -------
+        str
+            In the order in which it came, stdout and stderr alike. Empty if the session remembers
+            the cell no more: of very many cells it remembers the last thousand.
+
+        Raises
+        ------
+        SessionError
+            If the session is over.
+        """
+        shown = self.shown() or ()
+        return "".join(o.data.decode("utf-8", "replace") for o in shown if o.kind in TEXT)
+
+    def shown(self) -> tuple[Output, ...] | None:
+        """All that it has shown so far, or the last of it, as `output`; None: nobody knows."""
+        return self._engine.shown_by(self.id)
+
+    @property
+    def key(self) -> str:
+        """What tells it from the jobs of all sessions."""
+        return key_of(self._engine, self.id)
 
     def __repr__(self) -> str:
         return str(self.status)
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()
+
+
+def key_of(engine: Engine, job: int) -> str:
+    """What tells a job from those of all other sessions."""
+    return f"{engine.session}/{job:x}"
 
 
 def _is_stop(error: BaseException) -> bool:
@@ -283,11 +361,15 @@ def collected(engine: Engine, found: CollectedJob, origin: int) -> tuple[Job, Ou
     job = Job(engine, record.name, max(record.size, 1), origin)
     outputs = outputs_of(record.binds, results, record.size > 1)
     job.makes(outputs)
+    # Before the ends are asked for: what comes of these is to be known by then.
+    engine.arrivals(ref for ref in results if ref is not None)
+    job.id = record.id
     for done in results[:: 1 + len(record.binds)]:
         if done is not None:
             job.holds(done)
-    job.size = max(len(job._dones), 1)
     job.resume(record)
+    if record.dropped:
+        job.note(DROPPED)
     return job, outputs
 
 
@@ -306,8 +388,8 @@ def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], severa
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
     """The one meant by ``cell 7``, ``7`` or ``#3``.
 
-    The numbers of cells begin anew with each kernel. So of several of that name it is one that is
-    kept, else one that isn't over, else the last.
+    The numbers of cells begin anew with each kernel. So of several of that name it is one that
+    nobody has seen, else one that isn't over, else the last.
 
     Raises
     ------
@@ -316,6 +398,7 @@ def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:
     """
     found = [job for job in jobs if wanted in (job.name, f"#{job.number}", job.name.split()[-1])]
     if not found:
-        names = ", ".join(dict.fromkeys(job.name for job in jobs)) or "none"
-        raise MagicError(f"There is no background cell {wanted!r}. There are: {names}.")
+        names = list(dict.fromkeys(job.name for job in jobs))
+        hint, there = did_you_mean(wanted, names), ", ".join(names) or "none"
+        raise MagicError(f"There is no background cell {wanted!r}.{hint} There are: {there}.")
     return max(found, key=lambda job: (job.kept, not job.is_over, job.number))

@@ -1,144 +1,203 @@
 """The line under a background cell: what it is doing, a Stop button; at its end one quiet line.
 
-Its words are `report.job_status`. Threads: the one that starts a cell, the one that reads the
-socket, the one that ticks, and the button's (the kernel's main one, or a subshell's).
+Its words are `report.job_status`. What is saved with the notebook is plain HTML that is true
+whenever it is read; a script in the page (`widgets.lines`) puts what is true now, and the button,
+over it, also in pages that were opened later, and over lines of kernels that are gone. Threads: the
+one that starts a cell, the one that reads the socket, the one that ticks, and the one that hears
+pages (the kernel's main one, or a subshell's).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from workbench.ipython.job import Job
+from workbench import context
+from workbench.errors import SessionError
+from workbench.ipython.interleave import Screen, Text
+from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
+from workbench.markup import line_place, mood_color
+from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
 
 TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is
 over by then gets its quiet line alone."""
 
-_CLASS = "workbench-job"
+RENEWAL = 10.0
+"""Seconds after which the saved line is renewed, where a script keeps the one that is seen."""
 
-_STYLE = (
-    f"<style>.{_CLASS}.jupyter-widgets-disconnected::before{{display:none}}"
-    f".{_CLASS}.jupyter-button.jupyter-widgets-disconnected{{display:none}}</style>"
-)
-"""When the kernel is gone, the line stays as it was last, and there is nothing to press."""
+HEARTBEAT = 2.0
+"""Seconds after which a page is told the same again: it takes silence for the kernel's end."""
+
+MOST_LINES = 1_000
+"""Lines remembered, for pages that are opened later."""
+
+MOST_MISSED = 100_000
+"""Letters of a cell's prints that a page which was opened later is sent: the last ones."""
 
 
 class JobLine:
     def __init__(self, job: Job, router: Router) -> None:
         self.job = job
+        self.name = ""  # its display id, once it is there
+        self.view: Any = None  # a `LinePage` of its own, where each needs a view
+        self.followed = False  # some page shows what it prints, and isn't sent that as output
         self._router = router
         self._due = time.monotonic() + TICK
         self._lock = threading.RLock()  # it ticks, ends and is pressed in different threads
-        self._name = ""  # its display id, once it is there
+        self._number = 0  # renewals
+        self._renewed = self._told_at = 0.0
         self._said = ""
+        self._printed = -1
         self._ended = False
-        self._may_press = True
-        self._widget: Any = None
-        self._text: Any = None
-        self._button: Any = None
 
     def show(self) -> None:
         """Put it under its cell; again, if the cell has cleared its output."""
         with self._lock:
             if not self._router.is_terminal:
-                self._name = self._name or self._router.display_id("job")
-                self._said = str(self.job.status)
-                self._router.display(self.job.origin, self._name, self._bundle(), True)
+                self.name = self.name or self._router.display_id("job")
+                self._publish(is_new=True)
 
-    def began(self) -> None:
+    def began(self, tell: Callable[[JobLine], None]) -> None:
         """It runs now: that is said at once, where there is a line. The thread that reads."""
         with self._lock:
             if not (self._ended or self._router.is_terminal):
-                self._refresh()
+                self._publish()
+                tell(self)
 
-    def tick(self) -> None:
+    @property
+    def wants_page(self) -> bool:
+        """Whether it has been there for long enough to be worth a button."""
+        return not (self._ended or self._router.is_terminal) and time.monotonic() >= self._due
+
+    def tick(self, tell: Callable[[JobLine], None] | None) -> None:
+        """``tell`` has the pages told; None: there are none, and the saved line is all there is."""
         with self._lock:
-            if self._ended or self._router.is_terminal or time.monotonic() < self._due:
+            if not self.wants_page:
                 return
-            if self._may_press and self._widget is None and not self._router.headless:
-                self._may_press = False  # once: where it can't be made, the words are enough
-                self._make_widget()
-                self._router.display(self.job.origin, self._name, self._bundle(), False)
-            else:
-                self._refresh()
+            status, now = self.job.status, time.monotonic()
+            changed = str(status) != self._said
+            if changed if tell is None else now - self._renewed > RENEWAL:
+                self._publish()
+            if tell is not None and (changed or now - self._told_at > HEARTBEAT):
+                self._said, self._told_at = str(status), now
+                tell(self)
 
-    def _refresh(self) -> None:
-        status = self.job.status
-        if (said := str(status)) == self._said:
-            return
-        self._said = said
-        if self._text is not None:
-            self._text.value = _STYLE + status._repr_html_()
-        else:
-            self._router.display(self.job.origin, self._name, self._bundle(), False)
-
-    def end(self) -> None:
+    def end(self, tell: Callable[[JobLine], None]) -> None:
         with self._lock:
-            job, self._ended = self.job, True
+            self._ended = True
             if self._router.is_terminal:
-                self._router.note(job.origin, str(job.status), "stdout")
+                self._router.note(self.job.origin, str(self.job.status), "stdout")
             else:
-                self._router.display(job.origin, self._name, job._repr_mimebundle_(), False)
-            self._close_widget()
+                view, self.view = self.view, None
+                self._publish()
+                tell(self)
+                if view is not None:
+                    view.close()
 
-    # -- the button: needs ipywidgets, which takes a while to import -------------------------------
+    def _publish(self, is_new: bool = False) -> None:
+        """Renew the saved line."""
+        self._number += 1
+        self._renewed, self._said = time.monotonic(), str(self.job.status)
+        self._router.display(self.job.origin, self.name, self._bundle(), is_new)
 
     def _bundle(self) -> dict[str, Any]:
-        shown: dict[str, Any] = dict(self.job._repr_mimebundle_())
-        if self._widget is not None:
+        job = self.job
+        status = job.status
+        still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
+        shown: dict[str, Any] = dict(still._repr_mimebundle_())
+        shown["text/html"] = line_place(
+            self.name, job.key, job.name, self._number, shown["text/html"]
+        )
+        if self.view is not None:
             shown["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
                 "version_minor": 0,
-                "model_id": self._widget.model_id,
+                "model_id": self.view.model_id,
             }
         return shown
 
-    def _make_widget(self) -> None:
-        import ipywidgets
+    # -- what pages are told ----------------------------------------------------------------------
 
-        self._text = ipywidgets.HTML(_STYLE + self.job._repr_html_())
-        self._button = ipywidgets.Button(
-            description="Stop",
-            tooltip=f"Stop {self.job.name}",
-            layout={"width": "auto", "height": "24px", "margin": "0 0 0 12px"},
-        )
-        self._button.on_click(self._pressed)
-        self._widget = ipywidgets.HBox([self._text, self._button], layout={"align_items": "center"})
-        for part in (self._text, self._button, self._widget):
-            part.add_class(_CLASS)
-        self._unbind()
-
-    def _pressed(self, button: Any) -> None:
-        """Once: stop it. Again: kill its worker. The kernel's main thread, or a subshell's."""
-        self.job.cancel(force=self.job.stopping > 0)
+    def shown_in(self, view: Any) -> None:
+        """From now on a view of its own stands for it."""
         with self._lock:
-            if self._ended or self._text is None:
-                return
-            self._text.value = _STYLE + self.job._repr_html_()
-            if not self.job.actor:  # that would lose all it has
-                button.description = "Kill"
-                button.tooltip = f"Kill the worker that runs {self.job.name}"
-                self._unbind()
+            if not self._ended:
+                self.view = view
+                self._publish()
 
-    def _unbind(self) -> None:
-        """Let the front end say where a press is to be handled.
+    def told(self) -> dict[str, Any]:
+        """All that a page has to know of it."""
+        with self._lock:
+            job = self.job
+            may_kill = job.stopping and not job.actor  # that would lose all it has
+            button = "" if job.is_over else "Kill" if may_kill else "Stop"
+            what = f"the worker that runs {job.name}" if may_kill else job.name
+            return {
+                **_worded(self.name, job.status),
+                "seq": self._number,
+                "job": job.key,
+                "button": button,
+                "title": f"{button} {what}",
+            }
 
-        ipykernel 7.4 answers a comm on the subshell that last published on it, which would be the
-        main one, busy with a cell; so its comm forgets that.
-        """
-        vars(self._button.comm).pop("_reply_subshell_id", None)
+    @property
+    def source(self) -> str:
+        """The text of its cell."""
+        return self._router.source(self.job.origin)
 
-    def _close_widget(self) -> None:
-        parts = self._text, self._button, self._widget
-        self._text = self._button = self._widget = None
-        for part in filter(None, parts):
-            with contextlib.suppress(Exception):  # the front end may be gone
-                part.layout.close()
-                part.close()
+    def missed(self) -> dict[str, Any] | None:
+        """What it has printed, if that is more than when this was asked last."""
+        printed = self.job.printed
+        if printed == self._printed:
+            return None
+        self._printed = printed
+        text = _as_printed(self.job)[-MOST_MISSED:]
+        if error := self.job.errors[:1]:
+            text += f"{type(error[0]).__name__}: {error[0]}"
+        return {"kind": "text", "line": self.name, "text": text}
+
+    def follow(self) -> None:
+        """A page shows what it prints, and isn't sent that as output."""
+        self.followed, self._printed = True, -1
+
+    def pressed(self) -> None:
+        """Once: stop it. Again: kill its worker. The thread that hears pages."""
+        self.job.cancel(force=self.job.stopping > 0)
+
+
+def _worded(line: str, status: JobStatus) -> dict[str, Any]:
+    sign, mood = status.sign
+    return {
+        "kind": "line",
+        "line": line,
+        "sign": sign,
+        "color": mood_color(mood),
+        "text": status.line,
+        "notes": status.remarks,
+        "share": status.share if not status.is_over else None,
+        "over": status.is_over,
+    }
+
+
+def _as_printed(job: Job) -> str:
+    """All its prints, as they stand under its cell."""
+    screen, lines = Screen(job.size > 1), []
+    for output in job.shown() or ():
+        text = output.data.decode("utf-8", "replace")
+        for part in screen.write(job.label_of(output), output.kind, text):
+            if isinstance(part, Text):
+                lines.append(part.text)
+            elif part.is_last:
+                lines.append(f"{part.text}\n")
+    return "".join(lines)
 
 
 class JobLines:
@@ -147,7 +206,10 @@ class JobLines:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._lock = threading.Lock()
-        self._lines: dict[Job, JobLine] = {}
+        self._lines: dict[Job, JobLine] = {}  # of those that aren't over
+        self._shown: OrderedDict[str, JobLine] = OrderedDict()  # by name: these, and those before
+        self._page: Any = None  # a `LinePage`: what all pages with this kernel's lines hear
+        self._may_have_page = True
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -157,6 +219,10 @@ class JobLines:
         self._router.cell(job.origin).fixed = line.show
         with self._lock:
             self._lines[job] = line
+            if line.name:
+                self._shown[line.name] = line
+                while len(self._shown) > MOST_LINES:
+                    self._shown.popitem(last=False)
             self._closed.clear()
             if self._thread is None and not self._router.is_terminal:
                 self._thread = threading.Thread(
@@ -169,7 +235,7 @@ class JobLines:
     def began(self, job: Job) -> None:
         line = self._lines.get(job)
         if line is not None:
-            line.began()
+            line.began(self._tell)
 
     def end(self, job: Job) -> None:
         with self._lock:
@@ -177,7 +243,9 @@ class JobLines:
             if not self._lines:
                 self._closed.set()
         if line is not None:
-            line.end()
+            line.end(self._tell)
+            if line.followed:  # not here: it asks the session, and this is who reads the answer
+                threading.Thread(target=self._tell_missed, args=(line,), daemon=True).start()
         elif job.notes:  # it was quiet, or over before it had a line
             self._router.note(job.origin, "\n".join(job.notes))
 
@@ -191,4 +259,85 @@ class JobLines:
                 lines = list(self._lines.values())
             for line in lines:
                 with contextlib.suppress(Exception):  # a front end that can't: no reason to end
-                    line.tick()
+                    if line.wants_page and not self._router.headless:
+                        self._make_page(line)
+                    has_page = self._page is not None or line.view is not None
+                    line.tick(self._tell if has_page else None)
+                    if line.followed:
+                        self._tell_missed(line)
+
+    # -- pages: need anywidget, which takes a while to import -------------------------------------
+
+    def attend(self) -> None:
+        """There may be lines in the notebook of a kernel that is gone: have them brought to their
+        end. In a thread of its own, for it takes a while."""
+        if not self._router.is_terminal and not self._router.headless:
+            threading.Thread(target=self._attend, name="workbench-lines", daemon=True).start()
+
+    def _attend(self) -> None:
+        engine = context.get()
+        with contextlib.suppress(Exception):  # a front end that can't, or the session's end
+            if engine is not None and (_has_open_lines() or (engine.joined and engine.jobs())):
+                self._make_page()
+
+    def _make_page(self, line: JobLine | None = None) -> None:
+        if not self._may_have_page:
+            return
+        self._may_have_page = False  # once: where it can't be made, the words are enough
+        from workbench.widgets.lines import LinePage, needs_view
+
+        self._router.introduce_widgets()
+        if not needs_view():
+            self._page = LinePage(self._heard)
+            return
+        self._may_have_page = True
+        if line is not None and line.view is None:
+            line.shown_in(LinePage(self._heard, line.name))
+
+    def _tell(self, line: JobLine) -> None:
+        for page in (self._page, line.view):
+            if page is not None:
+                page.tell(line.told())
+
+    def _tell_missed(self, line: JobLine) -> None:
+        with contextlib.suppress(SessionError):
+            said = line.missed()
+            if said is not None and self._page is not None:
+                self._page.tell(said)
+
+    def _heard(self, page: Any, message: dict[str, Any]) -> None:
+        """A page says something. The kernel's main thread, or a subshell's."""
+        line = self._shown.get(str(message.get("line", "")))
+        match message.get("do"):
+            case "lines":
+                self._answer(page, message.get("lines", []))
+            case "stop" if line is not None:
+                line.pressed()
+                self._tell(line)
+            case "follow" if line is not None:
+                line.follow()
+                self._tell_missed(line)
+
+    def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
+        """A page has lines of these names: what is true of them now; and of all that are open."""
+        known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
+        for line in {*known, *self._lines.values()}:
+            page.tell({**line.told(), "source": line.source})
+        others = [each for each in asked if each.get("line") not in self._shown]
+        engine = context.get()
+        if not others or engine is None:
+            return
+        with contextlib.suppress(SessionError):
+            records = {key_of(engine, job.id): job for job in engine.jobs()}
+            for each in others:  # of kernels that are gone
+                record = records.get(each.get("job", ""))
+                status = of_record(record) if record else elsewhere(each.get("name", ""))
+                page.tell({**_worded(each.get("line", ""), status), "foreign": True})
+
+
+def _has_open_lines() -> bool:
+    """Whether the notebook's file has lines of cells that ran when it was saved."""
+    with contextlib.suppress(OSError, KeyError):
+        saved = Path(os.environ["JPY_SESSION_NAME"]).read_bytes()
+        return b"workbench-line" in saved and AS_OF.encode() in saved
+    return False

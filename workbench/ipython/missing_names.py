@@ -1,4 +1,4 @@
-"""Adds a hint to NameError and ModuleNotFoundError raised on a worker.
+"""Hints for a name or a module that is missing: in the notebook, in what it sends, on a worker.
 
 Asks the notebook alone: it runs in the thread that reads the socket, too.
 """
@@ -6,28 +6,76 @@ Asks the notebook alone: it runs in the thread that reads the socket, too.
 from __future__ import annotations
 
 import builtins
-import difflib
 import importlib.util
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from workbench.errors import TaskError
+from workbench.ipython.cells import DEFINITION, IMPORT
+from workbench.report.mistyped import did_you_mean
 
 
-def explain(error: BaseException, variables: Mapping[str, Any]) -> None:
-    """Add a note that says where the missing name or module would have come from.
+class StayedName(NamedTuple):
+    """A name that a remote cell gave a value, and that didn't come back."""
 
-    Only a task's error gets it, and only once. ``variables`` are the notebook's.
+    cell: str  # the job's name
+    kind: str  # see `CellNames.bound`
+    actor: str = ""  # the namespace where it is
+    asked: bool = False  # a person said what comes back
+
+    def text(self, name: str) -> str:
+        """Where the name stayed, and what to do."""
+        cell = f"remote {self.cell}" if self.cell.startswith("cell ") else f"job {self.cell!r}"
+        did = {IMPORT: "imported", DEFINITION: "defined"}.get(self.kind, "assigned")
+        if self.actor:
+            return (
+                f"`{name}` was {did} in {cell} and is in its namespace: a cell with "
+                f"`--actor {self.actor}` has it."
+            )
+        stayed = f"`{name}` was {did} in {cell} and stayed there"
+        if self.kind == IMPORT:
+            return f"{stayed}: import it in the notebook too, or run such cells with `--actor`."
+        if self.kind == DEFINITION:
+            return (
+                f"{stayed}: define it in the notebook, have it brought back with `--out {name}`, "
+                "or run such cells with `--actor`."
+            )
+        if self.asked:
+            return f"{stayed}, because `--out` names others only: add it there."
+        why = ", as names that begin with _ do" if name.startswith("_") else ""
+        return f"{stayed}{why}: `--out {name}` brings it back."
+
+
+def explain(
+    error: BaseException,
+    variables: Mapping[str, Any],
+    stayed: Mapping[str, StayedName] | None = None,
+) -> None:
+    """Add a note that says where the missing name or module would have come from, once.
+
+    ``variables`` are the notebook's, ``stayed`` those that its remote cells didn't bring back. An
+    error of the notebook's own gets a note only if it is about one of these.
     """
     note = ""
-    if not isinstance(error, TaskError) or not error.missing_name:
+    name = _missing_name(error)
+    if not name:
         return
-    if isinstance(error, ModuleNotFoundError):
-        note = _module(error.missing_name)
+    if isinstance(error, NameError) and name not in variables and stayed and name in stayed:
+        note = stayed[name].text(name)
+    elif not isinstance(error, TaskError):
+        return
+    elif isinstance(error, ModuleNotFoundError):
+        note = _module(name)
     elif isinstance(error, NameError):
-        note = _name(error, error.missing_name, variables)
+        note = _name(error, name, variables)
     if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
+
+
+def _missing_name(error: BaseException) -> str:
+    if isinstance(error, TaskError):
+        return error.missing_name
+    return (error.name or "") if isinstance(error, NameError) else ""
 
 
 def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
@@ -44,12 +92,6 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
     hint = did_you_mean(name, known)
     return f"Neither the notebook nor the store has anything of the name {name!r}.{hint}"
-
-
-def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """A question to end a message with, if one of the names that are known is much like it."""
-    close = difflib.get_close_matches(name, [n for n in known if isinstance(n, str)], 1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _module(name: str) -> str:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from IPython.core.magic import Magics
 
-from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
+from workbench.ipython import in_place
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import did_you_mean, explain
+from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
+from workbench.ref import ObjectRef
+from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 
@@ -33,6 +35,7 @@ class Notebook:
         self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
         self.awaited: list[Job] = []  # those that the running cell waits for
         self.baseline = Baseline()
+        self.stayed: dict[str, StayedName] = {}  # names that remote cells kept
         self._early: dict[int, int] = {}  # jobs that run already, and aren't followed yet → worker
 
     @property
@@ -70,7 +73,7 @@ class Notebook:
         cell = self.router.cell(job.origin)
         cell.job = job
         if job.size > 1:
-            cell.label = partial(_item_label, job)
+            cell.label = job.label_of
             cell.screen = Screen(labelled=True)
 
     def _enter(self, job: Job, waited: bool = False) -> None:
@@ -83,19 +86,22 @@ class Notebook:
         job.on_end = partial(self._ended, waited)
 
     def collect(self, engine: Engine, id: int) -> Job | None:
-        """Have a background cell of another's, or of before, shown in the running cell; binds what
-        it assigns.
+        """Have a background cell shown in the running cell: another's, one of before, or one of
+        ours once more; binds what it assigns, unless that was done before.
 
-        None if it is over, and was somebody's already.
+        None if there is no such cell any more.
         """
         origin = self.router.origin()
         with self.router.held(origin):  # until we know whose lines those are
             found = engine.collect(id)
-            if found is None or not any(found.results):
+            if found is None:
                 return None
             job, outputs = collected(engine, found, origin)
             self.expect(job)
-            self.variables.update(outputs)
+            if (mine := self.jobs.get(id)) is None:
+                self.variables.update(outputs)
+            else:
+                job.taken, job.is_again = mine.taken, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -106,14 +112,24 @@ class Notebook:
         for name, before in job.give_back():
             if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
+        for text in in_place.at_end(job, waited):
+            job.note(text)
         self.lines.end(job)
         self.router.cell(job.origin).leaves(job)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
-            explain(errors[0], self.variables)
+            explain(errors[0], self.variables, self.stayed)
             self.router.failed(job.origin, errors[0])
             if len(errors) > 1:
                 self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")
+
+    def maker(self, ref: ObjectRef) -> str:
+        """The background cell that makes a ref's object, or made it; '' if none of ours did."""
+        for job in reversed(list(self.jobs.values())):
+            for made in job.outputs.values():
+                if ref in made if isinstance(made, list) else ref == made:
+                    return job.name
+        return ""
 
     def began(self, id: int, worker: int) -> None:
         """A job runs now. In the thread that reads the socket."""
@@ -132,14 +148,18 @@ class NotebookMagics(Magics):
         self._notebook = notebook
 
 
-def _item_label(job: Job, output: Output) -> str:
-    number = job.number_of(output.task)
-    return f"(worker {output.worker})" if number is None else f"[{number}]"
+def missing(
+    names: list[str],
+    where: str,
+    known: Iterable[Any],
+    stayed: Mapping[str, StayedName] | None = None,
+) -> NotDefinedError:
+    """The error of names that mean nothing, with what was perhaps meant.
 
-
-def missing(names: list[str], where: str, known: Iterable[Any]) -> NotDefinedError:
-    """The error of names that mean nothing, with what was perhaps meant."""
-    hint = did_you_mean(names[0], known)
+    ``stayed`` are those that remote cells kept.
+    """
+    found = [stayed[name].text(name) for name in names if stayed and name in stayed]
+    hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
     listed = " and ".join(repr(n) for n in names)
     verb = "is" if len(names) == 1 else "are"
     return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")

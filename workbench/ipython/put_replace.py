@@ -25,7 +25,7 @@ def replace(notebook: Notebook, engine: Engine, name: str, ref: ObjectRef) -> st
     variables = notebook.variables
     private = {id(a): (weakref.ref(a), a.nbytes) for a in _owners(variables[name])}
     variables[name] = shown = engine.get([ref], None, False)[0]
-    notebook.bindings.note(name, shown, ref)
+    notebook.bindings.replaced(name, shown)
     held = {key: nbytes for key, (array, nbytes) in private.items() if array() is not None}
     freed = sum(nbytes for _, nbytes in private.values()) - sum(held.values())
     text = f"`{name}` is a read-only view of it now"

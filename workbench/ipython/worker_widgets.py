@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,8 @@ class Widgets:
             self._remove(id)
         if state and not buffers and id in self._there:  # binary parts aren't kept
             self._there[id].state.update(state)
+        if kind == "comm_open":
+            self.introduce()
         return kind, content, {"metadata": said["metadata"], "buffers": buffers}
 
     def _add(self, id: str, content: dict[str, Any]) -> None:
@@ -54,6 +57,22 @@ class Widgets:
     def _remove(self, id: str) -> None:
         if self._there.pop(id, None) is not None:
             comm.get_comm_manager().comms.pop(id, None)
+            _known_to_ipywidgets().pop(id, None)
+
+    def introduce(self) -> None:
+        """Make them known to ipywidgets, if that is imported by now: a page that is loaded again
+        asks it for the states of all widgets at once."""
+        known = _known_to_ipywidgets()
+        for id, stand_in in list(self._there.items()):
+            if "_model_name" in stand_in.state:
+                known.setdefault(id, stand_in)
+
+
+def _known_to_ipywidgets() -> dict[str, Any]:
+    """The table of which ipywidgets tells a page, once it is imported; it has no public name."""
+    module = sys.modules.get("ipywidgets.widgets.widget")
+    found: dict[str, Any] = getattr(module, "_instances", {})
+    return found
 
 
 class StandIn(BaseComm):
@@ -67,6 +86,35 @@ class StandIn(BaseComm):
     def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
         if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
             self._publish(msg_type, {"comm_id": self.comm_id, "data": data})
+
+    # -- what ipywidgets asks its own widgets for --------------------------------------------------
+
+    @property
+    def model_id(self) -> str:
+        return str(self.comm_id)
+
+    @property
+    def _model_name(self) -> str:
+        return str(self.state["_model_name"])
+
+    @property
+    def _model_module(self) -> str:
+        return str(self.state["_model_module"])
+
+    @property
+    def _model_module_version(self) -> str:
+        return str(self.state["_model_module_version"])
+
+    def get_state(self, *args: Any, **keys: Any) -> dict[str, Any]:
+        return dict(self.state)
+
+    def _get_embed_state(self, drop_defaults: bool = False) -> dict[str, Any]:
+        return {
+            "model_name": self._model_name,
+            "model_module": self._model_module,
+            "model_module_version": self._model_module_version,
+            "state": self.get_state(),
+        }
 
     def handle_msg(self, msg: dict[str, Any]) -> None:
         if msg["content"]["data"].get("method") == "request_state":

@@ -72,10 +72,58 @@ def create(size: int) -> Descriptors:
 
 
 class ReadOnly(mmap.mmap):
-    """A whole segment, mapped read-only. ``keeps`` lives as long as this."""
+    """A whole segment, mapped read-only. ``keeps`` lives as long as this.
+
+    It can be mapped once more for changes that only this process sees: `serialization.libraries`
+    does so, which knows no segments and asks for a method of this name.
+    """
 
     fd: int
     keeps: object = None
+
+    def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
+        """A range of it whose pages are copied as soon as, and only if, they are written.
+
+        Parameters
+        ----------
+        offset, length
+            In bytes.
+        keeps : object
+            Lives as long as the new mapping: whatever keeps these bytes from being reused.
+
+        Returns
+        -------
+        (mapping, start)
+            The range begins at ``start`` of the mapping: mappings begin with a page.
+        """
+        start = offset % PAGE
+        mapping = _Private(
+            self.fd, start + length, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
+            offset=offset - start,
+        )  # fmt: skip
+        mapping.keeps = keeps
+        return mapping, start
+
+
+class _Private(mmap.mmap):
+    keeps: object
+
+    def is_untouched(self, address: int, length: int) -> bool:
+        """Whether no page of a range was written to; False if nobody can tell.
+
+        ``address`` is that of the range in this process.
+        """
+        first, last = address // PAGE, (address + max(length, 1) - 1) // PAGE
+        try:
+            with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+                pagemap.seek(first * 8)
+                entries = pagemap.read((last - first + 1) * 8)
+        except OSError:
+            return False
+        if len(entries) != (last - first + 1) * 8:
+            return False
+        # A page that was written to is there, or swapped out, and is none of the file's any more.
+        return all(entry >> 61 in (0, 1, 3, 5, 7) for entry in set(memoryview(entries).cast("Q")))
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:

@@ -66,18 +66,15 @@ def _around(now: Snapshot, machine: bool) -> float:
 
 
 def _bar(sheet: Sheet, bar: view_texts.Bar, capacity: int, height: float) -> None:
-    """What is on disk is no part of the capacity: it stands beside it, on the same scale."""
+    """To scale what belongs to the whole; what is on disk doesn't, and is only told."""
     sheet.line(bar.label, bar.figure, strong=True)
     if bar.whole:
         sizes = {part: size or 0 for part, size in bar.parts}
-        beside = sizes.get("spilled", 0)
-        gap = 0.012 * sheet.most if beside else 0.0
-        scale = (sheet.most - gap) / (max(capacity, sum(sizes.values()) - beside) + beside or 1)
+        scale = sheet.most / (max(capacity, sum(sizes.values())) or 1)
         bars, at = [], 0.0
         for part, size in sizes.items():
             if size:
-                start = at + gap if part == "spilled" else at
-                bars.append(Rect(start, size * scale, view_texts.PARTS[part].color))
+                bars.append(Rect(at, size * scale, view_texts.PARTS[part].color))
             at += size * scale
         sheet.bars(bars, height)
     sheet.skip(3)

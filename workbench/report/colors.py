@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
+from zlib import crc32
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.report.facts import kind_of
@@ -53,6 +54,28 @@ STRENGTHS: dict[str | None, tuple[str, str]] = {
     None: (OTHER, f"can move to disk: {UNKNOWN}"),
 }
 """By `ObjectRecord.strength`."""
+
+
+_OWN_HUES = {"ndarray": 0, "this notebook": 0, "DataFrame": 2, "list": 3, "dict": 1, "str": 5}
+"""What is common has a colour of its own, in every session."""
+
+
+def hues(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+    """Which of `HUES` each label has, by number: those of most bytes get one, and keep it.
+
+    ``given``: those that had one. A label's own hue, if it is free, follows from its name, so that
+    it is the same wherever there are few.
+    """
+    kept = dict(given)
+    for label in given:
+        if label not in sizes and len(kept) >= len(HUES):
+            del kept[label]
+    for label in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        free = [n for n in range(len(HUES)) if n not in kept.values()]
+        if label not in kept and free:
+            own = _OWN_HUES.get(label, crc32(label.encode()) % len(HUES))
+            kept[label] = own if own in free else free[own % len(free)]
+    return kept
 
 
 class Group(NamedTuple):
@@ -113,7 +136,9 @@ class Coloring:
             return {label: color for label, color in ages.items() if label in sizes}
         if self.by == "movable":
             return {label: color for color, label in STRENGTHS.values() if label in sizes}
-        largest = [label for label, _ in sizes.most_common()]
-        # One that is alone needs no "others".
-        hues = (*HUES, OTHER) if len(largest) == len(HUES) + 1 else HUES
-        return dict(zip(largest, hues, strict=False))
+        given = hues(sizes, {})
+        colors = {k: HUES[given[k]] for k, _ in sizes.most_common() if k in given}
+        left = [label for label in sizes if label not in colors]
+        if len(left) == 1:  # one that is alone needs no "others"
+            colors[left[0]] = OTHER
+        return colors

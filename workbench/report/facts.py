@@ -30,7 +30,7 @@ from workbench.report.format import (
     joined,
     listed,
 )
-from workbench.report.processes import Processes, actor_text, open_in
+from workbench.report.processes import LEFT, Processes, actor_text, open_in
 
 MOST_WORDS = 20
 """Actors or cells that one line names; the rest are counted."""
@@ -55,6 +55,11 @@ MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 """Whether an object can move to disk, by `ObjectRecord.strength`."""
 
 NO_OBJECTS = "No objects. %put makes one."
+
+
+def no_match(pattern: str) -> str:
+    """What is said where objects were looked for, and none is like that."""
+    return f"No object matches {pattern!r}."
 
 
 def plain_name(name: str) -> str:
@@ -107,6 +112,13 @@ def kind_of(record: ObjectRecord) -> str:
 def site_of(record: ObjectRecord) -> str:
     """The line of a person's code that it is from; nothing if nobody knows."""
     return record.about.site if record.about else record.site
+
+
+def place_of(record: ObjectRecord, processes: Processes) -> str:
+    """The same, with the process whose code that is if it isn't this one."""
+    site, maker = site_of(record), processes.maker(record.id)
+    known = maker != LEFT and not maker.startswith("this ")
+    return f"{site} of {maker}" if site and known else site
 
 
 def size_of(record: ObjectRecord) -> int | None:
@@ -230,8 +242,12 @@ def job_state(job: JobRecord) -> str:
 
 
 def unfetched(job: JobRecord) -> str:
-    """Whether its results wait for somebody."""
-    return "not fetched" if job.kept and job.is_over else ""
+    """Whether its results wait for somebody, or are gone."""
+    if job.kept and job.is_over:
+        return "not fetched"
+    if job.there and job.is_over:
+        return "results kept"
+    return "results gone" if job.dropped else ""
 
 
 def job_output(job: JobRecord) -> str:
@@ -249,6 +265,11 @@ def job_text(job: JobRecord) -> str:
 def job_items(job: JobRecord) -> str:
     """Of a cell that runs once per item, how many have ended: ``3 of 8``."""
     return f"{job.ended} of {job.size}" if job.size > 1 else ""
+
+
+def left_by_cells(jobs: Iterable[JobRecord]) -> list[str]:
+    """Names that cells assigned whose notebook had seen their end, and is gone; each once."""
+    return list(dict.fromkeys(n for job in jobs if job.is_over and not job.kept for n in job.there))
 
 
 def concerning(jobs: Iterable[JobRecord]) -> list[JobRecord]:
@@ -298,8 +319,13 @@ def users_text(snapshot: Snapshot) -> str:
 
 
 def workers_text(snapshot: Snapshot) -> str:
-    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it."""
+    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it.
+
+    Ours has none while nobody uses the session.
+    """
     states = worker_states(snapshot)
+    if not states and snapshot.engine == "local":
+        return "no workers until the next task"
     parts = ", ".join(f"{n} {state}" for state, n in states.items())
     return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
 

@@ -151,7 +151,7 @@ _GLYPHS = {"reusable": "▒", "workers": "▓", "kernels": "▒", "others": "░
 def _bar(bar: view_texts.Bar, capacity: int = 0, more: str = "") -> list[Block]:
     """To scale what belongs to the whole; and what the colours are."""
     head = f"{bar.label}: {bar.figure}" + (f" · {more}" if more else "")
-    inside = {part: size or 0 for part, size in bar.parts if part != "spilled"}
+    inside = {part: size or 0 for part, size in bar.parts}
     # More may live than there is room for, for a while.
     whole = max(capacity, sum(inside.values())) if bar.whole else 0
     pieces, at = [], 0.0

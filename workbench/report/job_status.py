@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from workbench.core.snapshot import JobRecord
 from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
+AS_OF = " (as of "
+"""Before the time, in the line of a cell that ran then."""
+
+DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
 
 _SIGNS = {
     "queued": ("○", "idle"),
@@ -16,8 +21,12 @@ _SIGNS = {
     "done": ("✓", "good"),
     "failed": ("✗", "bad"),
     "stopped": ("■", "idle"),
+    "unknown": ("?", "idle"),
 }
 """By state: a sign, and its mood."""
+
+_LOST = ("!", "bad")
+"""It did what it was to do, and some of that isn't there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +49,34 @@ class JobStatus(Rich):
     peak: int = 0  # bytes of memory; 0 if nobody knows
     assigned: tuple[str, ...] = ()  # names that have a value by it
     notes: tuple[str, ...] = ()  # what there is to say besides, a line each
+    lost: tuple[tuple[str, str], ...] = ()  # names whose value isn't good, with why
+    when: str = ""  # the time of which this is told, if that isn't now
 
     def __str__(self) -> str:
-        return "\n  ".join([self._line(), *self.notes])
+        return "\n  ".join([self.line, *self.remarks])
 
-    def _line(self) -> str:
+    @property
+    def is_over(self) -> bool:
+        return self.state not in ("queued", "running")
+
+    @property
+    def sign(self) -> tuple[str, str]:
+        """Its sign, and the sign's mood."""
+        return _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What stands below its line."""
+        return [*(f"{name}: {why}" for name, why in self.lost), *self.notes]
+
+    def at(self, when: str) -> JobStatus:
+        """The same as it was at that time, for who reads it at another."""
+        return replace(self, when=when)
+
+    @property
+    def line(self) -> str:
+        if self.state == "unknown":
+            return f"{self.name} · of another session, so how it ended isn't known here"
         several = f"{self.ended} of {self.size}" if self.size > 1 else ""
         if self.state == "queued":
             parts = [f"queued {human_elapsed(self.seconds)}", several]
@@ -65,16 +97,40 @@ class JobStatus(Rich):
                 f"peak {human_bytes(self.peak)}" if self.peak else "",
                 self._names(),
             ]
-        return " · ".join(filter(None, [self.name, *parts]))
+        when = f"{AS_OF}{self.when})" if self.when else ""
+        return " · ".join(filter(None, [self.name, *parts])) + when
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""
-        is_over = self.state not in ("queued", "running")
-        share = None if is_over else self.share
-        return status(*_SIGNS[self.state], self._line(), share, self.notes)
+        return status(*self.sign, self.line, None if self.is_over else self.share, self.remarks)
 
     def _names(self) -> str:
         names = self.assigned if self.state == "done" else ()
         return listed(names, MOST_NAMES)
+
+
+def of_record(record: JobRecord) -> JobStatus:
+    """A cell of a kernel that is gone, as its session knows it."""
+    ask = f"`%workbench jobs {record.name}`"
+    note = f"The kernel ended before it. {ask} shows all of it."
+    if not record.is_over:
+        note = f"The kernel ended; the cell went on. {ask} shows it."
+    return JobStatus(
+        record.name, record.state, record.seconds, record.size, record.ended, record.failed,
+        record.worker, assigned=record.binds, notes=(note,),
+    )  # fmt: skip
+
+
+def elsewhere(name: str) -> JobStatus:
+    """A cell that the session doesn't know: how far it came isn't known."""
+    return JobStatus(name, "unknown", 0.0)
+
+
+def why_lost(error: BaseException) -> str:
+    """Why a cell's result isn't there, in a clause: ``can't be stored (sqlite3.Connection)``."""
+    failures = getattr(error, "failures", ())
+    if failures:
+        return f"can't be stored ({listed(list(dict.fromkeys(f.type for f in failures)), 3)})"
+    return (getattr(error, "cause_text", "") or f"{type(error).__name__}: {error}").split("\n")[0]

@@ -14,10 +14,11 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, defstruct, structs, to_builtins
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
+from workbench.engines.base import Abilities
 from workbench.report import facts, view_texts
 from workbench.report.colors import AGES, STRENGTHS
 from workbench.report.facts import Held, Place
-from workbench.report.processes import SERVER, Processes, client_name
+from workbench.report.processes import DISK, SERVER, Processes, client_name
 from workbench.report.reasons import REASONS
 
 
@@ -25,44 +26,47 @@ class PageRecord(Struct, forbid_unknown_fields=True):
     """Base of all that a page is told."""
 
 
-class PagePin(PageRecord):
+class PagePin(PageRecord, omit_defaults=True):
     """One reason why an object is here, a key of `reasons.REASONS`, or ``n`` that are told as one;
     ``here``: in this process."""
 
     reason: str
     text: str
-    here: bool
-    n: int
+    here: bool = False
+    n: int = 1
 
 
-class Row(PageRecord):
-    """One object.
+class Row(PageRecord, kw_only=True, omit_defaults=True):
+    """One object. Most have some of this, so what is empty isn't sent.
 
     ``title`` is what people know it by, ``name`` its names in the store, ``held`` the variables of
     this process that have it. ``movable``: yes, no or freed, and why it ``stays``. It takes ``len``
     bytes from ``off`` on in the segment ``seg``, "" if it is in none; ``born`` in seconds since
-    1970. ``breaks`` says what can't be read any more, should it be freed. ``pickle``, ``copy`` and
+    1970. ``owner`` is who wrote those bytes; of what is in no memory of a process, who made it.
+    ``site`` is the line of code that it is from, with the notebook's name if that isn't this one.
+    ``breaks`` says what can't be read any more, should it be freed. ``pickle``, ``copy`` and
     ``load`` are seconds, ``inband`` and ``outband`` bytes; ``repeats`` counts serializations.
+    ``cold``: its bytes went into memory that nobody had used.
     """
 
     id: str
     title: str
     name: str
-    held: str
+    held: str = ""
     kind: str | None
     detail: str
     size: int | None
     where: str | None
     state: str
     movable: str | None
-    stays: str
+    stays: str = ""
     seg: str
     off: int
     len: int
     born: float | None
     owner: str | None
     pins: list[PagePin] | None
-    breaks: str
+    breaks: str = ""
     pickle: float | None
     copy: float | None
     load: float | None
@@ -71,6 +75,7 @@ class Row(PageRecord):
     buffers: int | None
     repeats: int | None
     site: str
+    cold: bool = False
 
 
 class Segment(PageRecord):
@@ -121,7 +126,9 @@ class Words(PageRecord):
     """What the page puts facts into words with, so that it has none of its own.
 
     ``reasons``: what one pin and several are called; ``ages``: (seconds, label), the last without
-    an end; ``none``: see `views.nothing`; ``least``: bytes that must be copied for a speed.
+    an end; ``none``: see `views.nothing`; ``lessons``: `view_texts.LESSONS`; ``can``: why a button
+    can't do what it says, '' if it can; ``cold``: why a copy took long; ``least``: bytes that must
+    be copied for a speed.
     """
 
     reasons: dict[str, tuple[str, str]]
@@ -130,6 +137,9 @@ class Words(PageRecord):
     ages: list[tuple[float | None, str]]
     parts: dict[str, tuple[str, str]]
     none: dict[str, str]
+    lessons: dict[str, tuple[str, ...]]
+    can: dict[str, str]
+    cold: str
     repeats: str
     least: int
 
@@ -139,6 +149,7 @@ class PageSession(PageRecord):
 
     ``bins``: of objects without a row, the bytes in each of equal parts of a segment; ``speed``:
     bytes a second that this machine copies; ``span``: seconds of the past that are shown.
+    ``hues``: which types and owners have which colour, by number.
     """
 
     session: str
@@ -155,6 +166,7 @@ class PageSession(PageRecord):
     workers: list[PageWorker] | None
     jobs: list[PageJob] | None
     speed: float | None
+    hues: dict[str, dict[str, int]]
     words: Words
 
 
@@ -210,6 +222,18 @@ def key_of(id: int) -> str:
     return f"{id:x}" if id else ""
 
 
+BUTTONS = {
+    "free": "free",
+    "pin": "pin",
+    "unpin": "pin",
+    "spill": "spill",
+    "why": "why",
+    "cost": "get",
+    "stop": "interrupt",
+}
+"""What a page's buttons ask for, and which of the engine's abilities each needs."""
+
+
 # -- objects ---------------------------------------------------------------------------------------
 
 MOVABLE: dict[str | None, str] = {"resident": "no", "alive": "yes", "freed": "freed"}
@@ -251,7 +275,7 @@ def row_of(
         off=record.offset,
         len=record.size if record.segment else 0,
         born=None if born is None else round(born, 1),
-        owner=owners.get(record.segment, SERVER) if owners else None,
+        owner=_owner(record, processes, owners) if owners else None,
         pins=pins if pins or known else None,
         breaks=plain(facts.what_breaks(record, processes, places)),
         pickle=about.pickle_seconds if about else None,
@@ -261,8 +285,14 @@ def row_of(
         outband=about.outband if about else None,
         buffers=about.buffers if about else None,
         repeats=view_texts.repeats_of(record),
-        site=facts.site_of(record),
+        site=facts.place_of(record, processes),
+        cold=bool(about and about.cold),
     )
+
+
+def _owner(record: ObjectRecord, processes: Processes, owners: Mapping[int, str]) -> str:
+    wrote = owners.get(record.segment, SERVER)
+    return processes.maker(record.id) if wrote in (SERVER, DISK) else wrote
 
 
 def plain(text: str) -> str:
@@ -280,9 +310,11 @@ def session_of(
     speed: float | None,
     bins: dict[str, list[int]],
     rest: list[Rest],
+    hues: dict[str, dict[str, int]],
+    can: Abilities,
 ) -> PageSession:
     """Everything about a session but its objects and its past; from ``ended`` on it is what the
-    snapshot doesn't tell: see `PageSession`.
+    snapshot doesn't tell: see `PageSession`. ``can``: what its engine can do.
     """
     here = [client for client in session.clients if client.pid == os.getpid()]
     is_local = session.engine == "local"  # only there nothing means that there is nothing
@@ -317,12 +349,13 @@ def session_of(
         if is_local
         else None,
         speed=speed,
-        words=words_of(session),
+        hues=hues,
+        words=words_of(session, can),
     )
 
 
-def words_of(session: Snapshot) -> Words:
-    """The words for this session; only what there is none of depends on it."""
+def words_of(session: Snapshot, can: Abilities) -> Words:
+    """The words for this session, whose engine can do this."""
     return Words(
         reasons={code: (reason.chip, reason.chips) for code, reason in REASONS.items()},
         where=dict(facts.WHERE),
@@ -330,6 +363,9 @@ def words_of(session: Snapshot) -> Words:
         ages=[(limit, label) for limit, _, label in AGES],
         parts={part: (each.label, each.meaning) for part, each in view_texts.PARTS.items()},
         none=view_texts.nothing(session),
+        lessons=view_texts.LESSONS,
+        can={action: getattr(can, needs) for action, needs in BUTTONS.items()},
+        cold=view_texts.COLD,
         repeats=view_texts.REPEATED,
         least=view_texts.LEAST_COPY,
     )

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from workbench.core.events import ID_BITS
 from workbench.core.snapshot import (
     ACTOR_PREFIX,
     Account,
@@ -45,6 +46,12 @@ class Processes:
             return "this notebook" if is_notebook else "this process"
         worker = self._workers.get(found.pid)
         return client_name(found) if worker is None else self.worker(worker)
+
+    def maker(self, id: int) -> str:
+        """Who put an object, or submitted the task that made it: its id tells."""
+        prefix = id >> ID_BITS
+        made = [each.client for each in self._clients.values() if each.prefix == prefix]
+        return self.name(made[0]) if prefix and made else LEFT
 
     def worker(self, worker: WorkerRecord) -> str:
         return self.actor(worker) or f"worker {worker.number}"

@@ -36,6 +36,24 @@ from workbench.report.processes import Processes
 LEAST_COPY = 1 << 20
 """Bytes: below it, a copy's time says nothing about speed."""
 
+LESSONS = {
+    "pins": (
+        "Live: a name, a ref, a task or another object refers to it, or arrays show it. What "
+        "nothing refers to is deleted by itself.",
+        "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else "
+        "goes to disk when memory runs short, and comes back when it is read.",
+        "To let go: delete the variables that hold or show it (del x), and %free its name. Select "
+        "an object: “Copy %why” tells what ends each reason.",
+    ),
+    "costs": (
+        "Pickle is the time to take an object apart, copy that to bring its bytes into shared "
+        "memory, load that to build it where it was first read.",
+        "What is copied directly (arrays, columns, tensors) costs a copy and nothing to load. What "
+        "is pickled costs time on both sides. Select an object for its parts.",
+    ),
+}
+"""What stands where one object's details will, until one is selected."""
+
 REPEATED = "serialized {} ×: put it once"
 """What to do about an object that was serialized so often."""
 
@@ -94,7 +112,8 @@ def rest_text(left: Sequence[ObjectRecord], snapshot: Snapshot) -> str:
 class Bar(Struct, forbid_unknown_fields=True):
     """Something that is full so far: ``Store``, ``265 MB of 10 GB · 3 %``. A page is sent it too.
 
-    ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to.
+    ``parts`` are keys of `PARTS` and bytes; ``whole``: it is known what they add up to. What is
+    ``beside`` takes none of it: it isn't drawn, only told.
     """
 
     label: str
@@ -102,10 +121,12 @@ class Bar(Struct, forbid_unknown_fields=True):
     parts: tuple[tuple[str, int | None], ...]
     whole: bool
     note: str = ""
+    beside: tuple[tuple[str, int | None], ...] = ()
 
     def key(self) -> list[tuple[str, str]]:
         """Each part's colour, and the part in words: ``live 265 MB``."""
-        return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in self.parts]
+        told = (*self.parts, *self.beside)
+        return [(PARTS[k].color, f"{PARTS[k].label} {human_bytes(size)}") for k, size in told]
 
 
 class BarPart(NamedTuple):
@@ -115,12 +136,12 @@ class BarPart(NamedTuple):
 
 
 PARTS = {
-    "live": BarPart("live", "Bytes of objects in shared memory", LIVE),
+    "live": BarPart("live", "Objects that something refers to or shows", LIVE),
     "reusable": BarPart(
         "reusable", "Freed and kept: written again faster than untouched memory", REUSABLE
     ),
-    "available": BarPart("available", "Not touched yet", TRACK),
-    "spilled": BarPart("on disk", "Spilled: read from a file, beside the capacity", SPILLED),
+    "available": BarPart("available", "Not used yet", TRACK),
+    "spilled": BarPart("on disk", "Spilled: in a file, and no part of the memory above", SPILLED),
     "store": BarPart("store", "Live and reusable memory of the store", LIVE),
     "workers": BarPart("workers", "Workers' own memory", HUES[2]),
     "kernels": BarPart("notebooks", "Own memory of notebooks and scripts", HUES[3]),
@@ -138,12 +159,12 @@ def store_bar(snapshot: Snapshot) -> Bar:
         ("live", live),
         ("reusable", None if reusable is None else max(reusable, 0)),
         ("available", snapshot.left),
-        ("spilled", snapshot.spilled),
     )
     listed = sum(record.size for record in snapshot.objects if record.where == "inline")
     small = snapshot.inline if snapshot.count > len(snapshot.objects) else listed
     note = f"{human_bytes(small)} of objects too small for shared memory" if small else ""
-    return Bar("Store", figure, parts, bool(capacity), note)
+    beside = (("spilled", snapshot.spilled),)
+    return Bar("Store", figure, parts, bool(capacity), note, beside)
 
 
 def machine_bar(snapshot: Snapshot) -> Bar:
@@ -222,6 +243,10 @@ def speed_of(record: ObjectRecord) -> float | None:
     if about is None or not about.copy_seconds or about.inband + about.outband < LEAST_COPY:
         return None
     return (about.inband + about.outband) / about.copy_seconds
+
+
+COLD = "first use of this memory: the kernel clears it first"
+"""Why a copy took long."""
 
 
 def repeats_of(record: ObjectRecord) -> int | None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import math
 import pickle
 import struct
 import sys
@@ -65,6 +66,7 @@ class Where(NamedTuple):
 
 
 _SOMEWHERE = Where()
+Bytes = npt.NDArray[np.uint8]
 Load = Callable[[memoryview, Sequence[Any], Where], Any]
 
 
@@ -125,6 +127,24 @@ class Serialized:
             small.clear()
 
 
+class Form(NamedTuple):
+    """What a plain array is besides its bytes: the order, C or F, is that in which they lie."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: str
+
+
+def is_plain(value: Any, reducers: Reducers) -> bool:
+    """Whether it is an array whose bytes say all, and goes without a pickle."""
+    return type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers
+
+
+def plain_form(array: Array) -> Form:
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    return Form(array.dtype, array.shape, order)
+
+
 def serialize(
     value: Any,
     reducers: Reducers,
@@ -152,11 +172,11 @@ def serialize(
         return Serialized()
     started = time.perf_counter()
     name = type(value).__qualname__
-    if type(value) is np.ndarray and not value.dtype.hasobject and np.ndarray not in reducers:
-        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    if is_plain(value, reducers):
         with contextlib.suppress(Exception):  # metadata of the dtype may hold anything
-            meta = pickle.dumps((value.dtype, value.shape, order), 5)
-            flat = value.T if order == "F" else value
+            form = plain_form(value)
+            meta = pickle.dumps(tuple(form), 5)
+            flat = value.T if form.order == "F" else value
             seconds = time.perf_counter() - started
             return Serialized(meta, [flat], [], seconds, len(meta), value.nbytes)
     buffers: list[Array] = []
@@ -222,17 +242,15 @@ def deserialize_inline(
     if kind not in (b"e", b"f"):
         raise SerializationError(_UNKNOWN.format(kind))
     try:
-        end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
+        outside, data = _outside(header, bytearray(header) if copy else header)
     except struct.error:
         raise SerializationError(_UNKNOWN.format(kind)) from None
-    data = np.frombuffer(bytearray(header) if copy else header, np.uint8)
-    outside = kind.upper() + header[1 + _LENGTH.size : end]
-    return deserialize(outside, data[_aligned(end, INLINE_ALIGN) :], where, INLINE_ALIGN, load)
+    return deserialize(outside, data, where, INLINE_ALIGN, load)
 
 
 def deserialize(
     header: bytes,
-    extent: npt.NDArray[np.uint8],
+    extent: Bytes,
     where: Where = _SOMEWHERE,
     align: int = BUFFER_ALIGN,
     load: Load = _load,
@@ -265,7 +283,49 @@ def deserialize(
     return load(extent.data[offset : offset + streamed], parts, where)
 
 
-def peek(header: bytes, extent: npt.NDArray[np.uint8] | None) -> Any:
+class Contents(NamedTuple):
+    """The bytes of a stored value, without a copy: ``form`` of a plain array, else its pickle."""
+
+    form: Form | None
+    buffers: Sequence[Bytes]
+    stream: memoryview
+
+
+def contents(header: bytes, extent: Bytes | None = None, align: int = BUFFER_ALIGN) -> Contents:
+    """Take an object's bytes apart, and build nothing. Without an ``extent`` they are inline."""
+    kind = header[:1]
+    if kind in (b"N", b"P"):
+        return Contents(None, (), memoryview(header)[1:])
+    if extent is None:
+        outside, extent = _outside(header, header)
+        return contents(outside, extent, INLINE_ALIGN)
+    meta = memoryview(header)[1:]
+    if kind == b"F":
+        form = Form(*_load(meta, (), _SOMEWHERE))
+        length = form.dtype.itemsize * math.prod(form.shape)
+        return Contents(form, [extent[:length]], memoryview(b""))
+    return Contents(None, *_parts(meta, extent, align))
+
+
+def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
+    """An inline object as one with an extent, in ``data``: the header or a copy of it."""
+    end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
+    outside = header[:1].upper() + header[1 + _LENGTH.size : end]
+    return outside, np.frombuffer(data, np.uint8)[_aligned(end, INLINE_ALIGN) :]
+
+
+def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
+    """The buffers and the pickle in an extent."""
+    offset = 0
+    parts = []
+    *lengths, streamed = _load(meta, (), _SOMEWHERE)
+    for length in lengths:
+        parts.append(extent[offset : offset + length])
+        offset += _aligned(length, align)
+    return parts, extent.data[offset : offset + streamed]
+
+
+def peek(header: bytes, extent: Bytes | None) -> Any:
     """Build a value only to show it, its arrays without a copy.
 
     Unlike `deserialize` it imports nothing, looks for no causes when it fails, and refuses what

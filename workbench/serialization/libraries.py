@@ -1,4 +1,4 @@
-"""Reducers for pandas, pyarrow, polars and torch, where their own would copy, or pickle too much.
+"""Reducers for pandas, scipy, pyarrow, polars, torch, where their own copy or pickle too much.
 
 A library is imported only once an object of it has come.
 """
@@ -6,6 +6,7 @@ A library is imported only once an object of it has come.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,6 +25,8 @@ def find(kind: type) -> Reducer | None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
+    if package == "pandas" and _may_cache(kind):
+        return _reduce_without_cache
     return _REDUCERS.get((package, kind.__name__))
 
 
@@ -96,6 +99,40 @@ def _reduce_arrow_backed(column: Any) -> Any:
 
 def _arrow_backed(dtype: Any, data: Any) -> Any:
     return dtype.__from_arrow__(data)
+
+
+def _reduce_without_cache(thing: Any) -> Any:
+    """Without what it has worked out about itself: that comes with use, and isn't its value."""
+    reduced = thing.__reduce_ex__(5)
+    if type(reduced) is not tuple or len(reduced) < 3:
+        return reduced
+    made, args, state, *more = reduced
+    if type(state) is dict:
+        state = _without(state, "_cache") or None
+    elif type(state) is tuple and type(state[-1]) is dict:
+        attributes = _without(state[-1], "_cache")
+        state = (*state[:-1], attributes) if attributes else state[:-1]
+    return made, args, state, *more
+
+
+@lru_cache(256)
+def _may_cache(kind: type) -> bool:
+    """Dates and other arrays of numpy's inside, and what says of which kind a column is."""
+    return any(base.__name__ in ("NDArrayBacked", "ExtensionDtype") for base in kind.__mro__)
+
+
+def _without(attributes: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if name not in names}
+
+
+# -- scipy: whether indices are sorted and unique is worked out where somebody asks ----------------
+
+
+def _reduce_sparse(matrix: Any) -> Any:
+    made, args, state, *more = matrix.__reduce_ex__(5)
+    if type(state) is not dict:
+        return NotImplemented
+    return made, args, _without(state, "_has_canonical_format", "_has_sorted_indices"), *more
 
 
 # -- polars: through Arrow, whose buffers go out of band -------------------------------------------
@@ -196,6 +233,11 @@ _REDUCERS: dict[tuple[str, str], Reducer] = {
     ("polars", "DataFrame"): _reduce_polars,
     ("polars", "Series"): _reduce_polars,
     ("pyarrow", "Tensor"): _reduce_arrow_tensor,
+    **{
+        ("scipy", f"{form}_{kind}"): _reduce_sparse
+        for form in ("bsr", "csc", "csr")
+        for kind in ("array", "matrix")
+    },
     ("torch", "Parameter"): _reduce_tensor,
     ("torch", "Tensor"): _reduce_tensor,
 }

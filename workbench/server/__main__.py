@@ -13,17 +13,15 @@ import signal
 import socket
 import sys
 
-import msgspec
-
 from workbench.core.session import Session
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.loop import Server
-from workbench.server.settings import Settings
+from workbench.server.settings import settings_of
 
 
 def main() -> None:
     """Serve until the session ends, then remove what it had in the file system."""
-    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    settings = settings_of(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
@@ -31,7 +29,7 @@ def main() -> None:
     forkserver = ForkserverClient(settings)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
-        bool(settings.spill_dir),
+        bool(settings.spill_dir), settings.idle,
     )  # fmt: skip
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM

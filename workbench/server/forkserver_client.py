@@ -43,7 +43,7 @@ class ForkserverClient:
         for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
             env.setdefault(variable, str(self._settings.threads))
         with theirs:
-            fd, settings = theirs.fileno(), msgspec.json.encode(self._settings).decode()
+            fd, settings = theirs.fileno(), self._settings.text()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench.worker.forkserver", str(fd), settings],
                 env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
@@ -80,7 +80,8 @@ class ForkserverClient:
         if not more:
             self.close()
             for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
-                events.append(WorkerExited(worker, -signal.SIGKILL if pid else 1))
+                unforked = "" if pid else "the process that forks workers ended"
+                events.append(WorkerExited(worker, -signal.SIGKILL, unforked=unforked))
             self.pids.clear()
         return events
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 
@@ -14,7 +16,8 @@ class Settings(msgspec.Struct, frozen=True):
     ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
     many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
     to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
-    for edited source files before each task.
+    for edited source files before each task. ``idle`` is after how many seconds without use the
+    workers end.
     """
 
     session: str
@@ -30,3 +33,13 @@ class Settings(msgspec.Struct, frozen=True):
     spill_dir: str = ""
     huge_pages: bool = False
     reload: bool = False
+    idle: float = 0.0
+
+    def text(self) -> str:
+        """As JSON: Python's, because paths may hold bytes that are no UTF-8."""
+        return json.dumps(msgspec.to_builtins(self))
+
+
+def settings_of(text: str | bytes) -> Settings:
+    """What `Settings.text` was given; msgspec.ValidationError or ValueError if it is none."""
+    return msgspec.convert(json.loads(text), Settings)

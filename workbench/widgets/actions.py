@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from workbench import api
 from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
-from workbench.report import text
-from workbench.report.page import PageAnswer, Tree
+from workbench.report import why as why_text
+from workbench.report.page import BUTTONS, PageAnswer, Tree
 from workbench.serialization.costs import Cost
 
 Request = dict[str, Any]
@@ -33,7 +33,8 @@ STOPPED = 10.0
 def perform(observed: Observed, request: Request) -> dict[str, Any]:
     """Do what a page asks for; its `PageAnswer` without the number. Never raises."""
     try:
-        (needs, action), id = ACTIONS[request["do"]], int(request["id"], 16)
+        needs, action = BUTTONS[request["do"]], ACTIONS[request["do"]]
+        id = int(request["id"], 16)
         if not 0 < id < MOST_ID:
             raise ValueError(f"{request['id']} is no object's id")
         answer = action(acting_on(observed, needs), id, request)
@@ -70,7 +71,7 @@ def _why(engine: Engine, id: int, request: Request) -> PageAnswer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
-    why = text.why(account, ", ".join(account.object.names[:1]))
+    why = why_text.why(account, ", ".join(account.object.names[:1]))
     return PageAnswer(str(why), html=str(why._repr_html_()))
 
 
@@ -105,13 +106,13 @@ def _stop(engine: Engine, id: int, request: Request) -> PageAnswer:
 NOBODY = -1
 """No cell has this number: only what is named is stopped."""
 
-ACTIONS: dict[str, tuple[str, Callable[[Engine, int, Request], PageAnswer]]] = {
-    "free": ("free", _free),
-    "pin": ("pin", _pin),
-    "unpin": ("pin", _unpin),
-    "spill": ("spill", _spill),
-    "why": ("why", _why),
-    "cost": ("get", _cost),
-    "stop": ("interrupt", _stop),
+ACTIONS: dict[str, Callable[[Engine, int, Request], PageAnswer]] = {
+    "free": _free,
+    "pin": _pin,
+    "unpin": _unpin,
+    "spill": _spill,
+    "why": _why,
+    "cost": _cost,
+    "stop": _stop,
 }
-"""With which of the engine's abilities (`engines.base.Abilities`) each needs."""
+"""Which of the engine's abilities each needs: `page.BUTTONS`."""

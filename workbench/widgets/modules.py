@@ -13,14 +13,16 @@ from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
 ENTRY = "view.js"
+LINES = "lines.js"
+"""The entries: of live views, and of background cells' lines."""
 
 _IMPORT = re.compile(r'^import \{[^}\n]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 
 @cache
-def script() -> str:
-    """The modules, each behind all that it imports."""
+def script(entry: str = ENTRY) -> str:
+    """An entry's modules, each behind all that it imports."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -30,7 +32,7 @@ def script() -> str:
                 add(needed)
             done[name] = _EXPORT.sub("", _IMPORT.sub("", text))
 
-    add(ENTRY)
+    add(entry)
     return "\n".join(done.values())
 
 

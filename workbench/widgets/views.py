@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import sys
 import threading
 import time
 import uuid
@@ -26,14 +25,12 @@ from workbench.plots.pictures import picture
 from workbench.report.html import PARTS, Still
 from workbench.widgets import actions
 from workbench.widgets.feed import Message, feed_of
+from workbench.widgets.lines import needs_view
 from workbench.widgets.modules import script, styles
 
 RENEWAL = 60.0
 """Seconds after which what stays in the notebook is renewed, if nobody is at it, and while it is
 shown: that takes half a second of a processor's time, the first time more."""
-
-VSCODE = "__vsc_ipynb_file__"
-"""A variable that VS Code gives each notebook."""
 
 
 class LiveView(anywidget.AnyWidget):
@@ -174,12 +171,6 @@ class LiveView(anywidget.AnyWidget):
 
 def _in_a_thread(target: Callable[..., None], *arguments: object) -> None:
     threading.Thread(target=target, args=arguments, name="workbench-view", daemon=True).start()
-
-
-def needs_view() -> bool:
-    """Whether the front end runs a widget's script only where its view is shown."""
-    shell = get_ipython()
-    return "google.colab" in sys.modules or (shell is not None and VSCODE in shell.user_ns)
 
 
 def is_attended() -> bool:

@@ -87,6 +87,17 @@ class _Sending:
         self.data = memoryview(frame(payload))
         return self.data
 
+    def encodable(self, translate: Translate | None) -> list[Any]:
+        """Its messages without those that can't be encoded."""
+        kept = []
+        for message in self.messages:
+            try:
+                _Sending([message]).encode(translate)
+            except (TypeError, ValueError, OverflowError):
+                continue
+            kept.append(message)
+        return kept
+
 
 class Outbox:
     """Messages (or parcels) to send. Any thread may put; one at a time may send.
@@ -108,7 +119,8 @@ class Outbox:
         """Send as much as goes; True when all is out.
 
         ``sendmsg`` is a non-blocking socket's own method (it must be a C function). What it
-        raises passes through, but for BlockingIOError.
+        raises passes through, but for BlockingIOError. So does the error of a message that can't
+        be encoded, which is dropped.
         """
         while True:
             now = self._sending
@@ -120,7 +132,12 @@ class Outbox:
                 now.messages.extend(map(_popleft, repeat(self._queue, count)))
             data = now.data
             if data is None:
-                data = now.encode(self._translate)
+                try:
+                    data = now.encode(self._translate)
+                except (TypeError, ValueError, OverflowError):
+                    # Whoever made the message hears of it. It mustn't keep the others here.
+                    self._sending = _Sending(now.encodable(self._translate))
+                    raise
             done = sum(now.sent)
             if done == len(data):
                 self._sending = _Sending(now.rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,8 +12,27 @@ from workbench.errors import ProtocolError
 
 M = TypeVar("M")
 
-encode = msgspec.msgpack.Encoder().encode
-"""A list of messages → payload."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode(messages: list[Any]) -> bytes:
+    """A list of messages → payload.
+
+    Text that is no Unicode (a lone surrogate, as in the name of a file that isn't UTF-8) travels
+    with it escaped, ``\\udcff``: the same text is the same name wherever it comes from.
+    """
+    try:
+        return _encode(messages)
+    except UnicodeEncodeError:
+        return _encode([_escaped(msgspec.to_builtins(m, builtin_types=(bytes,))) for m in messages])
+
+
+def _escaped(part: Any) -> Any:
+    if isinstance(part, str):
+        return part.encode("utf-8", "backslashreplace").decode()
+    if isinstance(part, dict):
+        return {_escaped(key): _escaped(value) for key, value in part.items()}
+    return [_escaped(each) for each in part] if isinstance(part, list | tuple) else part
 
 
 def _decoding(decode: Callable[[bytes], list[M]]) -> Callable[[bytes], list[M]]:

@@ -53,6 +53,7 @@ class ActorHost:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # the loop's
         self._flushing = False  # at the end of this round of the loop
+        self._over: asyncio.Event | None = None  # of the loop's
 
     @property
     def is_plain(self) -> bool:
@@ -110,8 +111,14 @@ class ActorHost:
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._connection, self._connection.readable)
+        self._over = asyncio.Event()
         self._begin()  # what came before
-        await asyncio.Event().wait()
+        await self._over.wait()
+
+    def stop(self) -> None:
+        """Nobody will call any more. The reading thread."""
+        if self._loop is not None and self._over is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
 
     def send(self, done: ev.Done) -> None:
         """Send it with all others of this round of the loop."""

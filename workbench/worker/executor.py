@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench.client.base import ClientBase
-from workbench.client.referrers import main_variables
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
+from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
@@ -59,14 +59,16 @@ class Executor:
             ev.Took: self._generators.took,
             ev.Refresh: lambda _: reloader.refresh(),
         }
-        # A task may be in the middle of anything, but nobody is left who could want its result.
-        base.at_end.append(lambda reason: os._exit(0))
+        base.at_end.append(self._ended)
 
     def serve(self) -> None:
+        """Until the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
+        state = ProcessState()
         flushed = time.perf_counter()
         while True:
             if not queue:
+                state.clean_soon()
                 connection.wait_for(lambda: bool(queue))
                 flushed = time.perf_counter()
             elif time.perf_counter() - flushed > HOLD_BACK:
@@ -75,7 +77,12 @@ class Executor:
             run = self._next()
             if run is None:  # recalled meanwhile
                 continue
-            runner.run(run)
+            if run.method:  # an actor's process is its own
+                state.close()
+                runner.run(run)
+            else:
+                plain = run.spec is None  # no cell
+                state.run(runner.run, run, (run.function, run.origin) if plain else None)
             del run
             if runner.actor is not None and not runner.actor.is_plain:
                 runner.actor.serve()
@@ -85,6 +92,18 @@ class Executor:
             return self._queue.popleft()
         except IndexError:
             return None
+
+    def _ended(self, reason: str) -> None:
+        """The reading thread."""
+        if self._work.latest is not None:
+            # A task may be in the middle of anything, but nobody is left who wants its result.
+            os._exit(0)
+        if self._runner.actor is not None:
+            self._runner.actor.stop()
+
+    def leave(self) -> None:
+        """Let go of what tasks have left here: actors and files end in order."""
+        self._runner.actor = None
 
     # -- the client's side ------------------------------------------------------------------------
 
@@ -99,7 +118,7 @@ class Executor:
 
     def roots(self) -> dict[str, Any]:
         actor = self._runner.actor
-        return {**main_variables(), **({} if actor is None else actor.variables)}
+        return {} if actor is None else actor.variables
 
     @contextlib.contextmanager
     def blocking(self) -> Iterator[None]:
@@ -118,6 +137,9 @@ class Executor:
         finally:
             self._waits -= 1
             self._connection.post(ev.Unblocked())
+
+    def show_prints(self) -> None:
+        """They are shown in a driver."""
 
     # -- the reading thread -----------------------------------------------------------------------
 

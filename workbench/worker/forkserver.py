@@ -5,6 +5,7 @@ Single-threaded, so that a fork is safe. It talks to the server alone, and ends 
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import mmap
@@ -22,7 +23,7 @@ import msgspec
 from workbench.core.instructions import Fork, Kill
 from workbench.core.loop_events import WorkerExited, WorkerForked
 from workbench.host.fd_capture import FdCapture
-from workbench.server.settings import Settings
+from workbench.server.settings import Settings, settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.worker.process import die_with_parent, run_worker
 
@@ -49,6 +50,7 @@ class Forkserver:
         self._children: dict[int, int] = {}  # pid → worker
         self._notes: dict[int, mmap.mmap] = {}  # worker → its note
         self._captures: dict[int, FdCapture] = {}  # worker → where its stderr leads
+        self._leaving: dict[int, float] = {}  # worker → until when it may end in order
         self._poll = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write)
@@ -61,12 +63,13 @@ class Forkserver:
         self._poll.register(self._wake_read, select.POLLIN)
         more = True
         while more:
-            for fd, _ in self._poll.poll():
+            for fd, _ in self._poll.poll(self._timeout()):
                 if fd == self._sock.fileno():
                     more = self._read()
                 else:
                     os.read(self._wake_read, 4096)
             self._reap()
+            self._kill_late()
             try:
                 self._outbox.send(self._sock.sendmsg)
             except OSError:
@@ -84,17 +87,41 @@ class Forkserver:
             instruction = messages.popleft()
             if isinstance(instruction, Fork):
                 self._fork(instruction.worker)
+            elif instruction.grace:
+                self._leaving[instruction.worker] = time.monotonic() + GRACE
             else:
-                for pid, worker in self._children.items():
-                    if worker == instruction.worker:
-                        os.kill(pid, signal.SIGKILL)
+                self._leaving[instruction.worker] = 0.0
         return more
 
+    def _timeout(self) -> float | None:
+        """Milliseconds until somebody is late."""
+        if not self._leaving:
+            return None
+        return max(min(self._leaving.values()) - time.monotonic(), 0.0) * 1000
+
+    def _kill_late(self) -> None:
+        now = time.monotonic()
+        late = {worker for worker, until in self._leaving.items() if until <= now}
+        for pid, worker in self._children.items():
+            if worker in late:
+                os.kill(pid, signal.SIGKILL)
+        for worker in late:
+            del self._leaving[worker]
+
     def _fork(self, worker: int) -> None:
-        captures = FdCapture(), FdCapture()
-        note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+        made: list[FdCapture] = []
         forkserver = os.getpid()
-        pid = os.fork()
+        try:
+            for _ in range(2):
+                made.append(FdCapture())
+            note = mmap.mmap(-1, _NOTE.size)  # shared with it, and outlives it
+            pid = os.fork()
+        except OSError as error:  # out of processes, of descriptors or of memory, at this moment
+            for capture in made:
+                capture.close()
+            self._outbox.put(WorkerExited(worker, 0, unforked=os.strerror(error.errno or 0)))
+            return
+        captures = made[0], made[1]
         if pid:
             captures[0].close()
             self._captures[worker] = captures[1]
@@ -121,12 +148,21 @@ class Forkserver:
             os._exit(status)
 
     def _reap(self) -> None:
-        while self._children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+        """Take note of who ended, and end what those had started and left behind.
+
+        That has become our own children: we are a subreaper, as each worker is while it lives.
+        """
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
             if not pid:
                 return
+            self._kill_orphans()
             worker = self._children.pop(pid, None)
             if worker is not None:
+                self._leaving.pop(worker, None)
                 code = os.waitstatus_to_exitcode(status)
                 running, ended = _NOTE.unpack(self._notes.pop(worker))
                 capture = self._captures.pop(worker)
@@ -144,8 +180,19 @@ class Forkserver:
             self._reap()
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
-        for pid in self._children:
-            os.waitpid(pid, 0)
+        self._children.clear()
+        with contextlib.suppress(ChildProcessError):  # until nobody is left, and nobody's child
+            while True:
+                os.waitpid(-1, 0)
+                self._kill_orphans()
+
+    def _kill_orphans(self) -> None:
+        me = os.getpid()
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{me}/children", "rb") as file:
+            for pid in map(int, file.read().split()):
+                if pid not in self._children:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 
 def _told(heard: bytes) -> bytes:
@@ -161,7 +208,7 @@ def _told(heard: bytes) -> bytes:
 
 def main() -> None:
     parent = os.getppid()
-    settings = msgspec.json.decode(sys.argv[2], type=Settings)
+    settings = settings_of(sys.argv[2])
     die_with_parent(parent)
     own = [p for p in sys.path if p not in settings.path]
     sys.path.extend(p for p in settings.path if p not in sys.path)

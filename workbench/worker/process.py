@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
+import io
 import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench import context
+from workbench.errors import SessionError
 from workbench.host.fd_capture import FdCapture
 from workbench.server.settings import Settings
 from workbench.task_context import TaskContext
@@ -23,16 +29,21 @@ class WorkerLink(NamedTuple):
     flush: Callable[[], None]
 
 
+_SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
+
+
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, whatever it is doing then.
 
-    ``parent`` was that before the call: if it is gone already, we go too.
+    ``parent`` was that before the call: if it is gone already, we go too. Processes whose parent,
+    started here, ends before them become our children: so they are found when we end.
     """
     import ctypes
 
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
-        prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+        prctl(_SET_SUBREAPER, 1)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -74,4 +85,22 @@ def run_worker(
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
     signal.signal(signal.SIGINT, executor.on_signal)
     base.join()
-    executor.serve()
+    with contextlib.suppress(SessionError):
+        executor.serve()
+    executor.leave()
+    _exit_in_order()
+
+
+def _exit_in_order() -> None:
+    """What is the user's of an interpreter's exit, without the time that the rest takes.
+
+    Executors and what is registered with atexit end, objects that only cycles keep are finalized,
+    files that nobody closed are written. Whoever takes too long over that is killed.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # joins threads that aren't daemons
+    atexit._run_exitfuncs()
+    gc.collect()
+    for each in gc.get_objects():
+        if isinstance(each, io.IOBase) and not each.closed:
+            with contextlib.suppress(Exception):
+                each.flush()

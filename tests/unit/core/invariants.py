@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from workbench.core import job_manager
 from workbench.core.budget import SERVER, Budget
 from workbench.core.catalog import Catalog
 from workbench.core.entry import FREED, PENDING, READY
-from workbench.core.job_manager import MOST_RECORDS
 from workbench.core.pool import Pool
 from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
@@ -56,7 +56,8 @@ def _check_memory(state: State) -> None:
     )
     assert all((v.segment in disk) == bool(v.digest) for v in values)
     if state.budget.requests:
-        busy = state.budget._trimming or state.moves or state.stale_copies
+        budget = state.budget
+        busy = budget._trimming or state.moves or state.stale_copies or budget.room is None
         assert busy, "somebody waits for memory, and nobody was asked for it"
 
 
@@ -82,7 +83,7 @@ def _check_tasks(state: State) -> None:
     for entry in entries.values():
         assert entry.tasks == pins[entry.id]
         freed = entry.state is FREED
-        assert entry.job == ("" if freed else kept.get(entry.id, "")), "kept, and for no job"
+        assert entry.job in ("", "" if freed else kept.get(entry.id, "")), "kept, and for no job"
         if entry.state is PENDING:
             assert entry.id in made, "pending, and no task will ever make it"
     assert pins.keys() <= entries.keys()
@@ -230,18 +231,30 @@ def _check_pool(pool: Pool) -> None:
     scheduler = pool._scheduler
     assert len(scheduler.workers) <= pool.most
     assert not pool.steady or scheduler.working == pool.target
-    if scheduler.working < pool.target and pool._may_grow:
+    assert not pool.resting or not scheduler.queue.size
+    if scheduler.working < pool.target and pool._may_grow and not pool.resting:
         assert scheduler.pooled >= pool.target
         assert not scheduler.queue, "tasks wait, and a slot is not filled"
 
 
 def _check_jobs(state: State) -> None:
-    """Each is with somebody, or kept; and not done, or kept."""
+    """What is kept of them has its bounds, and what is kept for one has that as its reason."""
+    kept_for: dict[int, set[int]] = {}
+    kept = {id: entry.job for id, entry in state.catalog.items() if entry.job}
     for id, job in state.jobs.items():
-        assert job.id == id == job.tasks[0].submit.task
+        assert job.id == id == job.results[0]
         assert job.audience.keys() <= state.clients.keys()
-        unfinished = sum(not task.is_over for task in job.tasks)
-        assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
-        assert not (job.is_over and job.audience), "over, and somebody has it all"
-    assert len(state.past_jobs) <= MOST_RECORDS
-    assert not state.past_jobs.keys() & state.jobs.keys()
+        assert not (job.unseen and job.audience), "somebody sees it"
+        assert job.ends.keys() <= set(job.results)
+        if job.is_over:
+            assert not job.tasks
+        else:
+            unfinished = sum(not task.is_over for task in job.tasks)
+            assert unfinished + job.outcomes.total() == len(job.tasks) <= job.size
+        kept_for[id] = its_own = {id for id in job.results if kept.get(id) == job.name}
+        assert not (its_own and job.audience), "kept for nobody, and somebody has it"
+        kept = {id: name for id, name in kept.items() if id not in its_own}
+    assert not kept, "kept for a job that nobody knows"
+    over = [job for job in state.jobs.values() if job.is_over]
+    assert sum(job.log.nbytes for job in over) <= job_manager.MOST_LOGGED
+    assert sum(not kept_for.get(job.id) for job in over) <= job_manager.MOST_JOBS

@@ -7,6 +7,7 @@ No counts are kept up to date and no decision is made here. Where the real sessi
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from workbench.core import events as ev
@@ -55,7 +56,7 @@ class Job:
 
 @dataclass
 class Cell:
-    """One background cell, until it is over and somebody has it."""
+    """One background cell, for as long as it is remembered."""
 
     owner: int
     size: int  # how many tasks it will be
@@ -66,6 +67,10 @@ class Cell:
     began: bool = False
     ended: int = 0
     kept: set[int] = field(default_factory=set)  # results that wait for whoever collects it
+    binds: tuple[str, ...] = ()
+    ends: dict[int, ev.Value | str] = field(default_factory=dict)  # first result → how it ended
+    keeps: bool = False  # it was asked to keep them
+    unseen: bool = False  # its audience went before its end, and nobody has collected it since
 
     @property
     def over(self) -> bool:
@@ -198,7 +203,10 @@ class Spec:
             case ev.Collect():
                 self.collect(client, event)
             case ev.Output(task, _, data):
-                cell, worker = self.cells[self.cell_of[task]], self.clients[client].worker
+                cell = self.cells.get(self.cell_of[task])
+                worker = self.clients[client].worker
+                if cell is None:
+                    return
                 if cell.shown and cell.shown[-1][:2] == (task, worker):
                     data_before = cell.shown.pop()[2]
                     cell.shown.append((task, worker, data_before + data))
@@ -277,7 +285,7 @@ class Spec:
                 job = self.jobs.pop(task)
                 for id, value in zip(job.results, values, strict=True):
                     self.seal(id, value)
-                self.end_cell(task)
+                self.end_cell(task, values[:1])
             case ev.GaveBack(tasks, asked):
                 hand = self.hand_of(client)
                 hand.recalled = hand.recalled and not asked
@@ -396,7 +404,7 @@ class Spec:
                 self.settle()
                 for id in job.results:
                     self.seal(id, why if isinstance(why, ev.Value) else ev.error_value(why, ""))
-                self.end_cell(job.submit.task)
+                self.end_cell(job.submit.task, [why])
             del self.failing[0]
 
     def free(self, id: int) -> None:
@@ -419,6 +427,8 @@ class Spec:
 
     def submit(self, client: int, event: ev.Submit) -> None:
         job = Job(event, client, [])
+        if self.startup_failures >= MOST_STARTUP_FAILURES * KILLS:
+            self.startup_failures -= KILLS
         why: ev.Value | str = ""
         for id in self.waits(job):
             object = self.objects.get(id)
@@ -436,9 +446,11 @@ class Spec:
         if spec.job and not self.clients[client].worker and job.results:
             first = spec.group or event.task
             if not spec.group:
-                self.cells[first] = Cell(client, spec.size, {client: event.origin})
+                audience = {client: event.origin}
+                self.cells[first] = Cell(client, spec.size, audience, binds=spec.binds)
             cell = self.cells.get(first)
-            if cell is None or cell.owner != client or len(cell.tasks) >= cell.size:
+            full = cell is None or cell.over or len(cell.tasks) >= cell.size
+            if cell is None or full or cell.owner != client:
                 why = why or "cancelled"
             else:
                 cell.tasks.append(event.task)
@@ -478,14 +490,14 @@ class Spec:
 
     def left(self, client: int) -> None:
         hello = self.clients.pop(client)
-        for first, cell in list(self.cells.items()):
-            if cell.audience.pop(client, None) is not None and not cell.audience:
-                there = [id for id in cell.results if id in self.objects]
-                cell.kept = {id for id in there if self.objects[id].state != "freed"}
+        for cell in self.cells.values():
+            was_there = cell.audience.pop(client, None) is not None
+            if not cell.audience:
+                cell.unseen = cell.unseen or not cell.over
+                if (was_there or cell.keeps) and not (cell.over and client in self.graceful):
+                    self.keep(cell)
             if cell.owner == client:
                 cell.size = len(cell.tasks)  # the others won't come
-                if cell.over and cell.audience:
-                    del self.cells[first]
         for object in self.objects.values():
             object.holds.pop(client, 0)
             object.views.pop(client, 0)
@@ -506,29 +518,59 @@ class Spec:
 
     # -- background cells -------------------------------------------------------------------------
 
-    def end_cell(self, task: int) -> None:
-        first = self.cell_of.get(task, 0)
-        cell = self.cells.get(first)
+    def end_cell(self, task: int, values: Sequence[ev.Value | str]) -> None:
+        cell = self.cells.get(self.cell_of.get(task, 0))
         if cell is not None:
             cell.ended += 1
-            if cell.over and cell.audience:
-                del self.cells[first]
+            for value in values:
+                if isinstance(value, str) or not value.segment:
+                    cell.ends[task] = value
+
+    def keep(self, cell: Cell) -> None:
+        """Its results live without anybody; how it ended can be told without them."""
+        told = cell.ends if cell.over else {}
+        there = {id for id in cell.results if id in self.objects and id not in told}
+        cell.kept |= {id for id in there if self.objects[id].state != "freed"}
+        cell.keeps = cell.keeps or bool(cell.kept)
 
     def collect(self, client: int, event: ev.Collect) -> None:
         cell = self.cells.get(event.job)
-        if cell is None:
+        if cell is None or (event.name and event.name not in cell.binds):
             return self.owe(client, ("Collected", event.request, ()))
-        cell.audience[client] = event.origin
-        for task, _, data in cell.shown:
-            self.owe(client, ("Output", task, data, event.origin))
-        there = tuple(id if id in self.objects else 0 for id in cell.results)
+        results = cell.results
+        if event.name:
+            results = results[1 + cell.binds.index(event.name) :: 1 + len(cell.binds)]
+        else:
+            cell.audience[client], cell.unseen = event.origin, False
+            for task, _, data in cell.shown:
+                self.owe(client, ("Output", task, data, event.origin))
+            for id, value in cell.ends.items():
+                if id not in self.objects:
+                    self.objects[id] = Object()
+                    self.seal(
+                        id, value if isinstance(value, ev.Value) else ev.error_value(value, "")
+                    )
+        there = tuple(id if id in self.objects else 0 for id in results)
         for id in filter(None, there):
             self.objects[id].holds[client] += 1
+            cell.kept.discard(id)
+        if event.name and cell.kept <= {*cell.results[:: 1 + len(cell.binds)]}:
+            cell.audience[client], cell.unseen = event.origin, False
+        if cell.audience:
+            cell.kept.clear()
+            cell.keeps = False
+        return self.owe(client, ("Collected", event.request, there))
+
+    def dropped(self, job: int) -> None:
+        """Memory was needed: what is kept for this one is let go of."""
+        cell = self.cells[job]
+        assert cell.over, "it may still bind them"
+        assert not cell.unseen, "nobody has seen that"
+        assert cell.kept
+        assert not cell.audience
         cell.kept.clear()
-        self.owe(client, ("Collected", event.request, there))
-        if cell.over:
-            del self.cells[event.job]
-        return None
+        cell.keeps = False
+        self.settle()
 
     # -- what the session decided -----------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""Actors whose driver leaves before they are made. What becomes of others: `test_actor_machine`."""
+"""Actors whose driver leaves, or whose worker can't be forked, before they are made.
+
+What becomes of others: `test_actor_machine`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.loop_events import WorkerExited
+from workbench.core.pool import RETRY_SECONDS
+from workbench.core.tasks import ActorState
 
 Make = Callable[..., Stage]
 
@@ -49,3 +55,16 @@ def test_it_is_made_for_another_who_holds_it(stage: Make) -> None:
     s.all_read()
     assert sent[:1] == [actor]
     assert result in s.session.state.scheduler.tasks
+
+
+def test_an_actor_whose_worker_could_not_be_forked_gets_another(stage: Make) -> None:
+    s = stage(workers=1)
+    s.worker()
+    actor = create(s, s.driver())
+    s.turn()
+    for _ in range(3):
+        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Too many open files"))
+        s.turn()
+        s.turn(RETRY_SECONDS)
+    assert len(s.starting) == 1
+    assert s.session.state.scheduler.actors[actor].state is ActorState.STARTING

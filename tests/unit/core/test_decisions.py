@@ -15,7 +15,13 @@ from workbench.core.catalog import MOST_SITES
 from workbench.core.events import ID_BITS
 from workbench.core.loop_events import Left, Tick, WorkerExited
 from workbench.core.memory_monitor import LATE
-from workbench.core.pool import KILLS, MOST, MOST_STARTUP_FAILURES, SPARE_SECONDS
+from workbench.core.pool import (
+    KILLS,
+    MOST,
+    MOST_STARTUP_FAILURES,
+    RETRY_SECONDS,
+    SPARE_SECONDS,
+)
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
 from workbench.core.snapshot_builder import take_snapshot
@@ -137,7 +143,7 @@ def test_a_worker_that_waits_lends_its_slot(stage: Make) -> None:
     assert of(do.Hangup, s.turn(SPARE_SECONDS / 2)) == [
         do.Hangup(helper.number, "not needed any more")
     ]
-    assert s.leave(helper) == [do.Kill(helper.worker)]
+    assert s.leave(helper) == [do.Kill(helper.worker, grace=True)]
     assert s.session.deadline() is None
 
 
@@ -147,7 +153,7 @@ def test_a_worker_that_hung_up_is_killed_and_its_slot_is_free(stage: Make) -> No
     f = s.function(driver)
     running, queued = (driver.submit(f, (), (), retries=1)[0] for _ in range(2))
     s.turn()
-    assert s.leave(worker) == [do.Kill(worker.worker), do.Fork(worker.worker + 1)]
+    assert s.leave(worker) == [do.Kill(worker.worker, grace=True), do.Fork(worker.worker + 1)]
     other = s.worker()
     assert runs(other) == [queued]
     s.post(0, WorkerExited(worker.worker, -9))
@@ -217,8 +223,11 @@ def test_workers_that_die_before_they_speak_are_not_made_for_ever(stage: Make) -
         s.post(0, WorkerExited(s.starting.pop(), 1))
         s.turn()
     assert not s.starting
-    later = driver.submit(f, (), ())[0]
+    later = driver.submit(f, (), ())[0]  # is reason to try once more
     s.turn()
+    s.post(0, WorkerExited(s.starting.pop(), 1))
+    s.turn()
+    assert not s.starting
     assert told(driver) == {before: b"!crashed", after: b"!crashed", later: b"!crashed"}
 
 
@@ -228,6 +237,41 @@ def test_workers_that_are_killed_before_they_speak_are_made_for_longer(stage: Ma
         s.post(0, WorkerExited(s.starting.pop(), -9))
         s.turn()
     assert not s.starting
+
+
+def test_the_pool_is_whole_again_after_whatever_ended_its_newborn_workers(stage: Make) -> None:
+    """The forkserver's death at its start, SIGTERM, a process limit: nobody's code is to blame."""
+    s = stage(workers=4)
+    driver = s.driver()
+    for event in (
+        lambda worker: WorkerExited(worker, -9, unforked="the process that forks workers ended"),
+        lambda worker: WorkerExited(worker, -15),
+    ):
+        while s.starting:
+            s.post(0, event(s.starting.pop()))
+        s.turn()
+        s.turn(RETRY_SECONDS)
+        assert len(s.starting) == 4
+    task = driver.submit(s.function(driver), (), ())[0]
+    worker = s.worker()
+    s.turn()
+    assert runs(worker) == [task]
+
+
+def test_a_fork_that_fails_is_tried_again_after_a_moment_and_not_for_ever(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    task = driver.submit(s.function(driver), (), ())[0]
+    s.turn()
+    tries = 0
+    while s.starting:
+        tries += 1
+        s.post(0, WorkerExited(s.starting.pop(), 0, unforked="Resource temporarily unavailable"))
+        s.turn()
+        assert not s.starting  # not at once
+        s.turn(RETRY_SECONDS)
+    assert tries == MOST_STARTUP_FAILURES * KILLS
+    assert told(driver) == {task: b"!crashed"}
 
 
 def test_tasks_go_on_if_some_worker_lives(stage: Make) -> None:

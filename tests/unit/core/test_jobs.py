@@ -17,6 +17,7 @@ from workbench.core import job_manager, logs
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 from workbench.core.snapshot_builder import take_snapshot
+from workbench.sizes import PAGE
 
 Make = Callable[..., Stage]
 
@@ -150,7 +151,9 @@ def test_a_cell_goes_on_without_its_notebook_and_is_collected(stage: Make) -> No
     s.leave(before)
     s.turn(after=3.0)
     (record,) = records(s)
-    assert record == JobRecord(task, 1, "cell 7", "running", 3.0, 1, 0, ("a",), True, worker=1)
+    assert record == JobRecord(
+        task, 1, "cell 7", "running", 3.0, 1, 0, ("a",), True, worker=1, there=("a",)
+    )
     worker.post(ev.Output(task, "stdout", b"between\n"))
     after = s.driver(60.0)
     after.post(ev.Collect(1, task, origin=3))
@@ -237,7 +240,7 @@ def test_what_it_gave_to_others_to_do_is_shown_with_it(stage: Make) -> None:
     assert shown(after)[2:] == [("stdout", b"late\n", 4)]
     job = s.session.state.scheduler.tasks[child].job
     assert job is not None
-    assert not list(job.log), "kept for nobody"
+    assert [piece.data for piece in job.log] == [b"kept\nlive\nlate\n"]
 
 
 def test_several_may_look_on(stage: Make) -> None:
@@ -318,23 +321,199 @@ def test_results_are_kept_for_a_reason_and_can_be_freed(stage: Make) -> None:
     assert collected(after).results == (task, 0)
 
 
-def test_what_was_somebodys_leaves_a_record_and_of_many_the_last(stage: Make) -> None:
+def test_of_very_many_the_last_are_remembered_and_fewer_are_listed(
+    stage: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_manager, "MOST_JOBS", 12)
+    monkeypatch.setattr(job_manager, "MOST_RECORDS", 7)
     s = stage()
     driver, worker = s.driver(60.0), s.worker()
     tasks = []
-    for n in range(job_manager.MOST_RECORDS + 5):
+    for n in range(15):
         tasks.append(cell(s, driver, f"cell {n}"))
         s.all_read()
         worker.finish((NONE,), 1.0)
         s.all_read()
-    assert [record.id for record in records(s)] == tasks[5:]
+    assert [record.id for record in records(s)] == tasks[-7:]
     other = s.driver(60.0)
-    other.post(ev.Collect(1, tasks[-1]))
-    other.post(ev.Collect(2, tasks[0]))
+    other.post(ev.Ask(3, "jobs"))
+    other.post(ev.Collect(1, tasks[3]))
+    other.post(ev.Collect(2, tasks[2]))
     s.turn()
+    (answer,) = (m for m in other.inbox if isinstance(m, do.Answer))
+    assert [record.id for record in answer.jobs] == tasks[3:]
     known, unknown = (m for m in other.inbox if isinstance(m, do.Collected))
-    assert (known.job, known.results) == (records(s)[-1], ())
+    assert (known.job, known.results) == (answer.jobs[0], (tasks[3],))
     assert (unknown.job, unknown.results) == (None, ())
+
+
+def finished(
+    s: Stage, driver: Peer, worker: Peer, *results: ev.Value, name: str = "cell 7", text: str = ""
+) -> int:
+    """A cell that has printed something and made these results."""
+    task = cell(s, driver, name, 1 + len(results))
+    s.all_read()
+    if text:
+        worker.post(ev.Output(task, "stdout", text.encode()))
+    worker.finish((NONE, *results), 1.0)
+    s.all_read()
+    return task
+
+
+def collect(s: Stage, peer: Peer, job: int, name: str = "") -> do.Collected:
+    peer.inbox.clear()
+    peer.post(ev.Collect(1, job, origin=3, name=name))
+    s.turn()
+    found = collected(peer)
+    s.all_read()
+    return found
+
+
+def test_what_a_cell_showed_is_there_as_often_as_somebody_asks(stage: Make) -> None:
+    """However it ended, and whoever had it before; how it ended, too."""
+    s = stage()
+    driver, worker = s.driver(60.0), s.worker()
+    task = finished(s, driver, worker, text="loss 0.1\n")
+    failed = cell(s, driver, "cell 8")
+    s.all_read()
+    worker.finish((BOOM,), 1.0)
+    s.all_read()
+    for id in (task, failed):
+        driver.drop(id)
+    s.turn()
+    assert s.session.state.catalog.get(task) is None, "a handle was the last"
+    other = s.driver(60.0)
+    for _ in range(2):
+        for peer in (driver, other):
+            peer.post(ev.Collect(1, task, origin=3))
+            s.turn()
+            assert shown(peer)[-1] == ("stdout", b"loss 0.1\n", 3)
+            s.all_read()
+    for id, end in ((task, NONE), (failed, BOOM)):
+        collect(s, other, id)
+        other.post(ev.Want((id,)))
+        s.turn()
+        assert do.Ready(id, end) in other.inbox
+        s.all_read()
+    driver.post(ev.Ask(7, "log", task))
+    driver.post(ev.Ask(8, "log", 99))
+    s.turn()
+    answers = [m.outputs for m in driver.inbox if isinstance(m, do.Answer)]
+    assert answers == [(ev.Output(task, "stdout", b"loss 0.1\n", worker=1),), None]
+
+
+def test_what_nobody_has_any_more_of_a_living_notebook_is_gone_at_once(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(60.0), s.worker()
+    task = finished(s, driver, worker, ev.Value(b"result"))
+    driver.drop(task + 1)
+    s.turn()
+    assert s.session.state.catalog.get(task + 1) is None
+    s.leave(driver)
+    assert collect(s, s.driver(60.0), task).results == (task, 0)
+
+
+def test_what_a_kernel_that_died_had_is_found_by_its_name(stage: Make) -> None:
+    s = stage()
+    driver, worker = s.driver(60.0), s.worker()
+    task = finished(s, driver, worker, ev.Value(b"one"), ev.Value(b"two"))
+    s.leave(driver)
+    (record,) = records(s)
+    assert (record.kept, record.there) == (False, ("a", "b"))
+    after = s.driver(60.0)
+    assert not collect(s, after, task, "other").job
+    assert collect(s, after, task, "a").results == (task + 1,)
+    assert not shown(after)
+    assert records(s)[0].there == ("b",), "what nobody took is still kept"
+    after.drop(task + 1)
+    s.turn()
+    assert s.session.state.catalog.get(task + 1) is None, "as if it had made it"
+    assert collect(s, after, task, "b").results == (task + 2,)
+    assert records(s)[0].there == ()
+    s.leave(after)
+    assert records(s)[0].there == ("b",), "it died, too"
+
+
+def test_of_several_tasks_a_name_is_what_each_has_assigned(stage: Make) -> None:
+    s = stage(workers=1)
+    driver, worker = s.driver(60.0), s.worker()
+    tasks = each(s, driver, 2)
+    for _ in tasks:
+        worker.finish((NONE, ev.Value(b"x")), 1.0)
+        s.all_read()
+    s.leave(driver)
+    assert collect(s, s.driver(60.0), tasks[0], "a").results == tuple(id + 1 for id in tasks)
+
+
+def test_who_says_goodbye_lets_go_of_what_his_cells_made(stage: Make) -> None:
+    s = stage()
+    s.driver(60.0)
+    driver, worker = s.driver(60.0), s.worker()
+    task = finished(s, driver, worker, ev.Value(b"result"), text="shown\n")
+    running = cell(s, driver, "cell 8", 2)
+    s.all_read()
+    driver.post(ev.Bye())
+    s.leave(driver)
+    assert s.session.state.catalog.get(task + 1) is None
+    over, goes_on = records(s)
+    assert (over.lines, over.there, goes_on.kept, goes_on.id) == (1, (), True, running)
+
+
+def grown(s: Stage, peer: Peer, pages: int) -> ev.Value:
+    """A value of that size; the peer may have to grow first."""
+    value = peer.value(pages)
+    if value is None:
+        s.all_read()
+        value = peer.value(pages)
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize("spills", [False, True])
+def test_what_is_kept_goes_when_memory_is_needed_the_oldest_first(
+    stage: Make, spills: bool
+) -> None:
+    s = stage(capacity=9 * PAGE, spills=spills)
+    driver, worker = s.driver(60.0), s.worker()
+    old, new = (finished(s, driver, worker, grown(s, worker, 2), name=n) for n in ("old", "new"))
+    s.leave(driver)
+    unseen_maker = s.driver(60.0)
+    unseen = cell(s, unseen_maker, "unseen", 2)
+    s.all_read()
+    s.leave(unseen_maker)
+    worker.finish((NONE, grown(s, worker, 2)), 1.0)
+    s.all_read()
+    after = s.driver(60.0)
+    after.put(grown(s, after, 3))
+    s.all_read()
+    state = {r.name: (r.there, r.dropped, r.kept) for r in records(s)}
+    assert state == {
+        "old": ((), True, False), "new": (("a",), False, False), "unseen": (("a",), False, True)
+    }  # fmt: skip
+    assert not s.session.state.moves, "nothing had to go to disk"
+    after.put(grown(s, after, 2))
+    s.all_read()
+    assert records(s)[1].dropped
+    assert records(s)[2].there == ("a",), "nobody has seen that yet"
+    assert collect(s, after, old).results[1] == 0
+    assert collect(s, after, unseen).results[1] == unseen + 1
+    assert new
+
+
+def test_the_oldest_output_goes_first_and_that_is_said(
+    stage: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_manager, "MOST_LOGGED", 250)
+    s = stage()
+    driver, worker = s.driver(60.0), s.worker()
+    tasks = [finished(s, driver, worker, text="x" * 99 + "\n") for _ in range(3)]
+    for task in tasks:
+        driver.post(ev.Collect(1, task, origin=3))
+    s.turn()
+    first, *others = [data for _, data, _ in shown(driver)]
+    assert first == b"[100 B shown, not kept]\n"
+    assert others == [b"x" * 99 + b"\n"] * 2
+    assert [record.lines for record in records(s)] == [1, 1, 1]
 
 
 def each(s: Stage, driver: Peer, size: int, submitted: int | None = None) -> list[int]:

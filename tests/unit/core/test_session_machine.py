@@ -61,6 +61,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.punched: dict[int, set[int]] = {}  # segment → pages given back after its owner left
         self.contents: dict[int, tuple[int, ...]] = {}  # object → what it contains
         self.followers: dict[int, Follower] = {}  # by connection
+        self.dropped: set[int] = set()  # jobs whose results were let go of for memory
         self.sound = False  # the last turn came out as it must
 
     @initialize(workers=st.integers(1, 3))
@@ -113,7 +114,9 @@ class SessionMachine(RuleBasedStateMachine):
             left = {number for number, event in batch if isinstance(event, Left)}
             told: Counter[tuple[int, object]] = Counter()
             exits = 0
-            for instruction in self.session.handle(batch, self.spec.now):
+            out = self.session.handle(batch, self.spec.now)
+            self.see_what_was_dropped()
+            for instruction in out:
                 match instruction:
                     case do.Send(to, message):
                         assert to in present, "a message for somebody who isn't there"
@@ -131,6 +134,14 @@ class SessionMachine(RuleBasedStateMachine):
             assert exits == self.spec.over()
             check(self.session.state)
             self.compare()
+
+    def see_what_was_dropped(self) -> None:
+        """Results kept for nobody go when memory is needed: the oldest cells' first."""
+        for id, job in self.session.state.jobs.items():
+            if job.dropped and id not in self.dropped:
+                assert self.spec.requests, "nobody asked for memory"
+                self.dropped.add(id)
+                self.spec.dropped(id)
 
     def hear(self, to: int, message: do.Message) -> list[object]:
         """A message that is owed comes back as what it says; others are judged here."""
@@ -267,7 +278,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert spec.sealed == spec.needed(), "released too late, or never"
         assert snapshot.queued == sum(not job.worker for job in spec.jobs.values())
         assert snapshot.running == sum(bool(hand.sent) for hand in spec.hands.values())
-        waiting = {id: cell.over for id, cell in spec.cells.items() if not cell.audience}
+        waiting = {id: cell.over for id, cell in spec.cells.items() if cell.unseen}
         assert {job.id: job.is_over for job in snapshot.jobs if job.kept} == waiting
         assert {c.client for c in snapshot.clients} == spec.clients.keys()
         if spec.busy() < self.session.state.pool.target:
@@ -441,24 +452,25 @@ class SessionMachine(RuleBasedStateMachine):
     ) -> None:  # fmt: skip
         """Tasks; or background cells, each of one task, or one of several."""
         peer = pick([p for p in self.peers.values() if p.held], n)
-        held, group = peer.held, 0
+        held, group, binds = peer.held, 0, tuple("a"[: options["returns"] - 1])
         for _ in range(times):
             results = peer.submit(
                 pick(held, function),
                 tuple(pick(held, d) for d in deps),
                 tuple(pick(held, i) for i in inside),
-                spec=ev.TaskSpec(job=job, size=size, group=group) if job else None,
+                spec=ev.TaskSpec(job=job, binds=binds, size=size, group=group) if job else None,
                 **options,
             )
             group = group or results.start if size > 1 else 0
         self.turn(pace)
 
     @precondition(lambda self: self.spec.cells and self.peers)
-    @rule(n=PICK, o=PICK, pace=PACE)
-    def collects(self, n: int, o: int, pace: str) -> None:
-        """Somebody wants a background cell: its submitter, somebody else, one more."""
+    @rule(n=PICK, o=PICK, name=st.sampled_from(["", "a"]), pace=PACE)
+    def collects(self, n: int, o: int, name: str, pace: str) -> None:
+        """Somebody wants a background cell, or one thing it made: its submitter, somebody else, one
+        more."""
         job = pick(self.spec.cells, o)
-        pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n))
+        pick(self.peers.values(), n).post(ev.Collect(1, job, origin=n, name=name))
         self.turn(pace)
 
     @precondition(lambda self: any(p.runs and p.runs[0].spec for p in self.running()))
@@ -557,10 +569,11 @@ class SessionMachine(RuleBasedStateMachine):
             pick(self.peers.values(), -1).post(ev.Bind(name, 0))
         for id in [id for id, o in self.spec.objects.items() if o.escapes or o.pinned]:
             pick(self.peers.values(), -1).post(ev.Free((id,)))
-        for id in [id for id, cell in self.spec.cells.items() if not cell.audience]:
-            pick(self.peers.values(), -1).post(ev.Collect(1, id))
+        for id in self.spec.kept():
+            pick(self.peers.values(), -1).post(ev.Free((id,)))
         self.turn("all read")
-        for number in list(self.peers):
+        for number, peer in list(self.peers.items()):
+            peer.post(ev.Bye())
             self.hang_up(number)
         self.turn()
         while self.processes:  # for each one that dies another is made, until the pool gives up

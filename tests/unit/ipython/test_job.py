@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 from workbench.core.events import Output
 from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob
-from workbench.errors import TaskCancelledError, TaskError, TaskTimeoutError
+from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 from workbench.host.cells import Ran
 from workbench.ipython.job import Job, collected
 from workbench.report.facts import job_text
 from workbench.report.job_status import JobStatus
 from workbench.report.text import JobTable
+from workbench.serialization.inspection import Failure
 
 
 class Ref:
@@ -31,9 +33,20 @@ class Engine:
 
     def __init__(self) -> None:
         self.futures: dict[int, Future[Any]] = {}
+        self.shown: tuple[Output, ...] = ()
 
     def future(self, ref: Ref) -> Future[Any]:
         return self.futures.setdefault(ref.id, Future())
+
+    def arrivals(self, refs: Iterable[Ref]) -> None:
+        """They are asked for."""
+
+    def state(self, ref: Ref) -> str:
+        future = self.future(ref)
+        return "pending" if not future.done() else "failed" if future.exception() else "ready"
+
+    def shown_by(self, job: int) -> tuple[Output, ...]:
+        return self.shown
 
 
 def job_of(size: int = 1) -> tuple[Job, list[Future[Any]]]:
@@ -135,13 +148,54 @@ def test_of_several_tasks_the_worst_counts() -> None:
     assert job.peak == 5
 
 
-def test_its_text_is_kept_once_in_order_and_tells_how_far_it_is() -> None:
-    job, _ = job_of()
-    for kind, text in (("stdout", "a "), ("stderr", " 40%|████ | 2/5"), ("stdout", "b\n")):
-        job.shows(Output(1, kind, text.encode()))
-    job.shows(Output(1, "display", b"{}"))
+def test_its_text_is_kept_by_the_session_and_tells_how_far_it_is() -> None:
+    engine = Engine()
+    prints = ("stdout", "a "), ("stderr", " 40%|████ | 2/5"), ("display", "{}"), ("stdout", "b\n")
+    engine.shown = tuple(Output(1, kind, text.encode()) for kind, text in prints)
+    job = Job(cast(Any, engine), "cell 5", 1, 1)
+    for output in engine.shown:
+        job.shows(output)
     assert job.output() == "a  40%|████ | 2/5b\n"
     assert job.status.share == 0.4
+
+
+def ended_with(causes: dict[str, list[BaseException | None]], size: int = 1) -> Job:
+    """A job of so many tasks that did well; each output has a ref per cause."""
+    job, done = job_of(size)
+    engine, outputs, numbers = cast(Engine, job._engine), {}, count(100)
+    for name, errors in causes.items():
+        refs = [Ref(next(numbers)) for _ in errors]
+        for ref, error in zip(refs, errors, strict=True):
+            if error is None:
+                engine.future(ref).set_result(1)
+            else:
+                engine.future(ref).set_exception(error)
+        outputs[name] = refs if size > 1 else refs[0]
+    job.makes(cast(Any, outputs))
+    job.kept = outputs  # type: ignore[attr-defined]  # a variable would
+    for future in done:
+        future.set_result(Ran(1.0, 0))
+    return job
+
+
+CONNECTION = SerializationError("no", [Failure("con", "sqlite3.Connection", "it can't", "don't")])
+
+
+def test_a_result_that_is_not_good_is_on_the_line() -> None:
+    job = ended_with({"df": [None], "con": [CONNECTION], "big": [TaskError("c", "Full: no\nmore")]})
+    assert job.state == "done"
+    line, *lost = str(job.status).splitlines()
+    assert line.endswith(" · df")
+    assert lost == ["  con: can't be stored (sqlite3.Connection)", "  big: Full: no"]
+    shown = job.status._repr_html_()
+    assert "✓" not in shown
+    assert "be stored (sqlite3.Connection)" in shown
+    assert "✓" in ended_with({"df": [None]}).status._repr_html_()
+
+
+def test_of_several_tasks_it_says_how_many_are_not_good() -> None:
+    job = ended_with({"con": [CONNECTION, None, CONNECTION]}, 3)
+    assert "  con: 2 of 3 can't be stored (sqlite3.Connection)" in str(job.status)
 
 
 def test_a_job_s_notes_stand_below_its_line_each_once() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.widgets import snapshots
 from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Abilities
 from workbench.report import page
 from workbench.report.processes import Processes, owners_of
 
@@ -44,12 +45,15 @@ def test_the_pages_tests_are_told_what_pages_are_told(told: list[dict[str, Any]]
 
 
 def test_the_pages_tests_have_the_kernels_words(told: list[dict[str, Any]]) -> None:
-    assert told[0]["words"] == json.loads(msgspec.json.encode(page.words_of(snapshots.usual())))
+    assert told[0]["words"] == json.loads(
+        msgspec.json.encode(page.words_of(snapshots.usual(), Abilities()))
+    )
 
 
 def _session(now: Snapshot) -> page.PageSession:
     owners = owners_of(now)
-    return page.session_of(now, Processes(now), owners, None, None, {}, [page.Rest("dict", 1, 2)])
+    rest, hues = [page.Rest("dict", 1, 2)], {"type": {"dict": 1}, "owner": {}}
+    return page.session_of(now, Processes(now), owners, None, None, {}, rest, hues, Abilities())
 
 
 @pytest.mark.parametrize("now", [snapshots.usual(), snapshots.empty(), snapshots.elsewhere()])

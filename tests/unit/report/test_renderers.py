@@ -20,8 +20,9 @@ from tests.unit.report.test_facts import everything, with_actor
 from tests.unit.widgets.snapshots import MB, an_object, elsewhere
 from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
+from workbench.engines.base import Abilities
 from workbench.plots import charts
-from workbench.report import cards, facts, json, page, reasons, text
+from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
 from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.html import Still
@@ -188,7 +189,7 @@ def a_still(now: Snapshot, held: Held) -> Told:
 
 def a_page(now: Snapshot, held: Held) -> Told:
     """A row as a page is told it, put into words as the page does."""
-    processes, owners, words = Processes(now), owners_of(now), page.words_of(now)
+    processes, owners, words = Processes(now), owners_of(now), page.words_of(now, Abilities())
     told = {}
     for record in now.objects:
         born = None if record.age is None else now.taken - record.age
@@ -293,7 +294,7 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
         PinRecord("escaped", detail="cell 6"), PinRecord("view", record.viewers[0]),  # type: ignore[index]
     )  # fmt: skip
     account = Account(record, pins, now.clients, now.workers, now.actors)
-    said = [line.text.partition(", where no")[0] for line in text.why(account, "x").reasons]
+    said = [line.text.partition(", where nothing")[0] for line in why.why(account, "x").reasons]
     record = msgspec.structs.replace(record, tasks=0, parents=0)
     assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
 
@@ -306,7 +307,7 @@ def test_the_status_a_card_and_ps_tell_one_session() -> None:
     card = dict(cards.of_snapshot(now).lines)
     row = dict(zip(SESSIONS, Seen("first-steps", (1,), 0, 0.0, now).row(), strict=True))
     assert card["store"] == row["store"]
-    assert card["workers"].startswith(row["workers"])
+    assert f"({row['workers']})" in card["workers"]
     assert card["actors"] == row["actors"] == "Counter 'hits'"
     assert [name.partition(" (")[0] for name in row["open in"].split(", ")] == open_in(now)
     assert card["open in"].startswith(joined(open_in(now)))

@@ -7,11 +7,11 @@ from msgspec import structs
 
 from tests.unit.widgets.snapshots import DISK, HERE, MB, a_session, an_object
 from workbench.core.snapshot import ObjectRecord
-from workbench.report.colors import HUES, Coloring
+from workbench.report.colors import HUES, Coloring, hues
 from workbench.report.lanes import Box, lanes
 from workbench.report.processes import owners_of
 
-FIRST, SECOND = HUES[:2]
+FIRST, SECOND = (HUES[n] for n in hues({"first": 2, "second": 1}, {}).values())
 
 
 def _boxes(objects: list[ObjectRecord], most: int) -> tuple[Box, ...]:

@@ -117,7 +117,7 @@ def test_segments_are_to_scale() -> None:
     ax = workbench.plot_occupancy(snapshots.usual(), _axes())
     assert ax.get_xlim() == (0, 209 * MB)  # as far as memory can be reused
     boxes = {(round(start / MB), round(length / MB)): color for start, length, color in _boxes(ax)}
-    blue, orange, green = HUES[0], HUES[1], HUES[2]
+    blue, orange, green = HUES[0], HUES[2], HUES[1]
     assert boxes[0, 80] == boxes[126, 24] == blue  # less a seam: a point, a third of a megabyte
     assert boxes[80, 42] == orange
     assert boxes[0, 30] == green  # on disk

@@ -240,6 +240,21 @@ def test_unasked_descriptors_are_refused_and_closed() -> None:
     assert count_descriptors() == before
 
 
+def test_a_message_that_cannot_be_encoded_is_dropped_and_no_other() -> None:
+    outbox, sent = Outbox(), bytearray()
+
+    def send(data: Any, beside: Any) -> int:
+        sent.extend(data[0])
+        return len(data[0])
+
+    for message in (MESSAGES[0], ev.Find(2**70, "x"), MESSAGES[1]):
+        outbox.put(message)
+    with pytest.raises(OverflowError):
+        outbox.send(send)
+    assert outbox.send(send)
+    assert list(feed(Inbox(decode_from_client), [bytes(sent)])) == MESSAGES[:2]
+
+
 # -- interrupted anywhere --------------------------------------------------------------------------
 
 OURS = {buffers.__file__, framing.__file__, codec.__file__}

@@ -87,6 +87,11 @@ def test_nothing_the_loop_notices_can_come_from_a_client() -> None:
             decode_from_client(encode([event]))
 
 
+def test_text_that_is_no_unicode_travels_escaped() -> None:
+    (hello,) = decode_from_client(encode([events.Hello(1, 2, label="data\udcff/ü.py")]))
+    assert hello.label == "data\\udcff/ü.py"
+
+
 BAD = [
     encode([[1]]),  # Hello without its fields
     encode([[99]]),  # no such message

@@ -8,18 +8,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
-from workbench.ipython.arguments import parse, unquoted
+from workbench.host.seeding import LARGEST
+from workbench.ipython import in_place
+from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
+from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.ipython.taken_along import TakenAlong
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -57,7 +61,7 @@ class RemoteMagics(NotebookMagics):
         self._kept: dict[int, set[str]] = {}
         self._sent: dict[int, list[tuple[Job, tuple[str, ...]]]] = {}
 
-    @magic_arguments()
+    @magic_arguments("%%")
     @argument("-w", "--wait", action="store_true", help="wait, and bind values instead of refs")
     @argument(
         "-o",
@@ -99,6 +103,13 @@ class RemoteMagics(NotebookMagics):
         metavar="N",
         help="how often it runs again if its worker dies; default: not again",
     )
+    @argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="seed `random`, numpy's and torch's global generators, so that each run draws the "
+        "same numbers; each item has its own. Default: other numbers each time",
+    )
     @argument("-q", "--quiet", action="store_true", help="no line that says what it is doing")
     @argument("--dry-run", action="store_true", help="show what would travel; send nothing")
     @line_cell_magic
@@ -118,7 +129,7 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo.take(), args.wait, args.quiet)
+        self._run(engine, request, handle, cargo, args.wait, args.quiet)
         return None
 
     def _run(
@@ -126,19 +137,32 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        cargo: Cargo,
         wait: bool,
         quiet: bool,
     ) -> None:
         """Submit it, bind what will come back, and wait for it if that is wanted."""
         size = 1 if request.items is None else len(request.items)
         origin = self._notebook.router.origin()
+        captured = cargo.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        for note in cargo.notes:
+            job.note(note)
         if wait:
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
+        each = request.item, request.items or ()
+        taken = TakenAlong(engine, captured, self._notebook.variables, each)
+        if not request.asked:
+            brings = handle is None and request.items is None
+            tracked = replace(taken.tracked, brings=brings)
+            request = replace(request, cell=replace(request.cell, tracked=tracked))
+            if brings and tracked.names:
+                job.taken = taken
+                if not wait:
+                    taken.watch()
         try:
-            for refs in self._submit(engine, request, handle, captured, job):
+            for refs in self._submit(engine, request, handle, taken, job):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
@@ -150,9 +174,10 @@ class RemoteMagics(NotebookMagics):
             there = {name: variables[name] for name in outputs if name in variables}
             job.replaced = {name: it for name, it in there.items() if not _has_failed(engine, it)}
             variables.update(outputs)
+        self._note_stayed(request, job)
         self._notebook.follow(job, waited=wait, quiet=quiet)
         if handle is not None:
-            self._sent.setdefault(handle._ref.id, []).append((job, request.names.bound))
+            self._sent.setdefault(handle._ref.id, []).append((job, tuple(request.names.bound)))
         if wait:
             try:
                 done = results[:: 1 + len(request.outputs)]
@@ -166,11 +191,13 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
+            if failed := in_place.bring(job, variables):
+                self._notebook.router.note(origin, failed)
             for name, ref in outputs.items():
                 if name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
-                        self._notebook.bindings.note(name, values[name], ref)
+                        self._notebook.bindings.note(name, values[name], ref, "%%remote")
                 elif request.asked and isinstance(ref, ObjectRef):
                     engine.get([ref], None, False)  # raises that it has no value
 
@@ -179,22 +206,28 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        captured: dict[str, Any],
+        taken: TakenAlong,
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
+        captured = taken.names
+        common: Any = taken.packed
         if request.items is not None:
-            values = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
-            if values:  # stored once, and not sent with each
-                args = request.cell, engine.put(values)[0]
-                captured = {n: v for n, v in captured.items() if n not in values}
+            by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
+            captured = {n: v for n, v in captured.items() if n not in by_value}
+            common = common or by_value or None
+            if common is not None:  # stored once, and not sent with each
+                common = engine.put(common)[0]
+        if common is not None:
+            args = request.cell, common
         for index, item in enumerate([None] if request.items is None else request.items):
             if request.items is not None:
                 if not isinstance(item, ObjectRef):  # perhaps a view of what is stored
-                    item = engine.stored_as(item) or item
+                    stored = engine.stored_as(item)
+                    item = item if stored is None else stored
                 captured = {**captured, "index": index, request.item: item}
                 name = f"{request.options.name}[{index}]"
                 options = replace(options, name=name, size=len(request.items), group=group)
@@ -210,6 +243,16 @@ class RemoteMagics(NotebookMagics):
             group = group or refs[0].id
             yield refs
 
+    def _note_stayed(self, request: Request, job: Job) -> None:
+        """Remember which names the cell won't bring back."""
+        for name, kind in request.names.bound.items():
+            if name in request.outputs:
+                self._notebook.stayed.pop(name, None)
+            else:
+                self._notebook.stayed[name] = StayedName(
+                    job.name, kind, request.actor, request.asked
+                )
+
     # -- reading the line and the cell ----------------------------------------------------------
 
     def _read(self, args: Any, line: str, cell: str) -> Request:
@@ -220,17 +263,21 @@ class RemoteMagics(NotebookMagics):
         names = analyse(cell, filename, BODY)
         items, item = self._items(args)
         outputs = _names_in(args.out) if args.out else () if args.actor else names.assigned
-        unknown = [name for name in outputs if name not in names.bound]
+        # What it captures is its own to change in place; so that may be asked for too.
+        there = {*names.bound, *names.required, *names.optional, *_names_in(args.given)}
+        unknown = [name for name in outputs if name not in there]
         if unknown and not args.actor:
-            there = ", ".join(names.bound) or "nothing"
+            assigned = ", ".join(names.bound) or "nothing"
             raise MagicError(
-                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {there}."
+                f"--out {' '.join(unknown)}: the cell assigns no such name. It assigns {assigned}."
             )
         if args.retries < 0:
             raise MagicError(f"--retries {args.retries}: it must be 0 or more.")
         if args.timeout is not None and not 0 < args.timeout <= LONGEST:
             limit = f"--timeout {args.timeout:g}"
             raise MagicError(f"{limit}: it must be above 0; leave it out for no limit.")
+        if args.seed is not None and not 0 <= args.seed <= LARGEST:
+            raise MagicError(f"--seed {args.seed}: it must be from 0 to {LARGEST}.")
         options = CellOptions(
             num_returns=1 + len(outputs),
             max_retries=args.retries,
@@ -240,7 +287,10 @@ class RemoteMagics(NotebookMagics):
             binds=outputs,
         )
         sent = self._cell(cell, filename, BODY, names)
-        sent = replace(sent, outputs=outputs, given=_names_in(args.given))
+        sent = replace(
+            sent, outputs=outputs, given=_names_in(args.given),
+            seed=args.seed, per_item=items is not None,
+        )  # fmt: skip
         if args.actor:  # what the notebook hasn't may be there
             names = replace(names, required=(), optional=(*names.required, *names.optional))
         return Request(sent, names, outputs, bool(args.out), items, item, options, args.actor or "")
@@ -307,7 +357,7 @@ class RemoteMagics(NotebookMagics):
         kept, sent = self._kept.setdefault(handle._ref.id, set()), self._sent
         cells = sent.pop(handle._ref.id, [])
         for job, names in cells:
-            kept.update(names if job.state == "done" else ())
+            kept.update([*names, *job.mutated] if job.state == "done" else ())
         sent[handle._ref.id] = [(job, names) for job, names in cells if not job.is_over]
         return frozenset(kept - set(request.cell.given))
 
@@ -324,7 +374,12 @@ class RemoteMagics(NotebookMagics):
         engine = api.engine()
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
-        call = Call((cell,), Cargo(self._notebook, engine, names).take(), options)
+        cargo = Cargo(self._notebook, engine, names)
+        taken = TakenAlong(engine, cargo.take(), self._notebook.variables)
+        cell = replace(cell, tracked=taken.tracked)
+        call = Call((cell, taken.packed) if taken.packed else (cell,), taken.names, options)
+        for note in cargo.notes:
+            print(note)
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from workbench import api, config
 from workbench.core.snapshot import JobRecord
 from workbench.errors import MagicError
-from workbench.ipython.arguments import parse, unquoted
+from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
-from workbench.report.text import JobTable, started_line
+from workbench.report.mistyped import did_you_mean
+from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
     from workbench.widgets.views import Dashboard
@@ -64,6 +66,9 @@ class SessionMagics(NotebookMagics):
         args = vars(parse(self.workbench, line))
         action, what = args.pop("action"), args.pop("what")
         settings = {k: v for k, v in args.items() if v is not None}
+        if action not in ACTIONS:
+            hint = did_you_mean(action, ACTIONS)
+            raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {action!r}.{hint}")
         if what and action not in ("jobs", "job"):
             raise MagicError(f"`%workbench {action}` takes nothing more, not {' '.join(what)!r}.")
         if settings and action != "start":
@@ -74,7 +79,7 @@ class SessionMagics(NotebookMagics):
                 now = api.engine().summary()
                 print(f"Session {facts.session_name(now)}: {facts.users_text(now)}.")
             case "start":
-                print(started_line(api.init(**settings)))
+                self._start(settings)
             case "stop":
                 running = api.is_initialized()
                 api.shutdown()
@@ -88,30 +93,34 @@ class SessionMagics(NotebookMagics):
                 from workbench.widgets.views import dashboard  # brings ipywidgets
 
                 return dashboard()
-            case "status":
+            case _:
                 print(_status() if api.is_initialized() else NONE)
-            case other:
-                raise MagicError(f"%workbench knows {', '.join(ACTIONS)}, not {other!r}.")
         return None
+
+    def _start(self, settings: dict[str, Any]) -> None:
+        """Start or join a session, in the place of one in which there is nothing yet."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UserWarning)
+            api.init(**settings)  # the extension says what it started
+        for each in said:
+            print(each.message)
 
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
-        jobs = _known_jobs()
         if not wanted:
-            return JobTable(jobs)
-        record = choose(jobs, wanted)
-        if self._notebook.collect(api.engine(), record.id) is None:
-            print(_delivered(record.name))
+            return JobTable(_last_jobs())
+        record = choose(_all_jobs(), wanted)
+        self._notebook.collect(api.engine(), record.id)
         return None
 
     def _job(self, wanted: str) -> Job:
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        record = choose(_known_jobs(), wanted)
-        job = self._notebook.jobs.get(record.id) or self._notebook.collect(api.engine(), record.id)
-        if job is None:
-            raise MagicError(_delivered(record.name))
+        record = choose(_all_jobs(), wanted)
+        job = self._notebook.jobs.get(record.id)
+        job = job or self._notebook.collect(api.engine(), record.id)
+        assert job is not None
         return job
 
 
@@ -120,9 +129,9 @@ def _status() -> str:
     return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()
 
 
-def _known_jobs() -> tuple[JobRecord, ...]:
+def _last_jobs() -> tuple[JobRecord, ...]:
     return api.engine().summary().jobs if api.is_initialized() else ()
 
 
-def _delivered(name: str) -> str:
-    return f"{name} is over, and its output and results were already delivered to a notebook."
+def _all_jobs() -> tuple[JobRecord, ...]:
+    return api.engine().jobs() if api.is_initialized() else ()

@@ -10,14 +10,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 from IPython.display import display
 
 from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython.arguments import as_written, parse, unquoted
+from workbench.ipython import in_place
+from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
@@ -50,7 +51,8 @@ class StoringMagics(NotebookMagics):
         """Store variables under their names, or an expression under a given one.
 
         Arrays go into shared memory once; `%get` and `%%remote` read them there without a copy.
-        What is stored doesn't change any more: put a variable again after changing it.
+        What is stored doesn't change. A variable that you change afterwards is stored again, under
+        the same name, when a remote cell reads it.
         """
         args = parse(self.put, line)
         expression = as_written(line, args.what)
@@ -108,7 +110,7 @@ class StoringMagics(NotebookMagics):
                 value = values.pop(name)
                 if name in variables:
                     variable = variables[name]
-                    self._notebook.bindings.note(variable, value, ref)
+                    self._notebook.bindings.note(variable, value, ref, "%put", name, about)
                     del value
                     if args.replace:
                         remarks.append(self._replaced(engine, variable, ref, about))
@@ -146,7 +148,10 @@ class StoringMagics(NotebookMagics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        found = {name: self._named(engine, name) for name in args.names}
+        names = [name for name in args.names if not self._get_changed(name, args.target)]
+        if not names:
+            return
+        found = {name: self._named(engine, name) for name in names}
         refs = {}  # by what messages call each
         for name, ref in found.items():
             several = {f"{name}[{n}]": each for n, each in enumerate(ref)} if _is_list(ref) else {}
@@ -163,6 +168,18 @@ class StoringMagics(NotebookMagics):
                 self._notebook.variables[target] = list(islice(values, len(ref)))
             else:
                 self._bind(target, ref, next(values), args.copy)
+
+    def _get_changed(self, name: str, target: str | None) -> bool:
+        """Bring what a background cell changed of a variable in place, if one did, or may yet."""
+        is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
+            api.engine().find(name) is not None
+        )
+        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        if job is None:
+            return False
+        if said := in_place.get(job, name, target, self._notebook.variables):
+            print(said)
+        return True
 
     def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:
         self._notebook.variables[name] = value
@@ -263,8 +280,33 @@ class StoringMagics(NotebookMagics):
             return value
         ref = engine.find(name)
         if ref is None:
+            ref = self._assigned(engine, name)
+        if ref is None:
             raise missing([name], "the store", engine.names())
         return ref
+
+    def _assigned(self, engine: Engine, name: str) -> Any:
+        """What the last cell assigned to that name whose kernel has gone, if nobody has it yet."""
+        dropped = ""
+        for record in reversed(engine.jobs()):
+            if name not in record.binds:
+                continue
+            if record.is_over and name in record.there:
+                print(f"{name}: what {record.name} assigned.")
+                found = engine.collect(record.id, name)
+                assert found is not None
+                refs = [ref for ref in found.results if ref is not None]
+                return refs if record.size > 1 else refs[0]
+            if record.kept and not record.is_over:
+                self._notebook.collect(engine, record.id)
+                return self._notebook.variables.get(name)
+            dropped = dropped or (record.name if record.dropped else "")
+        if dropped:
+            raise MagicError(
+                f"{name!r} is gone: {dropped} had assigned it, and nobody had it when memory was "
+                "needed. Run that cell again."
+            )
+        return None
 
 
 def _is_list(value: Any) -> bool:
@@ -296,6 +338,7 @@ class BarePut(ast.NodeTransformer):
             case ast.Call(
                 func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value="put"), *_]
             ):
-                nothing = ast.BoolOp(ast.And(), [node.value, ast.Constant(None)])
+                both = ast.Tuple([node.value, ast.Constant(None)], ast.Load())
+                nothing = ast.Subscript(both, ast.Constant(1), ast.Load())
                 return ast.fix_missing_locations(ast.copy_location(ast.Expr(nothing), node))
         return node

@@ -21,24 +21,25 @@ export class Bar {
   }
 
   /** What the contract has of it, with the parts' words: name → [label, what it means]. */
-  update({ label, figure, note, whole, parts }, words) {
+  update({ label, figure, note, whole, parts, beside }, words) {
     setText(this.label, label);
     setText(this.figure, figure);
     setAttr(this.el, "title", note || null);
     // Without a whole nothing can be drawn to scale.
     const total = whole ? parts.reduce((sum, [, size]) => sum + Math.max(size ?? 0, 0), 0) : 0;
-    const names = parts.map(([name]) => name);
-    if (setChildren(this.track, names.join(), () => names.map((name) => this.part(name, ...words[name])))) {
-      this.key.replaceChildren(...names.map((name) => this.parts.get(name).entry));
+    const told = [...parts, ...beside]; // what is beside it has an entry in the key alone
+    const pieces = () => told.map(([name]) => this.part(name, ...words[name])).slice(0, parts.length);
+    if (setChildren(this.track, told.map(([name]) => name).join(), pieces)) {
+      this.key.replaceChildren(...told.map(([name]) => this.parts.get(name).entry));
     }
-    for (const [name, size] of parts) {
+    for (const [name, size] of told) {
       const { piece, value } = this.parts.get(name);
       piece.classList.toggle("wb-zero", !total || !size);
       setVar(piece, "--wb-share", total ? String(Math.max(size ?? 0, 0) / total) : "0");
       if (size == null) setDash(value, UNKNOWN);
       else setText(value, bytes(size));
     }
-    const said = parts.map(([name, size]) => `${words[name][0]} ${bytes(size)}`).join(", ");
+    const said = told.map(([name, size]) => `${words[name][0]} ${bytes(size)}`).join(", ");
     setAttr(this.track, "aria-label", `${label}: ${figure}; ${said}`);
   }
 

@@ -39,7 +39,7 @@ export function isDark(color) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.5;
 }
 
-/** Which of an object's sides is coloured, and who got which colour. A colour once given is kept. */
+/** Which of an object's sides is coloured, and who has which colour: the kernel says, for all pages. */
 export class Coloring {
   /** `by` is one of COLOR_BY; `words` are the kernel's for ages and for what can move. */
   constructor(by, words) {
@@ -47,32 +47,26 @@ export class Coloring {
     this.ages = words?.ages ?? [];
     this.movable = Object.entries(words?.movable ?? {});
     this.given = new Map();
+    this.others = false;
   }
 
-  /** Gives the hues to whoever has most bytes; first come, first kept. */
-  assign(rows) {
-    if (this.by !== "type" && this.by !== "owner") return;
-    const weights = new Map();
-    for (const row of rows) {
-      const group = row[COLOR_BY[this.by]];
-      weights.set(group, (weights.get(group) ?? 0) + (row.size ?? 0));
-    }
-    for (const group of this.given.keys()) {
-      if (!weights.has(group) && this.given.size >= HUES.light.length) this.given.delete(group);
-    }
-    const taken = new Set(this.given.values());
-    const free = HUES.light.map((_, hue) => hue).filter((hue) => !taken.has(hue));
-    const heaviest = [...weights].sort((a, b) => b[1] - a[1]);
-    for (const [group] of heaviest) {
-      if (!this.given.has(group) && free.length) this.given.set(group, free.shift());
-    }
-    this.others = heaviest.length > this.given.size;
+  /** Takes the hues that the kernel has given (group → number), of those that are among the rows. */
+  assign(rows, hues) {
+    const given = hues?.[this.by];
+    if (!given) return;
+    const groups = new Set([...rows].map((row) => this.group(row)));
+    this.given = new Map(Object.entries(given).filter(([group]) => groups.has(group)));
+    this.others = groups.size > this.given.size;
+  }
+
+  group(row) {
+    return row[COLOR_BY[this.by]] ?? UNKNOWN;
   }
 
   /** The number of a row's colour at a time (epoch seconds); -1 is "others". */
   of(row, now) {
     if (this.by === "movable") return this.movable.findIndex(([key]) => key === row.movable);
-    if (this.by !== "age") return this.given.get(row[COLOR_BY[this.by]]) ?? -1;
+    if (this.by !== "age") return this.given.get(this.group(row)) ?? -1;
     return row.born == null ? -1 : this.ages.findIndex(([limit]) => limit == null || now - row.born < limit);
   }
 
@@ -91,7 +85,7 @@ export class Coloring {
     const fixed = this.by === "age" ? this.ages : this.by === "movable" ? this.movable : null;
     if (fixed) return fixed.map(([, label], i) => ({ color: colors[i], label }));
     const entries = [...this.given].sort((a, b) => a[1] - b[1]);
-    const legend = entries.map(([label, hue]) => ({ color: colors[hue], label: label ?? UNKNOWN }));
+    const legend = entries.map(([label, hue]) => ({ color: colors[hue], label }));
     return this.others ? [...legend, { color: colors.at(-1), label: "others" }] : legend;
   }
 }

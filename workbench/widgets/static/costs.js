@@ -14,6 +14,14 @@ export function copySpeed({ inband, outband, copy }, least) {
 }
 
 const SUMMED = ["pickle", "copy", "load", "inband", "outband"];
+/** A part of the machine's copy speed below which a copy was slow. */
+const FAR_BELOW = 0.6;
+
+/** Seconds of it all, as far as they are known: what costs are sorted by. */
+export function totalOf({ pickle, copy, load }) {
+  const known = [pickle, copy, load].filter((time) => time != null);
+  return known.length ? known.reduce((sum, time) => sum + time, 0) : null;
+}
 
 /** Sums per type, with figures null where none is known. */
 export function byType(rows) {
@@ -28,6 +36,13 @@ export function byType(rows) {
   return [...types.values()];
 }
 
+/** A speed in words, beside the machine's; and why it is so low, if that is far more. */
+export function speedWords(speed, { cold }, { speed: limit, words }) {
+  if (!limit) return rate(speed);
+  const why = cold && speed < limit * FAR_BELOW ? `: ${words.cold}` : "";
+  return `${rate(speed)}, ${share(speed / limit)} of this machine's copy speed${why}`;
+}
+
 /** Whether anything is known of what it cost. */
 const measured = (row) => row.pickle != null || row.copy != null;
 
@@ -35,6 +50,11 @@ export class Costs {
   constructor(session) {
     this.session = session;
     const figures = [
+      {
+        ...figureColumn("total", "Total", seconds),
+        value: totalOf,
+        fill: (cell, row) => setText(cell, seconds(totalOf(row))),
+      },
       figureColumn("pickle", "Pickle", seconds),
       figureColumn("copy", "Copy", seconds),
       figureColumn("load", "Load", seconds, `not read yet, or ${UNKNOWN}`),
@@ -52,7 +72,7 @@ export class Costs {
       kind: "costs",
       label: "Serialization cost by object",
       empty: "",
-      sort: "pickle",
+      sort: "total",
       columns: [objectColumn((row) => this.badge(row)), TYPE_COLUMN, ...figures],
       onselect: (id) => session.select(id),
       onopen: () => this.detail.explain(),
@@ -61,7 +81,7 @@ export class Costs {
       kind: "types",
       label: "Serialization cost by type",
       empty: "",
-      sort: "pickle",
+      sort: "total",
       columns: [TYPE_COLUMN, figureColumn("count", "Objects", count), ...figures],
       onselect: (id) => this.types.select(id),
     });
@@ -110,9 +130,8 @@ export class Costs {
   }
 
   /** The same in words, beside what this machine can do. */
-  speedText(speed) {
-    const limit = this.session.store.world.speed;
-    return rate(speed) + (limit ? `, ${share(speed / limit)} of this machine's copy speed` : "");
+  speedText(speed, row) {
+    return speedWords(speed, row, this.session.store.world);
   }
 
   /** What to do about an object that was serialized so often. */
@@ -127,7 +146,7 @@ export class Costs {
   fillSpeed(cell, row) {
     const speed = this.speedOf(row);
     const limit = this.session.store.world.speed;
-    setAttr(cell, "title", speed == null ? null : this.speedText(speed));
+    setAttr(cell, "title", speed == null ? null : this.speedText(speed, row));
     if (speed == null) {
       setDash(cell, `too little to tell, or ${UNKNOWN}`);
       return;
@@ -143,7 +162,7 @@ export class Costs {
 /** What the selected object's serialization cost; asked for, path by path. */
 class Cost extends Selected {
   constructor(session, costs) {
-    super(session, "Its cost", "Select an object to see what its serialization costs.");
+    super(session, "Its cost", "costs");
     this.costs = costs;
     this.repeats = h("p", { class: "wb-repeats", hidden: true });
     this.tree = new CostTree();
@@ -160,14 +179,14 @@ class Cost extends Selected {
     });
     this.bar.hidden = row == null;
     if (!row) return;
-    this.button.disabled = !store.usable || !store.world.objects.has(row.id);
+    this.allow(this.button, "cost", row.movable === "freed" ? "It is freed: nobody can read it any more" : "");
     const speed = this.costs.speedOf(row);
     const facts = [
       `pickle ${seconds(row.pickle)}`,
       `copy ${seconds(row.copy)}`,
       row.load == null ? "not read yet" : `load ${seconds(row.load)}`,
       row.buffers ? `${count(row.buffers)} copied directly` : "",
-      speed == null ? "" : this.costs.speedText(speed),
+      speed == null ? "" : this.costs.speedText(speed, row),
       row.site,
     ];
     setText(this.facts, facts.filter(Boolean).join(" · "));
@@ -177,8 +196,9 @@ class Cost extends Selected {
 
   explain() {
     const { store } = this.session;
-    if (!store.row() || !store.usable) return;
+    if (!store.row()) return;
     this.update(); // an answer may be here before the next frame
+    if (this.button.disabled) return;
     this.ask("cost", (answer) => {
       if (!answer.tree) return;
       setText(this.note, "");

@@ -206,6 +206,10 @@ export class Dashboard {
 
   draw() {
     if (!this.session.store.world) return;
+    if (this.drawn && !this.el.clientWidth) {
+      this.refresh(); // hidden for a moment, as while a theme loads: what is read now would be nothing
+      return;
+    }
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
     if ([...this.panes.keys()].some(resized)) this.widen();
@@ -253,7 +257,7 @@ export class Dashboard {
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");
-    const running = (world.jobs ?? []).filter(({ state }) => state === "running").length;
+    const running = gone ? 0 : (world.jobs ?? []).filter(({ state }) => state === "running").length;
     const jobs = this.tabs?.get("jobs");
     if (jobs) setText(jobs, running ? `Jobs · ${running}` : "Jobs");
   }

@@ -7,8 +7,10 @@ import { pinWords } from "./map.js";
 
 /** Whatever is said of the selected object: its name and facts, a body, buttons, what came of them. */
 export class Selected {
-  constructor(session, label, hint) {
+  /** `part` is the view's: what stands here until an object is selected is the kernel's lesson for it. */
+  constructor(session, label, part) {
     this.session = session;
+    this.part = part;
     this.id = "";
     this.heading = inline("wb-details-name");
     this.facts = inline("wb-details-facts");
@@ -16,13 +18,15 @@ export class Selected {
     this.full = h("div", { class: "wb-details-body", tabindex: 0, role: "group", "aria-label": label }, head);
     this.note = h("span", { class: "wb-note", role: "status" });
     this.bar = h("div", { class: "wb-details-bar" }, this.note);
-    this.hint = h("p", { class: "wb-empty" }, hint);
+    this.hint = h("div", { class: "wb-lesson", tabindex: 0, role: "group", "aria-label": "What this shows" });
     this.el = h("div", { class: "wb-details" }, this.hint, this.full, this.bar);
   }
 
   /** The selected row, or null; `changed` is called first if it is another one. */
   show(changed) {
     const row = this.session.store.row();
+    const lesson = this.session.store.world.words.lessons[this.part];
+    setChildren(this.hint, lesson.join(), () => lesson.map((text) => h("p", {}, text)));
     this.hint.hidden = row != null;
     this.full.hidden = row == null;
     if ((row?.id ?? "") !== this.id) {
@@ -31,6 +35,14 @@ export class Selected {
     }
     if (row) setText(this.heading, row.title);
     return row;
+  }
+
+  /** Whether a button can do something now; where it can't, it says why. */
+  allow(button, action, obstacle = "") {
+    const { store } = this.session;
+    const why = store.world.words.can[action] || obstacle;
+    button.disabled = !store.usable || !store.world.objects.has(this.id) || Boolean(why);
+    setAttr(button, "title", why || null);
   }
 
   /** Asks for something to be done with it, and says what came of that as long as it is selected. */
@@ -46,7 +58,7 @@ export class Selected {
 
 export class Details extends Selected {
   constructor(session) {
-    super(session, "Why it is here", "Select an object to see why it is here.");
+    super(session, "Why it is here", "pins");
     this.reasons = h("ul", { class: "wb-reasons" });
     this.answer = h("div", { class: "wb-answer", hidden: true });
     this.full.append(this.reasons, this.answer);
@@ -77,13 +89,12 @@ export class Details extends Selected {
     this.tick();
     this.pinned = (row.pins ?? []).some((pin) => pin.reason === "user");
     setText(this.pin, this.pinned ? "Unpin" : "Pin");
-    const usable = store.usable && !gone;
-    this.pin.disabled = this.why.disabled = !usable;
-    this.free.disabled = !usable || row.movable === "freed";
-    setAttr(this.free, "title", row.movable === "freed" ? "It is freed: it goes with what shows it" : null);
+    const freed = row.movable === "freed" ? "It is freed: it goes with what shows it" : "";
     const stuck = row.movable === "no" ? `It can't move: ${row.stays}` : "";
-    this.spill.disabled = !usable || row.where !== "memory" || Boolean(stuck);
-    setAttr(this.spill, "title", stuck || (row.where === "memory" ? null : `It is ${this.where(row)}`));
+    this.allow(this.pin, this.pinned ? "unpin" : "pin", freed);
+    this.allow(this.free, "free", freed);
+    this.allow(this.spill, "spill", freed || stuck || (row.where === "memory" ? "" : `It is ${this.where(row)}`));
+    this.allow(this.why, "why");
     this.list(row);
     if (!store.usable) setText(this.note, store.world.ended ?? "The kernel has gone: as last seen.");
   }
@@ -101,9 +112,10 @@ export class Details extends Selected {
       typed(row),
       bytes(row.size),
       row.state === "failed" ? "failed" : this.where(row),
-      store.world.words.movable[row.movable],
+      row.where !== "disk" && store.world.words.movable[row.movable], // it has moved
       born && (born === "now" ? "just now" : `${born} old`),
-      row.where !== "disk" && row.owner && `by ${row.owner}`, // there the owner is the disk
+      row.owner && !row.site?.endsWith(` of ${row.owner}`) && `by ${row.owner}`,
+      row.site && `from ${row.site}`,
       row.name && row.held ? `held by ${row.held}` : "",
     ];
     setText(this.facts, facts.filter(Boolean).join(" · "));

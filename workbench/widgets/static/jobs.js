@@ -94,7 +94,7 @@ export class Jobs {
     if (line.job === job && line.usable === usable) return;
     Object.assign(line, { job, usable });
     setAttr(line.row, "data-state", job.state);
-    setText(line.state, job.state);
+    setText(line.state, usable || isOver(job) ? job.state : `was ${job.state}`);
     setText(line.where, job.where);
     setText(line.text, job.text);
     const over = isOver(job);
@@ -106,7 +106,9 @@ export class Jobs {
     }
     line.stop.hidden = over;
     line.kill.hidden = job.state !== "running";
-    line.stop.disabled = line.kill.disabled = !usable;
+    const why = this.session.store.world.words.can.stop;
+    line.stop.disabled = line.kill.disabled = !usable || Boolean(why);
+    if (why) for (const each of [line.stop, line.kill]) setAttr(each, "title", why);
     this.time(line);
   }
 

@@ -13,6 +13,8 @@ const AGE_TICKS = 5;
 const NAME_MIN = 24;
 const NAME_HEIGHT = 16;
 const NAME_PAD = 6;
+/** Letters of a shortened name, at least. */
+const NAME_LEAST = 3;
 const WAYS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" };
 const TIP_CLASSES = ["wb-tip-title", "wb-tip-kind", "", "wb-tip-pins"];
 const HINT = "Map of the store. Arrow keys go from object to object, Enter selects.";
@@ -25,6 +27,16 @@ export function pinWords(row) {
 
 /** How full a segment is; a file is as large as what is in it. */
 const filled = ({ disk, live, granted }) => (disk ? bytes(live) : `${bytes(live)} live of ${bytes(granted)}`);
+
+/** As much of a name as fits, with an ellipsis; nothing if that is less than a few letters. */
+export function shortened(name, room, widthOf) {
+  const width = widthOf(name);
+  if (width <= room) return name;
+  let letters = Math.min(Math.floor((name.length * room) / width), name.length - 1);
+  const cut = () => `${name.slice(0, letters)}…`;
+  while (letters >= NAME_LEAST && widthOf(cut()) > room) letters -= 1;
+  return letters >= NAME_LEAST ? cut() : "";
+}
 
 export class StoreMap {
   constructor(session) {
@@ -70,7 +82,7 @@ export class StoreMap {
   }
 
   update({ everything, keys }) {
-    const laid = ["objects", "segments", "bins", "rest"].some((key) => keys.has(key));
+    const laid = ["objects", "segments", "bins", "rest", "hues"].some((key) => keys.has(key));
     if (everything || laid) this.arrange();
     else this.mark();
   }
@@ -117,7 +129,7 @@ export class StoreMap {
     const now = session.store.now();
     const { world } = session.store;
     const coloring = (this.coloring ??= new Coloring(this.by, world.words));
-    coloring.assign([...world.objects.values()].filter((row) => layout.where.has(row.id)));
+    coloring.assign([...world.objects.values()].filter((row) => layout.where.has(row.id)), world.hues);
     const context = drawing(this.canvas, this.width, layout.height);
     for (const lane of layout.lanes) this.lane(context, lane, theme);
     context.fillStyle = theme.dim;
@@ -151,8 +163,8 @@ export class StoreMap {
     const written = new Set();
     for (const { x, w, line, row, count } of rects) {
       if (w < NAME_MIN || line.h < NAME_HEIGHT || count > 1 || written.has(row.id)) continue;
-      const name = row.title;
-      if (context.measureText(name).width + 2 * NAME_PAD > w) continue;
+      const name = shortened(row.title, w - 2 * NAME_PAD, (text) => context.measureText(text).width);
+      if (!name) continue;
       written.add(row.id);
       context.fillText(name, x + NAME_PAD, line.y + line.h / 2 + 0.5);
     }

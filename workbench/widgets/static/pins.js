@@ -16,7 +16,7 @@ export function chips(pins, reasons) {
   for (const pin of pins) groups.set(pin.reason, [...(groups.get(pin.reason) ?? []), pin]);
   return [...groups].map(([reason, same]) => {
     const [one, several] = reasons[reason] ?? [reason, reason];
-    const number = same.reduce((sum, { n }) => sum + n, 0);
+    const number = same.reduce((sum, { n = 1 }) => sum + n, 0);
     const words = number === 1 || several === one ? one : `${count(number)} ${several}`;
     return { reason, words, text: same.map((pin) => pin.text).join("\n"), here: same.some((p) => p.here) };
   });
@@ -42,6 +42,7 @@ export class Pins {
           key: "reasons",
           title: "Why it is here",
           value: (row) => row.pins?.length || null,
+          width: (row) => this.widthOf(row),
           fill: (cell, row) => this.fillChips(cell, row),
         },
         {
@@ -79,6 +80,13 @@ export class Pins {
     });
     const tools = h("div", { class: "wb-tools" }, search, this.choice, this.sum, this.rest);
     this.el = pane("wb-pins", "Pins", tools, this.table.el, this.details.el);
+  }
+
+  /** Pixels that the chips of a row take, about. */
+  widthOf(row) {
+    const { reasons } = this.session.store.world.words;
+    const codes = new Set((row.pins ?? []).map(({ reason }) => reason));
+    return [...codes].reduce((sum, code) => sum + 6.2 * (reasons[code]?.[0].length ?? 8) + 28, 0);
   }
 
   seek({ value }) {

@@ -1,12 +1,16 @@
 // A grid of rows: sorted, filtered, drawn only where it is looked at, walked by keys. Knows columns
 // and ids; what stands in the cells is its owner's.
 
-import { dropAllBut, h, setAttr, setText, taken } from "./dom.js";
+import { dropAllBut, h, setAttr, setText, setVar, taken } from "./dom.js";
 
 /** Up to so many rows all are in the page: found by its search, read by screen readers. */
 const WHOLE = 200;
 const OVERSCAN = 8;
 const ROW_HEIGHT = 26;
+/** Columns are as wide as what stands in them, in steps, so that they seldom move; at most so many pixels. */
+const STEP = 24;
+const WIDEST = 420;
+const PADDING = 18;
 /** Of a pane that hasn't been measured. */
 const HEIGHT = 260;
 
@@ -16,6 +20,7 @@ const HEIGHT = 260;
  * @property {string} title
  * @property {(row: object) => string|number|null} value what it is sorted by; null goes last
  * @property {(cell: HTMLElement, row: object) => void} fill
+ * @property {(row: object) => number} [width] pixels of what stands there, about, if the column is as wide as that
  * @property {boolean} [right] flush right: figures, which are sorted from the largest first
  * @property {boolean} [ticks] changes with time alone
  */
@@ -111,12 +116,22 @@ export class Table {
       this.current = next?.id ?? "";
       refocus = Boolean(focused && next);
     }
+    this.fit();
     setAttr(this.table, "aria-rowcount", this.shown.length + 1);
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.note.hidden = this.shown.length > 0;
     setText(this.note, this.rows.length ? "Nothing matches." : this.options.empty);
     this.draw();
     if (refocus) this.focus();
+  }
+
+  /** Tells the style sheet what room the columns need: nothing is cut beside empty space. */
+  fit() {
+    for (const { key, width } of this.options.columns) {
+      if (!width) continue;
+      const most = PADDING + this.shown.reduce((widest, row) => Math.max(widest, width(row)), 0);
+      setVar(this.table, `--wb-need-${key}`, `${Math.min(Math.ceil(most / STEP) * STEP, WIDEST)}px`);
+    }
   }
 
   /** Reads what only the browser knows. */

@@ -1,0 +1,77 @@
+"""Whether stored variables have changed: the check of ten small ones, and that of 1 GB."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import limits
+import numpy as np
+import pandas as pd
+import tasks
+from pools import Effort, Sample, times
+
+import workbench
+from workbench import api
+from workbench.ipython.bindings import Bindings
+from workbench.ipython.freshness import Freshness
+
+ELEMENTS = 1000 * tasks.MB // 8
+
+
+class Model:
+    """An instance, as notebooks have them."""
+
+    def __init__(self) -> None:
+        self.name, self.weights, self.options = "model", np.ones(10), {"depth": 3}
+
+
+def small() -> dict[str, Any]:
+    """Ten variables of the kinds that a cell reads."""
+    frame = pd.DataFrame({"a": np.arange(1000), "b": np.ones(1000), "c": ["text"] * 1000})
+    return {
+        "frame": frame, "series": frame.b.copy(), "array": np.ones(1000), "numbers": [*range(100)],
+        "settings": {"depth": 3, "names": ["a", "b"]}, "seen": {*"abc"}, "model": Model(),
+        "path": "a/path", "shape": (3, 4), "rate": 0.1,
+    }  # fmt: skip
+
+
+def measure(rows: Collection[str], effort: Effort) -> Sample:
+    """See the package."""
+    workbench.init(workers=1, memory="3GB")
+    try:
+        return {**_ten(effort), **_large(effort)}
+    finally:
+        workbench.shutdown()
+
+
+def _check(bindings: Bindings, variables: dict[str, Any]) -> None:
+    found = Freshness(bindings, api.engine())
+    for name, value in variables.items():
+        found.ref(name, value)
+    if found.notes or any(map(found.would, variables)):
+        raise RuntimeError("something is said to have changed")
+
+
+def _stored(variables: dict[str, Any]) -> Bindings:
+    bindings = Bindings()
+    for name, value in variables.items():
+        ref, about = api.engine().put(value, name)
+        bindings.note(name, value, ref, "%put", name, about).check.budget = 10.0  # however busy
+    return bindings
+
+
+def _ten(effort: Effort) -> Sample:
+    variables = small()
+    bindings = _stored(variables)
+    (seconds,) = times(effort, lambda: _check(bindings, variables), least=20)
+    return {"check_ten": seconds}
+
+
+def _large(effort: Effort) -> Sample:
+    """Beside copying as much by all cores, which reads and writes what this only reads."""
+    variables = {"array": np.ones(ELEMENTS // effort.divisor)}
+    bindings = _stored(variables)
+    with limits.memcpy_by_all_cores(variables["array"]) as copy:
+        checked, copied = times(effort, lambda: _check(bindings, variables), copy, least=5)
+    return {"check_1GB": checked, "memcpy_1GB": copied}

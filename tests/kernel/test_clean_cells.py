@@ -1,0 +1,101 @@
+"""What one remote cell sets doesn't colour the next one's; random numbers and their seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+
+@pytest.fixture
+def one(session: Kernel) -> Kernel:
+    """A session of one worker, so that it runs all cells."""
+    session.ok("%workbench stop\n%workbench start --workers 1")
+    return session
+
+
+PLOT = "%%remote -w\nimport matplotlib.pyplot as plt\nplt.plot([1, 2, 3], label='x')\nplt.legend();"
+
+
+def test_a_style_stays_in_its_cell(one: Kernel) -> None:
+    before = one.ok(PLOT).results("image/png")
+    styled = one.ok(PLOT.replace("plt.plot", "plt.style.use('dark_background')\nplt.plot"))
+    assert styled.results("image/png") != before
+    assert one.ok(PLOT).results("image/png") == before
+    one.run(PLOT.replace("plt.plot", "plt.rcParams['lines.linewidth'] = 9\n1 / 0\nplt.plot"))
+    assert one.ok(PLOT).results("image/png") == before
+
+
+def test_figures_that_a_task_leaves_open_are_no_cells(one: Kernel) -> None:
+    one.ok("@wb.remote\ndef draw():\n    import matplotlib.pyplot as plt\n    plt.plot([1])")
+    one.ok("wb.get(draw.remote())")
+    assert one.ok("%%remote -w\nimport matplotlib.pyplot\n1").results("image/png") == []
+
+
+def test_how_things_are_shown(one: Kernel) -> None:
+    look = "%%remote -w\nimport numpy as np\n"
+    first = one.ok(f"{look}display(0.123456, np.array([1 / 3]), {{1}})").results()
+    one.ok(f"{look}np.set_printoptions(precision=1)\n%precision 2")
+    one.ok(
+        "%%remote -w\nshell = get_ipython()\nshell.display_formatter.formatters['text/plain']"
+        ".for_type(set, lambda o, p, c: p.text('a set'))\n"
+        "shell.events.register('pre_run_cell', print)\nshell = None"
+    )
+    assert one.ok(f"{look}display(0.123456, np.array([1 / 3]), {{1}})").results() == first
+
+
+def test_what_ipython_gives_a_cell_is_there_in_the_next_one(one: Kernel) -> None:
+    for _ in range(3):
+        one.ok("%%remote -w\n%time 1\nlen?\ndisplay(get_ipython())\n__IPYTHON__")
+
+
+def test_a_log_isnt_doubled(one: Kernel) -> None:
+    logs = (
+        "%%remote -w\nimport logging\nlog = logging.getLogger('mine')\nlog.setLevel(10)\n"
+        "log.addHandler(logging.StreamHandler())\nlog.info('once')\nlog = None"
+    )
+    assert one.ok(logs).text("stderr") == "once\n"
+    assert one.ok(logs).text("stderr") == "once\n"
+    assert one.ok("%%remote -w\nimport logging\nlogging.getLogger('mine').info('x')").text() == ""
+
+
+# -- random numbers -------------------------------------------------------------------------------
+
+DRAW = "import random, numpy as np\ndrawn = random.random(), np.random.rand()"
+
+
+def test_the_same_seed_gives_the_same_numbers(one: Kernel) -> None:
+    drawn = []
+    for line in "--seed 7", "", "--seed 7", "", "--seed 8":
+        one.ok(f"%%remote -w {line}\n{DRAW}")
+        drawn.append(one.value("drawn"))
+    assert drawn[0] == drawn[2]
+    assert len(set(drawn)) == 4
+    one.ok(f"import random, numpy as np\nrandom.seed(7); np.random.seed(7)\n{DRAW}")
+    assert one.value("drawn") == drawn[0]  # as in the notebook
+
+
+def test_each_item_has_its_own(session: Kernel) -> None:
+    runs = []
+    for line in "--seed 7", "--seed 7", "":
+        session.ok(f"%%remote -w -n 4 {line}\n{DRAW}")
+        runs.append(session.value("drawn"))
+    assert runs[0] == runs[1] != runs[2]
+    assert len(set(eval(runs[0]))) == len(set(eval(runs[2]))) == 4
+
+
+def test_torch_is_seeded_too_when_the_cell_imports_it(one: Kernel, tmp_path: object) -> None:
+    text = "seeded = []\ndef manual_seed(number): seeded.append(number)\n"
+    one.ok(f"import pathlib, sys\nplace = pathlib.Path({str(tmp_path)!r})")
+    one.ok(f"(place / 'torch.py').write_text({text!r})\nsys.path.insert(0, str(place))")
+    one.ok("%%remote -w --seed 5\nimport torch\nseeded = list(torch.seeded)")
+    assert one.value("seeded") == "[5]"
+    one.ok("%%remote -w --seed 6\nimport torch\nseeded = list(torch.seeded)")
+    assert one.value("seeded[-1]") == "6"
+    one.ok("sys.path.pop(0)")
+
+
+@pytest.mark.parametrize("number", ["-1", "4294967296"])
+def test_a_seed_that_cannot_be(session: Kernel, number: str) -> None:
+    cell = session.run(f"%%remote --seed {number}\nx = 1")
+    assert f"--seed {number}: it must be from 0 to 4294967295." in cell.failure

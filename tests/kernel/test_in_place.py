@@ -1,0 +1,321 @@
+"""What a remote cell changes in place of what it captured by value: it is changed here too."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernel.conftest import Cell, Kernel
+from tests.kernel.gates import Gate
+
+CLASSES = """
+import numpy as np
+from collections import Counter, OrderedDict, defaultdict, deque
+
+class Model:
+    def __init__(self):
+        self.coef_, self.fits = None, 0
+    def fit(self, X, y):
+        self.coef_, self.fits = [x * y for x in X], self.fits + 1
+        return self
+
+class Slotted:
+    __slots__ = ("a", "b")
+"""
+
+
+def over(kernel: Kernel, cell: Cell) -> str:
+    """The line that stays, with its notes."""
+    kernel.until(lambda: re.search("done|failed|stopped", cell.line))
+    return cell.line
+
+
+CHANGES = {
+    "list": ("x = [1, [2]]", "x.append(3); x[1].append(4)", "x == [1, [2, 4], 3]"),
+    "dict": ("x = {'a': [1]}", "x['b'] = 2; x['a'].append(5)", "x == {'a': [1, 5], 'b': 2}"),
+    "set": ("x = {1, 2}", "x.add(3); x.discard(1)", "x == {2, 3}"),
+    "bytearray": ("x = bytearray(b'abc')", "x[0] = 65", "x == b'Abc'"),
+    "deque": ("x = deque([1], 5)", "x.append(2)", "x == deque([1, 2]) and x.maxlen == 5"),
+    "Counter": ("x = Counter('aab')", "x.update('b')", "x == Counter('aabb')"),
+    "defaultdict": ("x = defaultdict(int)", "x['a'] += 1", "x == {'a': 1}"),
+    "ordered": ("x = OrderedDict(a=1, b=2)", "x.move_to_end('a')", "list(x) == ['b', 'a']"),
+    "array": ("x = np.zeros(3)", "x[0] = 5", "x.tolist() == [5, 0, 0]"),
+    "dates": ("x = np.array(['2020'], 'M8[D]')", "x[0] += 1", "str(x[0]) == '2020-01-02'"),
+    "strided": ("x = np.zeros((8, 9, 9)).T[::2]", "x[0, 0, 1] = 5", "x.sum() == x[0, 0, 1] == 5"),
+    "large": ("x = np.zeros(500_000)", "x[7] = 1", "x.sum() == x[7] == 1"),
+    "objects": ("x = np.array([None]); x[0] = [1]", "x[0].append(2)", "x.tolist() == [[1, 2]]"),
+    "masked": ("x = np.ma.array([1, 2])", "x[1] = np.ma.masked", "x.mask.tolist() == [0, 1]"),
+    "attributes": ("x = Model()", "x.fit([1, 2], 3)\n;", "(x.coef_, x.fits) == ([3, 6], 1)"),
+    "slots": ("x = Slotted(); x.a = 1", "x.b = 2; del x.a", "x.b == 2 and not hasattr(x, 'a')"),
+    "generator": (
+        "x, y = np.random.default_rng(1), np.random.default_rng(1)", "x.random()\n;",
+        "y.random() != x.random() == y.random()",
+    ),
+    "class": ("class x: rate = 1", "x.rate, x.new = 2, 3", "(x.rate, x.new) == (2, 3)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_who_has_what_was_changed_has_it_changed(session: Kernel, kind: str) -> None:
+    make, change, holds = CHANGES[kind]
+    session.ok(f"{CLASSES}\n{make}\nalias, holder = x, [x]")
+    cell = session.ok(f"%%remote -w\n{change}")
+    assert session.value(f"({holds}) and alias is x and holder[0] is x") == "True"
+    assert not cell.text("stderr")
+
+
+NEW = {
+    "iterator": ("x = iter([1])", "next(x)\n;", "next(x, 'at its end') == 'at its end'"),
+    "array": ("from array import array; x = array('i')", "x.append(1)", "x.tolist() == [1]"),
+    "tuple": ("it = iter([1])\nx = (it,)", "next(x[0])\n;", "next(x[0], 0) == next(it, 0) == 0"),
+    "read-only": ("x = np.zeros(3); x.flags.writeable = False", "x[0] = 1", "x[0].item() == 1"),
+}
+
+
+@pytest.mark.parametrize("kind", NEW)
+def test_what_cannot_be_changed_in_place_is_bound_anew(session: Kernel, kind: str) -> None:
+    make, change, holds = NEW[kind]
+    session.ok(f"{CLASSES}\n{make}\nalias = x")
+    session.ok(f"%%remote -w\n{change}")
+    assert session.value(f"alias is x and {holds}") == "True"
+
+
+def test_parts_are_the_same_objects_as_before(session: Kernel) -> None:
+    session.ok(f"{CLASSES}\na, b = Model(), Model()\nnets = [a, b]\nby_name = {{'a': a}}")
+    session.ok(
+        "%%remote -w\nnets.reverse()\nnets[0].fits = 7\nnew = by_name.pop('a')\nnew.fits = 8"
+    )
+    assert session.value("(nets == [b, a], b.fits, a.fits, by_name)") == "(True, 7, 8, {})"
+
+
+def test_two_names_of_one_object(session: Kernel) -> None:
+    session.ok("a = [1]\nb, c = a, {'a': a, 'b': [a]}")
+    session.ok("%%remote -w\na.append(2)\nb.append(3)\nc['b'].append(a)")
+    assert session.value("(a, a is b is c['a'] is c['b'][0] is c['b'][1])") == "([1, 2, 3], True)"
+
+
+def test_a_name_that_is_assigned_too(session: Kernel) -> None:
+    session.ok("x = alias = [1]")
+    session.ok("%%remote -w\nx.append(2)\nx = [*x, 3]")
+    assert session.value("(x, alias)") == "([1, 2, 3], [1, 2])"
+
+
+def test_what_a_function_changes_of_its_globals(session: Kernel) -> None:
+    session.ok(
+        "cache, count = {}, 0\n"
+        "def square(n):\n    global count\n    count += 1\n    cache[n] = n * n\n"
+        "def counter():\n    n = 0\n    def step():\n        nonlocal n\n        n += 1\n"
+        "        return n\n    return step\n"
+        "step = counter()"
+    )
+    session.ok("%%remote -w\nsquare(3), square(4), step()\n;")
+    assert session.value("(cache, count, step())") == "({3: 9, 4: 16}, 2, 2)"
+
+
+def test_frames(session: Kernel) -> None:
+    pytest.importorskip("pandas")
+    session.ok(
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1., 2.], 'b': ['x', 'y']})\n"
+        "alias, column, s = df, df['a'], pd.Series([1, 2])\nt = s"
+    )
+    session.ok("%%remote -w\ndf['c'] = df['a'] * 2\ndf.loc[0, 'a'] = 100\ns[0] = 7")
+    assert session.value("(alias is df, list(df), df['a'].tolist())") == (
+        "(True, ['a', 'b', 'c'], [100.0, 2.0])"
+    )
+    assert session.value("(column.tolist(), t.tolist())") == "([1.0, 2.0], [7, 2])"
+    session.ok("df.loc[1, 'a'] = 5; df['c'].to_numpy(copy=True)[0]")
+
+
+def test_an_estimator(session: Kernel) -> None:
+    pytest.importorskip("sklearn")
+    session.ok(
+        "import numpy as np\nfrom sklearn.ensemble import RandomForestClassifier\n"
+        "from sklearn.linear_model import SGDClassifier\n"
+        "rng = np.random.default_rng(0)\nX, y = rng.random((60, 3)), np.arange(60) % 2\n"
+        "rf, sgd = RandomForestClassifier(5), SGDClassifier()\nalias = rf"
+    )
+    cell = session.ok("%%remote -w\nrf.fit(X, y)\nsgd.partial_fit(X, y, classes=[0, 1])\n;")
+    assert session.value("(alias.predict(X).shape, alias is rf, sgd.t_)") == "((60,), True, 61.0)"
+    session.ok("%%remote -w\nsgd.partial_fit(X, y)\n;")
+    session.ok("sgd.partial_fit(X, y)")
+    assert session.value("sgd.t_") == "181.0"
+    assert not cell.text("stderr")
+
+
+# -- in the background -----------------------------------------------------------------------------
+
+
+def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel) -> None:
+    session.ok(f"{CLASSES}\nmodel = Model()\nalias, kept = model, [1]")
+    cell = session.ok("%%remote\nmodel.fit([1], kept[0])\nlen(kept)")
+    assert over(session, cell).endswith("\n  model changed on the worker: `%get model` brings it")
+    assert session.value("alias.coef_") == "None"
+    assert session.ok("%get model").text() == f"cell {cell.number}: model\n"
+    assert session.value("(alias.coef_, alias is model)") == "([1], True)"
+    assert "'model' is not defined in the store" in session.run("%get model").failure
+
+
+def test_get_waits_for_the_cell(session: Kernel, gate: Gate) -> None:
+    session.ok("x = [1]")
+    session.ok(f"%%remote\nx.append(2)\n{gate.wait}")
+    assert session.value("x") == "[1]"
+    waiting = session.start("%get x\nprint(x)")
+    gate.open()
+    session.until(lambda: waiting.idle)
+    assert waiting.text().endswith("[1, 2]\n")
+
+
+@pytest.mark.parametrize("own", ["x.append('own')", "x = ['own']"])
+def test_what_the_notebook_changed_meanwhile_is_not_overwritten(session: Kernel, own: str) -> None:
+    session.ok("x = [1]")
+    cell = session.ok("%%remote\nx.append(2)")
+    over(session, cell)
+    session.ok(own)
+    failure = session.run("%get x").failure
+    assert f"x changed in the notebook too, since cell {cell.number} took it along" in failure
+    assert "own" in session.value("x")
+    session.ok("%get x --as theirs")
+    assert "own" in session.value("x")
+
+
+def test_only_what_was_asked_for(session: Kernel) -> None:
+    session.ok("x, y = [1], [1]")
+    session.ok("%%remote -w --out y\nx.append(2); y.append(2)")
+    assert session.value("(x, y)") == "([1], [1, 2])"
+
+
+def test_a_cell_that_fails_changes_nothing_and_says_so(session: Kernel) -> None:
+    session.ok("x = [1]")
+    cell = session.run("%%remote -w\nx.append(2)\n1 / 0")
+    assert "ZeroDivisionError" in cell.failure
+    assert "Before that the cell changed x on the worker." in cell.failure
+    assert session.value("x") == "[1]"
+
+
+def test_what_cannot_travel_back_is_said(session: Kernel) -> None:
+    session.ok("x = {}")
+    cell = session.ok("%%remote -w\nx['lines'] = (n for n in [1])")
+    said = cell.text("stderr")
+    assert "x changed on the worker and can't be brought back" in said
+    assert "generator" in said
+    assert session.value("x") == "{}"
+
+
+# -- what comes by reference, several runs, namespaces ---------------------------------------------
+
+
+def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
+    """An array of the store is read-only; a list, a dict, a model is the cell's own copy."""
+    session.ok(f"{CLASSES}\nmodel, x = Model(), np.zeros(3)\nalias = model\n%put model x")
+    cell = session.ok("%%remote -w\nmodel.fit([1], 2)\n;")
+    assert session.value("(alias is model, alias.coef_)") == "(True, [2])"
+    assert not cell.text("stderr")
+    assert "read-only" in session.run("%%remote -w\nx[0] = 1").failure
+    session.ok("%%remote -w\nshown = model.coef_")
+    assert session.value("shown") == "[2]"
+
+
+def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
+    session.ok("%%remote\nx = [1]")
+    cell = session.ok("%%remote\nx.append(2)")
+    assert "x changed on the worker: `%get x` brings it" in over(session, cell)
+    session.ok("%get x")
+    assert session.value("x") == "[1, 2]"
+    session.ok("%%remote\ny = {}")
+    session.ok("%%remote -w\ny['a'] = 1")
+    assert session.value("y") == "{'a': 1}"
+
+
+def test_runs_have_copies_of_their_own(session: Kernel) -> None:
+    session.ok("total, parts = [0], [[1], [2]]")
+    cell = session.ok(
+        "%%remote --map part=parts\ntotal[0] += part[0]\npart.append(0)\nt = total[0]"
+    )
+    line = over(session, cell)
+    assert "total and part changed in the runs, each of which has a copy of its own" in line
+    assert session.value("(total, parts, wb.get(t))") == "([0], [[1], [2]], [1, 2])"
+
+
+def test_in_a_namespace_it_stays_there(session: Kernel) -> None:
+    session.ok("x = [1]")
+    cell = session.ok("%%remote -w --actor there\nx.append(2)")
+    assert "x changed in there and stays there" in cell.text("stderr")
+    session.ok("%%remote -w --actor there --out y\ny = [*x]")
+    assert session.value("(x, y)") == "([1], [1, 2])"
+    session.ok("%%remote -w --actor there --in x --out z\nz = [*x]")
+    assert session.value("z") == "[1]"
+    session.ok("%%remote -w --actor there\nx.append(3)")
+    session.ok("%%remote -w --actor there --out y\ny = [*x]")
+    assert session.value("y") == "[1, 3]"
+
+
+def test_an_expression(session: Kernel) -> None:
+    session.ok("x = [1, 2]")
+    cell = session.ok("last = %remote x.pop()\nprint(wb.get(last))")
+    session.until(lambda: cell.text("stderr"))
+    assert "x changed on the worker, and not in the notebook" in cell.text("stderr")
+    assert session.value("x") == "[1, 2]"
+
+
+# -- whole or not at all, and what isn't known -----------------------------------------------------
+
+TOUCHY = """
+import os, signal
+class Touchy:
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if 'fails' in state: raise ValueError('not this')
+        if 'stops' in state: os.kill(os.getpid(), signal.SIGINT)
+first, touchy, last = Touchy(), Touchy(), Touchy()
+lst, d, array = [1], {}, np.zeros(2)
+"""
+CHANGE = "first.n = last.n = 1\nlst.append(2)\nd['a'] = 1\narray[0] = 1"
+STATE = "(vars(first), vars(touchy), vars(last), lst, d, array.tolist())"
+
+
+def test_an_update_that_fails_changes_nothing(session: Kernel) -> None:
+    session.ok(CLASSES + TOUCHY)
+    cell = session.ok(f"%%remote -w\ntouchy.fails = 1\n{CHANGE}\ndone = True")
+    said = cell.text("stderr")
+    assert "changed on the worker and can't be changed here: ValueError: not this" in said
+    assert session.value(STATE) == "({}, {}, {}, [1], {}, [0.0, 0.0])"
+    assert session.value("done") == "True"
+
+
+def test_an_update_that_is_interrupted_is_made_whole(session: Kernel) -> None:
+    session.ok(CLASSES + TOUCHY)
+    session.run(f"%%remote -w\ntouchy.stops = 1\n{CHANGE}")
+    expected = "({'n': 1}, {'stops': 1}, {'n': 1}, [1, 2], {'a': 1}, [1.0, 0.0])"
+    assert session.value(STATE) == expected
+
+
+def test_what_is_too_dear_to_compare_is_said(session: Kernel) -> None:
+    session.ok(
+        "import time\n"
+        "class Slow:\n"
+        "    def __getstate__(self):\n"
+        "        time.sleep(0.2)\n"
+        "        return self.__dict__\n"
+        "slow, x = Slow(), [1]"
+    )
+    cell = session.ok("%%remote -w\nx.append(2)\nslow.n = 1")
+    assert "slow wasn't compared with what was sent" in cell.text("stderr")
+    assert session.value("x") == "[1, 2]"
+    session.ok("%%remote -w --out slow\nslow.n = 1")
+    assert session.value("slow.n") == "1"
+
+
+def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
+    session.ok("rows = [{'n': n} for n in range(11_000)]\nalias, first = rows, rows[0]")
+    cell = session.ok("%%remote -w\nrows[0]['n'] = 'changed'")
+    assert session.value("(alias is rows, rows[0], first)") == "(True, {'n': 'changed'}, {'n': 0})"
+    assert "rows: so many objects came back as new ones" in cell.text("stderr")
+
+
+def test_a_large_array_that_is_not_changed_costs_nothing_to_compare(session: Kernel) -> None:
+    session.ok("import numpy as np\nlarge = np.zeros(60_000_000)")
+    cell = session.ok("%%remote -w\nn = large.size")
+    assert "compared" not in cell.text("stderr")
+    session.ok("%%remote -w\nlarge[7] = 1\n__import__('time').sleep(0)")
+    assert session.value("(large[7].item(), large.sum().item())") == "(1.0, 1.0)"

@@ -1,0 +1,44 @@
+"""Background cells after their end: what stays of them, for whom, and what their line says."""
+
+from __future__ import annotations
+
+from tests.kernel.conftest import Kernel
+
+
+def finished(kernel: Kernel, body: str) -> str:
+    """A background cell that is over; its name."""
+    cell = kernel.ok(f"%%remote\n{body}")
+    kernel.until(lambda: " after " in cell.line or "done" in cell.line)
+    return f"cell {cell.number}"
+
+
+def test_what_a_living_notebook_lets_go_of_is_gone_at_once(session: Kernel) -> None:
+    session.ok("import workbench as wb")
+    for _ in range(3):
+        finished(session, "import numpy as np; big = np.ones(10**6)")
+    assert session.value("sum(o.size > 10**6 for o in wb.snapshot().objects)") == "1"
+
+
+def test_a_result_that_can_t_be_stored_is_on_the_line(session: Kernel) -> None:
+    cell = session.ok("%%remote\nimport sqlite3\ncon3 = sqlite3.connect(':memory:'); n = 1")
+    session.until(lambda: "done" in cell.line)
+    assert cell.line.splitlines()[0].endswith(" · n")
+    assert cell.line.splitlines()[1] == "  con3: can't be stored (sqlite3.Connection)"
+    assert "✓" not in cell.lines[-1]["text/html"]
+    assert "can't be serialized" in session.run("%get con3").failure
+    shown = session.ok(f"%workbench jobs {cell.number}")
+    session.until(lambda: "done" in shown.line)
+    assert shown.line.splitlines()[1:] == cell.line.splitlines()[1:], "whoever asks, the same"
+
+
+def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
+    name = finished(session, "print('one'); 1 / 0")
+    for _ in range(2):
+        shown = session.ok(f"%workbench jobs {name}")
+        session.until(lambda shown=shown: shown.failure)  # type: ignore[misc]
+        assert shown.text() == "one\n"
+        assert "ZeroDivisionError" in shown.failure
+        assert "failed after" in shown.line or "failed" in shown.line
+    assert session.value(f"get_ipython().run_line_magic('workbench', 'job {name}').output()") == (
+        "'one\\n'"
+    )

@@ -1,0 +1,272 @@
+"""A worker is as clean for the next task as for the first, whatever the one before did to it."""
+
+from __future__ import annotations
+
+import decimal
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+
+IMPORTS = """
+import asyncio, builtins, contextvars, decimal, gc, io, locale, logging, multiprocessing, os, random
+import resource, signal, socket, sys, threading, time, tracemalloc, warnings
+import numpy as np
+"""
+
+SPOILED = {
+    "environment": (
+        "os.environ['NEW'] = '1'; os.environ['PATH'] = '/nowhere'; del os.environ['HOME']",
+        "os.environ.get('NEW'), os.environ['PATH'], os.getenv('HOME')",
+    ),
+    "time zone": ("os.environ['TZ'] = 'Asia/Tokyo'; time.tzset()", "time.tzname"),
+    "directory": ("os.chdir('/')", "os.getcwd()"),
+    "path": ("sys.path.insert(0, '/a'); sys.path.append('/b')", "list(sys.path)"),
+    "umask": ("os.umask(0o077)", "os.umask(0o022)"),
+    "recursion": ("sys.setrecursionlimit(5000)", "sys.getrecursionlimit()"),
+    "digits": ("sys.set_int_max_str_digits(0)", "sys.get_int_max_str_digits()"),
+    "switching": ("sys.setswitchinterval(1)", "sys.getswitchinterval()"),
+    "streams": (
+        "sys.stdout = sys.stderr = io.StringIO(); sys.stdin = None",
+        "type(sys.stdout), type(sys.stderr), type(sys.stdin)",
+    ),
+    "hooks": (
+        "sys.excepthook = sys.displayhook = threading.excepthook = sys.unraisablehook = print",
+        "sys.excepthook, sys.displayhook is print, threading.excepthook is print",
+    ),
+    "tracing": (
+        "sys.setprofile(lambda *a: None); threading.settrace(lambda *a: None)",
+        "sys.getprofile(), threading.gettrace()",
+    ),
+    "builtins": (
+        "builtins.complex = None; builtins.mine = 1; del builtins.ascii",
+        "complex is None, hasattr(builtins, 'mine'), hasattr(builtins, 'ascii')",
+    ),
+    "collector": (
+        "gc.disable(); gc.set_threshold(7); gc.callbacks.append(lambda *a: None)",
+        "gc.isenabled(), gc.get_threshold(), len(gc.callbacks)",
+    ),
+    "signals": (
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGUSR1, print)",
+        "signal.getsignal(signal.SIGINT) == signal.SIG_IGN, signal.getsignal(signal.SIGUSR1)",
+    ),
+    "alarm": ("signal.alarm(1000)", "signal.getitimer(signal.ITIMER_REAL)[0]"),
+    "locale": ("locale.setlocale(locale.LC_ALL, 'C')", "locale.setlocale(locale.LC_ALL)"),
+    "sockets": ("socket.setdefaulttimeout(0.001)", "socket.getdefaulttimeout()"),
+    "tracemalloc": ("tracemalloc.start()", "tracemalloc.is_tracing()"),
+    "processors": ("os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])",
+                   "os.sched_getaffinity(0)"),
+    "limits": (
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (99, 1000))",
+        "resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 99",
+    ),
+    "start method": ("multiprocessing.set_start_method('spawn')",
+                     "multiprocessing.get_start_method(allow_none=True)"),
+    "warnings": (
+        "warnings.simplefilter('error'); warnings.showwarning = print",
+        "warnings.filters[:], warnings.showwarning",
+    ),
+    "captured warnings": (
+        "logging.captureWarnings(True)", "warnings.showwarning, logging._warnings_showwarning"
+    ),
+    "logging": (
+        "logging.basicConfig(level=logging.DEBUG); logging.getLogger('mine').setLevel(10)\n"
+        "logging.getLogger('mine').addHandler(logging.StreamHandler())\n"
+        "logging.getLogger('asyncio').disabled = True; logging.disable(50)",
+        "[(l.level, l.handlers, l.disabled) for l in map(logging.getLogger, ('', 'mine', "
+        "'asyncio'))], logging.root.manager.disable",
+    ),
+    "decimal": (
+        "decimal.getcontext().prec = 3; decimal.getcontext().traps[decimal.Inexact] = True",
+        "decimal.getcontext().prec, decimal.getcontext().traps[decimal.Inexact]",
+    ),
+    "numpy": (
+        "np.set_printoptions(precision=1, suppress=True); np.seterr(all='raise')",
+        "np.get_printoptions(), np.geterr(), repr(np.array([0.123456]))",
+    ),
+    "matplotlib": (
+        "import matplotlib.pyplot as plt; plt.style.use('dark_background'); plt.figure()\n"
+        "plt.rcParams['font.sans-serif'].insert(0, 'Mine'); plt.rcParams['font.size'] = 30",
+        "dict(matplotlib.rcParams), plt.get_fignums()",
+    ),
+    "backend": (
+        "import matplotlib.pyplot as plt; plt.switch_backend('svg')", "matplotlib.get_backend()"
+    ),
+    "colormaps": (
+        "import matplotlib as m\n"
+        "m.colormaps.register(m.colors.ListedColormap(['red'], 'mine'))",
+        "'mine' in matplotlib.colormaps",
+    ),
+    "pandas": (
+        "import pandas as pd; pd.set_option('display.max_rows', 3)\n"
+        "pd.options.mode.chained_assignment = None",
+        "pd.get_option('display.max_rows'), pd.options.mode.chained_assignment",
+    ),
+    "sklearn": (
+        "import sklearn; sklearn.set_config(transform_output='pandas')", "sklearn.get_config()"
+    ),
+}  # fmt: skip
+"""What a task does, and what shows that it did."""
+
+LIBRARIES = {
+    "matplotlib": "import matplotlib, matplotlib.colors, matplotlib.pyplot as plt",
+    "backend": "import matplotlib, matplotlib.pyplot",
+    "colormaps": "import matplotlib, matplotlib.colors",
+    "pandas": "import pandas as pd",
+    "sklearn": "import sklearn",
+}
+"""What has to be imported to look."""
+
+
+def evaluate(code: str, expression: str) -> str:
+    names: dict[str, Any] = {}
+    exec(IMPORTS + code, names)
+    return repr(eval(expression, names))
+
+
+# Two functions: short tasks of one alone may follow each other without a look at the process.
+
+
+@wb.remote(max_retries=0)
+def do(code: str, expression: str = "None") -> str:
+    return evaluate(code, expression)
+
+
+@wb.remote(max_retries=0)
+def see(code: str, expression: str) -> str:
+    return evaluate(code, expression)
+
+
+@pytest.fixture
+def worker(runtime: str) -> Iterator[None]:
+    """A session of one worker."""
+    wb.init(workers=1)
+    yield
+    wb.shutdown()
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_what_a_task_changes_goes_with_it(worker: None, what: str) -> None:
+    spoil, look = SPOILED[what]
+    imports = LIBRARIES.get(what, "")
+    first = wb.get(see.remote(imports, look))
+    assert wb.get(do.remote(f"{imports}\n{spoil}", look)) != first
+    assert wb.get(see.remote(imports, look)) == first
+    with pytest.raises(Exception, match="on purpose"):  # nor does it stay if the task fails
+        wb.get(do.remote(f"{spoil}\nraise LookupError('on purpose')"))
+    assert wb.get(see.remote(imports, look)) == first
+
+
+@pytest.mark.parametrize("what", LIBRARIES)
+def test_also_if_the_task_imports_the_library_itself(worker: None, what: str) -> None:
+    spoil, look = SPOILED[what]
+    wb.get(do.remote(f"{LIBRARIES[what]}\n{spoil}"))
+    then = wb.get(see.remote(LIBRARIES[what], look))
+    wb.shutdown()
+    wb.init(workers=1)
+    assert wb.get(see.remote(LIBRARIES[what], look)) == then
+
+
+SETTER = """
+import builtins, logging, os, sys, warnings
+warnings.filterwarnings("ignore", message="of the library")
+logging.getLogger("library").setLevel(logging.DEBUG)
+os.environ["LIBRARY"] = "1"
+sys.path.append("/library")
+builtins.library = True
+import matplotlib
+matplotlib.rcParams["font.size"] = 33
+"""
+
+
+def test_what_an_import_changes_stays(worker: None, tmp_path: Path) -> None:
+    (tmp_path / "setter.py").write_text(SETTER)
+    look = (
+        "any('of the library' in str(f[1]) for f in warnings.filters), "
+        "logging.getLogger('library').level, os.getenv('LIBRARY'), '/library' in sys.path, "
+        "hasattr(builtins, 'library'), matplotlib.rcParams['font.size']"
+    )
+    wb.get(
+        do.remote(
+            f"sys.path.insert(0, {str(tmp_path)!r}); warnings.simplefilter('error')\n"
+            "logging.getLogger('library').addHandler(logging.NullHandler())\n"
+            "os.environ['MINE'] = '1'\n"
+            "import setter, matplotlib; matplotlib.rcParams['font.size'] = 99"
+        )
+    )
+    there = wb.get(see.remote("import matplotlib", look))
+    assert there == "(True, 10, '1', True, True, 33.0)"
+    mine = f"warnings.filters[0][0] == 'error', os.getenv('MINE'), {str(tmp_path)!r} in sys.path"
+    assert wb.get(see.remote("", mine)) == "(False, None, False)"
+
+
+def test_an_import_that_fails_leaves_the_next_ones_alone(worker: None, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    attempt = f"sys.path.insert(0, {str(tmp_path)!r})\nimport broken"
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError) as raised:
+            wb.get(do.remote(attempt))
+        assert "import_watch" not in str(raised.value)
+    assert wb.get(see.remote("import colorsys, inspect", "bool(inspect.getsource(colorsys))"))
+
+
+# -- random numbers -------------------------------------------------------------------------------
+
+DRAW = "random.random(), np.random.rand()"
+
+
+def test_each_task_draws_its_own_numbers(worker: None) -> None:
+    seeded = "random.seed(1); np.random.seed(1)"
+    once = wb.get(do.remote(seeded, DRAW))
+    assert wb.get(do.remote(seeded, DRAW)) == once
+    drawn = []
+    for _ in range(3):
+        wb.get(do.remote(seeded))
+        drawn.append(wb.get(see.remote("", DRAW)))
+    wb.shutdown()
+    wb.init(workers=2)
+    drawn += wb.get([see.remote("", DRAW) for _ in range(20)])
+    assert len(set(drawn)) == len(drawn)
+    python, numpy = zip(*map(eval, drawn), strict=True)
+    assert len(set(python)) == len(set(numpy)) == len(drawn)
+
+
+# -- actors ---------------------------------------------------------------------------------------
+
+
+@wb.remote
+class Keeper:
+    def spoil(self) -> None:
+        os.environ["KEPT"] = "1"
+        decimal.getcontext().prec = 3
+        random.seed(1)
+
+    def look(self) -> Any:
+        return os.getenv("KEPT"), decimal.getcontext().prec, random.random()
+
+
+def test_an_actors_process_is_its_own(worker: None) -> None:
+    keeper = Keeper.remote()
+    wb.get(keeper.spoil.remote())
+    assert wb.get(keeper.look.remote()) == ("1", 3, random.Random(1).random())
+    del keeper
+
+
+def test_tasks_of_one_function_are_told_apart_too_if_they_arent_very_short(worker: None) -> None:
+    def spoils(first: bool) -> bool:
+        found = "SPOILED" in os.environ
+        if first:
+            os.environ["SPOILED"] = "1"
+            begun = time.perf_counter()
+            while time.perf_counter() - begun < 0.05:
+                pass
+        return found
+
+    task = wb.remote(spoils)
+    assert wb.get([task.remote(n % 2 == 0) for n in range(6)]) == [False] * 6

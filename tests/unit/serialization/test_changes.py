@@ -1,0 +1,394 @@
+"""Whether a value is still what was stored is told exactly, in time, and not by how it was used."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import inspect
+import os
+import pathlib
+import random
+import re
+import signal
+import threading
+import time
+import uuid
+import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+
+from tests.patience import THOROUGH, TIMEOUT
+from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
+from tests.unit.serialization.extents import extent_of
+from tests.unit.serialization.samples import (
+    Holder,
+    Pair,
+    Slotted,
+    by_value,
+    closing_over,
+    looped,
+    points,
+)
+from workbench.errors import SerializationError
+from workbench.serialization import changes, codec
+from workbench.serialization.changes import ChangeCheck, Verdict
+
+SAME, CHANGED, UNKNOWN = Verdict
+LONG = 60.0
+"""Seconds for a check that mustn't run out of time."""
+
+
+class Stored:
+    """A value's bytes as the store would have them: inline, or in an extent."""
+
+    def __init__(self, value: Any, inline: bool = False) -> None:
+        done = codec.serialize(value, {})
+        inline = inline or not done.size
+        self.header = done.inline() if inline else done.header()
+        self.extent = None if inline else extent_of(done)
+
+    @property
+    def contents(self) -> codec.Contents:
+        return codec.contents(self.header, self.extent)
+
+    def verdict(self, value: Any) -> Verdict:
+        return changes.compare(value, self.contents, {}, LONG).verdict
+
+    def load(self) -> Any:
+        if self.extent is None:
+            return codec.deserialize_inline(self.header)
+        return codec.deserialize(self.header, self.extent)
+
+
+def patient(is_built: bool) -> ChangeCheck:
+    check = ChangeCheck(is_built)
+    check.budget = LONG
+    return check
+
+
+# -- what was only used hasn't changed ------------------------------------------------------------
+
+N = 300
+
+
+def frame() -> Any:
+    made = pd.DataFrame(
+        {
+            "a": np.arange(N),
+            "b": np.linspace(0, 1, N),
+            "c": [f"t{i % 7}" for i in range(N)],
+            "d": pd.date_range("2020", periods=N),
+            "e": pd.Categorical(["x", "y"] * (N // 2)),
+            "z": pd.date_range("2020", periods=N, tz="Europe/Rome"),
+        }
+    )
+    for name in "fgh":  # several blocks of a kind
+        made[name] = 2.5
+    made["o"] = np.array([[1], None] * (N // 2), object)
+    return made
+
+
+def use_frame(d: Any) -> None:
+    """All that people do with a table but change it."""
+    num = d.select_dtypes("number")
+    uses: list[Callable[[], Any]] = [
+        lambda: d.describe(), lambda: d.values, lambda: d.a.mean(), lambda: num.corr(),
+        lambda: d.groupby("c").b.sum(), lambda: d.sort_values("b"), lambda: repr(d),
+        lambda: d._repr_html_(), lambda: d.query("a > 2"), lambda: d.loc[3:4], lambda: d.iloc[2],
+        lambda: list(d.iterrows()), lambda: list(d.itertuples()), lambda: d.isna().sum(),
+        lambda: num.quantile([0.1, 0.5]), lambda: d.a.value_counts(), lambda: d.merge(d, on="a"),
+        lambda: d.index.get_loc(2), lambda: d.copy(), lambda: d.T, lambda: num.interpolate(),
+        lambda: d.replace(1, 2), lambda: d.memory_usage(deep=True), lambda: d.c.str.upper(),
+        lambda: d.d.dt.year, lambda: d.e.cat.codes, lambda: d.drop_duplicates("c"),
+        lambda: num.mean(axis=1), lambda: num.rolling(3).mean(), lambda: d.equals(d.copy()),
+        lambda: num.eval("a + b"), lambda: num.stack(), lambda: num.cumsum(),
+        lambda: d.index.is_unique, lambda: d.columns.is_unique, lambda: d.set_index("d").index.freq,
+        lambda: d.columns.get_indexer(["a"]), lambda: d.z.dt.tz_convert("UTC"), lambda: d.to_dict(),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for use in uses:
+            use()
+
+
+def use_sparse(m: Any) -> None:
+    """The flags that it sets meanwhile say nothing new."""
+    for use in (m.max, m.sum, m.toarray, m.copy, m.tocsr, m.nonzero, m.__repr__):
+        use()
+    _ = m @ np.ones(m.shape[1]), m + m, m.T @ m
+
+
+def use_any(value: Any) -> None:
+    """Show it, hash it, go through it, look at its attributes."""
+    repr(value), str(value)
+    for read in (hash, list, len, sorted):
+        try:
+            read(value)
+        except TypeError:
+            pass
+    if not isinstance(value, type) and not inspect.isfunction(value):
+        for name in dir(value):
+            if not name.startswith("_"):
+                inspect.getattr_static(value, name)
+
+
+X = np.random.default_rng(0).random((60, 4))
+ARROW = frame()[["a", "b", "c"]].convert_dtypes(dtype_backend="pyarrow")
+
+UNCHANGED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "frame": (frame(), use_frame),
+    "few rows": (frame().head(60), use_frame),
+    "dates": (frame().set_index("d"), lambda d: (d.resample("D").b.sum(), d.index.freq)),
+    "levels": (frame().set_index(["a", "c"]), lambda d: (d.loc[3], d.sort_index(), repr(d))),
+    "series": (frame().b, lambda s: (s.mean(), s.rank(), s.to_dict(), s.index.get_loc(2))),
+    "arrow-backed": (
+        ARROW, lambda d: (d.groupby("c").a.sum(), d.a.value_counts(), d.c.str.upper(), repr(d)),
+    ),
+    "nullable": (
+        pd.DataFrame({"i": pd.array([1, None], "Int64"), "s": pd.array(["a", None], "string")}),
+        lambda d: (d.i.sum(), repr(d), d.s.str.upper(), d.describe()),
+    ),
+    "period": (pd.Series(pd.period_range("2020", periods=30)), lambda s: (s.dt.year, repr(s))),
+    **{
+        form: (scipy.sparse.random(60, 50, 0.2, form, rng=1), use_sparse)
+        for form in ("csr", "csc", "bsr")
+    },
+    "table": (pa.table({"a": np.arange(N), "s": ["x"] * N}), lambda t: (t.to_pandas(), t["a"])),
+    "part of a table": (
+        pa.table({"a": np.arange(9000), "s": ["x"] * 9000}).slice(10, 300),
+        lambda t: (t.to_pandas(), t["a"]),
+    ),
+    "polars": (
+        pl.DataFrame({"a": np.arange(N), "s": ["a longer text"] * N, "l": [[1]] * N}),
+        lambda p: (p.describe(), p.sort("a"), p.group_by("s").len(), repr(p)),
+    ),
+    "model": (LinearRegression().fit(X, X[:, 0]), lambda m: (m.predict(X), repr(m))),
+    "forest": (
+        RandomForestClassifier(5).fit(X, X[:, 0] > 0.5), lambda m: (m.predict(X), repr(m)),
+    ),
+    "array": (np.arange(30.0), lambda a: (a.sum(), a.T, a.reshape(5, 6), a.astype(int))),
+    "strided": (np.arange(60.0).reshape(6, 10)[::2, 1:], lambda a: (a.sum(), a.copy())),
+    "padded": (np.ones(50, np.dtype("i1,f8", align=True)), repr),
+    "masked": (np.ma.masked_array([1, 2], [0, 1]), lambda a: (a.mean(), repr(a))),
+    "objects": (np.array(["a", 1, None, [1]], object), repr),
+    "texts": (np.array(["a", "b" * 40], np.dtypes.StringDType()), repr),
+    "words": ([*["hello"] * 3, *map(str, range(300))], use_any),
+    "nested": ({str(i): {"name": f"n{i}", "x": [i]} for i in range(300)}, use_any),
+    "set": ({*"hello world", 1, (1, 2)}, use_any),
+    "counter": (Counter("hello"), lambda c: (c.most_common(), c["z"])),
+    "ordered": (OrderedDict(a=1, b=[2]), use_any),
+    "default": (defaultdict(list, a=[1]), lambda d: d.get("b")),
+    "deque": (deque([1, 2], 5), use_any),
+    "bytearray": (bytearray(b"abc" * 9), use_any),
+    "path": (pathlib.Path("/tmp/../x/y"), lambda p: (p.name, p.parts, p.parent, hash(p), str(p))),
+    "pattern": (re.compile("a+"), lambda p: p.match("aa")),
+    "decimal": ([Decimal("1.1")], use_any),
+    "moment": (datetime.datetime.now(datetime.UTC), use_any),
+    "uuid": (uuid.uuid4(), use_any),
+    "random": (random.Random(3), repr),
+    "generator": (np.random.default_rng(1), repr),
+    "attributes": (Holder(a=1, b="a", c=["a", "b"]), use_any),
+    "slots": (Slotted(1, [2]), use_any),
+    "fields": (points(30), use_any),
+    "pair": (Pair(1, [2]), use_any),
+    "loop": (looped(), len),
+    "namespace": (SimpleNamespace(a=[1]), use_any),
+    "partial": (functools.partial(int, base=3), lambda p: p("12")),
+    "function": (closing_over([1, 2]), lambda f: f()),
+    "globals": (by_value("def test(): return len(LIST)", LIST=[1, 2]), lambda f: f()),
+    "error": (ValueError("x", [1]), repr),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+@pytest.mark.parametrize("inline", [False, True])
+def test_use_is_no_change(name: str, inline: bool) -> None:
+    """Of a value that was stored, and of one that was built from what is stored."""
+    value, use = UNCHANGED[name]
+    stored = Stored(value, inline)
+    check = patient(is_built=False)
+    for _ in range(2):
+        assert check.run(value, stored.contents, {}).verdict is SAME
+        use(value)
+    built, check = stored.load(), patient(is_built=True)
+    for _ in range(3):
+        assert check.run(built, stored.contents, {}).verdict is SAME
+        use(built)
+
+
+def test_a_built_value_that_changes() -> None:
+    """However often it was found to be the same before."""
+    stored = Stored([Holder(name="a", names=["a", "bc"]), Holder(name="bc", names=[])])
+    built, check = stored.load(), patient(is_built=True)
+    assert [check.run(built, stored.contents, {}).verdict for _ in range(2)] == [SAME, SAME]
+    built[1].names.append("d")
+    assert check.run(built, stored.contents, {}).verdict is CHANGED
+    del built[1].names[0]
+    assert check.run(built, stored.contents, {}).verdict is SAME
+
+
+def test_bytes_between_fields_mean_nothing() -> None:
+    kind = np.dtype([("a", "i1"), ("b", np.dtype("i1,f8", align=True), (2,))], align=True)
+    value, other = np.zeros(50, kind), np.zeros(50, kind)
+    other.view(np.uint8)[:] = 0xFF
+    for array in (value, other):
+        array["a"], array["b"]["f0"], array["b"]["f1"] = 1, 2, 3
+    assert value.tobytes() != other.tobytes()
+    stored = Stored(value)
+    assert stored.verdict(other) is SAME
+    other["b"]["f1"][7, 1] = 4
+    assert stored.verdict(other) is CHANGED
+
+
+@pytest.mark.parametrize(
+    ("value", "immutable"),
+    [
+        (None, True), (1.5, True), ("text", True), (b"bytes", True), ((1, ("a", None)), True),
+        (frozenset({1, (2,)}), True), (range(3), True), ([1], False), ((1, [2]), False),
+        ({}, False), (np.float64(1), False), (tuple([0] * 10_000), False), (Pair(1, 2), False),
+    ],
+)  # fmt: skip
+def test_what_cannot_change(value: Any, immutable: bool) -> None:
+    assert changes.is_immutable(value) == immutable
+
+
+# -- in time --------------------------------------------------------------------------------------
+
+
+def test_large_arrays_are_compared_by_several_threads_and_to_the_end() -> None:
+    value = np.zeros(changes.PARALLEL * 3 // 8 + 5)
+    stored = Stored(value)
+    assert stored.verdict(value) is SAME
+    for place in (0, len(value) // 2 + 1, -1):
+        value[place] = 1
+        assert stored.verdict(value) is CHANGED
+        value[place] = -0.0  # another value, though an equal one
+        assert stored.verdict(value) is CHANGED
+        value[place] = 0
+    assert not [t for t in threading.enumerate() if "compare" in t.name]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(8 * changes.PIECE, np.uint8),
+        np.zeros((4 * changes.PIECE, 2), np.uint8)[:, 0],
+        [np.zeros(8 * changes.PIECE, np.uint8)] * 2,
+        [*map(str, range(100_000))],
+    ],
+)
+def test_it_ends_with_its_budget_and_says_what_all_would_take(value: Any) -> None:
+    found = changes.compare(value, Stored(value).contents, {}, 0.0)
+    assert found.verdict is UNKNOWN
+    assert 0 < found.seconds < 60
+
+
+class Slow:
+    """Code of the user's that takes its time."""
+
+    asked = 0
+
+    def __getstate__(self) -> dict[str, int]:
+        Slow.asked += 1
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+        return {}
+
+
+def test_what_would_spend_it_on_pickling_is_not_begun() -> None:
+    """Neither if the put took so long, nor if a check has."""
+    value = Slow()
+    stored = Stored(value)
+    for check in (ChangeCheck(False, pickling=0.3), ChangeCheck(False)):
+        check.budget = 0.001
+        for _ in range(3):
+            before = Slow.asked
+            found = check.run(value, stored.contents, {})
+        assert Slow.asked == before
+        assert found.verdict is UNKNOWN
+        assert found.seconds > 0.01
+
+
+def test_a_slow_put_has_a_larger_budget() -> None:
+    assert ChangeCheck(False, 5.0).budget == 0.5
+    assert ChangeCheck(False, 0.2).budget == changes.BUDGET
+
+
+@pytest.mark.own_process
+def test_an_interrupt_ends_it() -> None:
+    value = np.zeros(16 * changes.PIECE, np.uint8)
+    contents = Stored(value).contents
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+
+    def compare_forever() -> None:
+        while True:
+            changes.compare(value, contents, {}, LONG)
+
+    with pytest.raises(KeyboardInterrupt):
+        compare_forever()
+    timer.join()
+    for thread in threading.enumerate():
+        if "compare" in thread.name:  # the interrupt came while they were waited for
+            thread.join(TIMEOUT)
+            assert not thread.is_alive()
+
+
+# -- for who has no store -------------------------------------------------------------------------
+
+
+def test_what_it_was_is_remembered_without_a_store() -> None:
+    value = [np.arange(5), {"a": [1]}, np.frombuffer(b"12345678", np.uint8)]
+    before = changes.remember(value, {}, 10_000)
+    assert before is not None
+    assert changes.compare(value, before, {}).verdict is SAME
+    assert before.buffers[1].base is not None  # of what can't change there is no copy
+    value[0][2] = 7
+    assert changes.compare(value, before, {}).verdict is CHANGED
+    assert changes.remember(np.zeros(10_000), {}, 10_000) is None
+    assert changes.remember(["long text"] * 10_000, {}, 10_000) is None
+    with pytest.raises(SerializationError):
+        changes.remember(threading.Lock(), {}, 10_000)
+
+
+def test_what_cannot_be_pickled_any_more_has_changed() -> None:
+    value: list[Any] = [1]
+    stored = Stored(value)
+    value[0] = threading.Lock()
+    assert stored.verdict(value) is CHANGED
+
+
+# -- random edits: nothing is read that isn't there any more --------------------------------------
+
+
+@settings(max_examples=1000 if THOROUGH else 40)
+@given(st.data(), VALUES, st.booleans())
+def test_no_edit_is_missed(data: st.DataObject, value: Any, inline: bool) -> None:
+    """10 000 edits when thorough. What is said to be the same reads the same."""
+    stored = Stored(value, inline)
+    assert stored.verdict(value) is SAME
+    for _ in range(EDITS):
+        editable = inner_values(value)
+        if not editable:
+            break
+        edit(editable[data.draw(st.sampled_from(range(len(editable))))], data.draw)
+        if stored.verdict(value) is SAME:
+            assert exact(stored.load()) == exact(value)
+        else:
+            stored = Stored(value, inline)
+            assert stored.verdict(value) is SAME

@@ -1,0 +1,84 @@
+"""What a `%%remote` cell captured by value: opened before it runs, compared after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from workbench import context
+from workbench.errors import SerializationError
+from workbench.serialization.codec import Where
+from workbench.serialization.mutations import Mutations, MutationTracker
+from workbench.serialization.packing import PackedValues
+
+LOOK = 0.1
+"""Seconds that a look at all objects may take. At the end it may take a tenth of the cell's time,
+if that is more."""
+
+_ARGUMENTS = Where("arguments", "on the worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What a cell's captured names are to be compared for at its end.
+
+    ``names`` are those of which something can be changed in place; ``foreign``, some of them, have
+    no object in the notebook. ``brings``: what changed is sent back.
+    """
+
+    names: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    brings: bool = False
+
+
+NOTHING_TRACKED = Tracked()
+
+
+def number_of(name: str, tracked: Tracked) -> int:
+    """The number of what came by reference: its own pickle has none that both sides know."""
+    return -1 - tracked.names.index(name)
+
+
+class Captured:
+    """The values under their names.
+
+    Those ``packed`` are new objects, which only this cell has; ``names`` are the others.
+    """
+
+    def __init__(
+        self, tracked: Tracked, packed: PackedValues | None, names: dict[str, Any]
+    ) -> None:
+        memo: dict[int, Any] = {}
+        self.values: dict[str, Any] = {}
+        if packed is not None:
+            self.values, memo = packed.open(_ARGUMENTS)
+        for name in tracked.names:
+            if name not in self.values and name in names:
+                memo[number_of(name, tracked)] = names[name]
+        self.values |= names
+        self._brings = tracked.brings
+        self._tracker: MutationTracker | None = None
+        engine = context.get()
+        if tracked.names and engine is not None:
+            values = {name: self.values[name] for name in tracked.names if name in self.values}
+            foreign = [number_of(name, tracked) for name in tracked.foreign]
+            self._tracker = MutationTracker(values, memo, engine.reducers(), LOOK, foreign)
+
+    def mutations(self, seconds: float = 0.0, failed: bool = False) -> Mutations | None:
+        """What the cell, which ran for so long, changed in place; None if that is nothing."""
+        if self._tracker is None:
+            return None
+        engine = context.get()
+        assert engine is not None
+        found = self._tracker.difference(max(LOOK, seconds / 10))
+        if not (found.names or found.unknown or found.unsteady):
+            return None
+        packed, lost = None, ""
+        if self._brings and found.names and not failed:
+            parts = {name: self.values[name] for name in found.names if name in self.values}
+            value = found.objects, found.variables
+            try:
+                packed, _ = engine.pack(value, lambda: parts, found.numbers)
+            except SerializationError as error:
+                lost = str(error)
+        return Mutations(found.names, found.unknown, found.unsteady, found.coarse, packed, lost)

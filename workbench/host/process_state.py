@@ -1,0 +1,101 @@
+"""What a task changes in its process beside its own variables, put back before the next one.
+
+What is kept, and how: `kept_state`, `kept_libraries`. What an *import* changes stays, because a
+module is imported once: the filters of warnings, the loggers and the options that a library sets
+then. Everything here runs in the main thread: between tasks, or while a module is imported.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from workbench.host.import_watch import ImportWatch
+from workbench.host.kept_libraries import libraries
+from workbench.host.kept_state import Kept, interpreter
+from workbench.host.seeding import Seeds
+
+T = TypeVar("T")
+
+SHARE = 20
+"""Short tasks of one kind that follow each other pay no more than one in so many parts for it."""
+
+
+class ProcessState:
+    """The state of a process that runs one task after the other, as it was when this was made."""
+
+    def __init__(self) -> None:
+        self._parts: list[Kept] = [*interpreter(), *libraries()]
+        self._context = contextvars.copy_context()
+        self._kind: Hashable = None  # of the task that ran last
+        self._is_clean = True
+        self._due = 0.0  # when even tasks of one kind have it restored between them
+        self._seeds = Seeds()
+        self._imports = ImportWatch(self._learning)
+        self._imports.install()
+
+    def close(self) -> None:
+        """Whoever runs from now on keeps what it changes."""
+        self._imports.uninstall()
+
+    def run(self, task: Callable[[T], object], argument: T, kind: Hashable) -> None:
+        """Run a task in a clean process.
+
+        To look whether it is clean takes longer than the shortest tasks. So those of one ``kind``
+        follow each other without, for some tenths of a millisecond; None is a kind of its own.
+        Context variables (numpy's error state, the decimal context) are each task's own.
+        """
+        if kind is None or kind != self._kind:
+            self._clean()
+        else:
+            self.clean_soon()
+        self._kind, self._is_clean = kind, False
+        self._context.copy().run(task, argument)
+
+    def clean_soon(self) -> None:
+        """Put back what tasks have changed, unless that was done just now. When nobody waits."""
+        if time.perf_counter() >= self._due:
+            self._clean()
+
+    def _clean(self) -> None:
+        if self._is_clean:
+            return
+        started = time.perf_counter()
+        self._context.run(self._restore)
+        self._is_clean = True
+        ended = time.perf_counter()
+        self._due = ended + SHARE * (ended - started)
+
+    def _restore(self) -> None:
+        """All but what can't be put back: a directory that is gone."""
+        parts = iter(self._parts)
+        while True:
+            try:  # around all of them: around each it would cost more than comparing it
+                for part in parts:
+                    part.restore()
+                break
+            except Exception:
+                continue
+        with suppress(Exception):  # somebody put another generator in the place of numpy's
+            self._seeds.renew()
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        """What changes meanwhile is no task's doing."""
+        before = list(map(_look, self._parts))
+        try:
+            yield
+        finally:
+            for part, was in zip(self._parts, before, strict=True):
+                with suppress(Exception):
+                    part.learn(was, part.look())
+            self._seeds.imported()
+
+
+def _look(part: Kept) -> Any:
+    with suppress(Exception):  # a library that another thread is just importing
+        return part.look()
+    return None

@@ -1,0 +1,124 @@
+"""Whether variables are still what the store has of them, and storing again those that aren't.
+
+Runs code of the user's (their objects' ``__reduce__``): only in the main thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from workbench.engines.base import Engine
+from workbench.ipython.bindings import Binding, Bindings
+from workbench.ref import ObjectRef
+from workbench.report.variables import changed_text, restless_text, unknown_text, would_change_text
+from workbench.serialization.changes import Comparison, Verdict
+
+
+class Freshness:
+    """What one cell takes along of the store: each variable is compared once.
+
+    ``notes`` are what there is to say of it.
+    """
+
+    def __init__(self, bindings: Bindings, engine: Engine) -> None:
+        self.notes: list[str] = []
+        self._bindings = bindings
+        self._engine = engine
+        self._compared: dict[str, list[str]] = {}  # variable → names under which it is read
+        self._changed: dict[str, Binding] = {}  # by variable
+
+    def ref(self, name: str, value: Any) -> ObjectRef | None:
+        """The stored object that a variable's value is, or was, if that is there still."""
+        known = self._bindings.find(name, value)
+        if known is None:
+            ref = self._engine.stored_as(value)
+            return None if ref is None or self._is_gone(ref) else ref
+        variable, binding = known
+        if self._is_gone(binding.ref):
+            return None
+        if variable not in self._compared:
+            self._compared[variable] = []
+            found, reason = _compare(self._engine, binding, value)
+            if found.verdict is Verdict.CHANGED:
+                self._changed[variable] = binding
+            elif found.verdict is Verdict.UNKNOWN:
+                self.notes.append(unknown_text(name, binding.age, found.seconds, reason))
+        self._compared[variable].append(name)
+        return binding.ref
+
+    def is_stored(self, name: str, value: Any) -> bool:
+        """Whether there is such an object, without a look at whether it is still the same."""
+        known = self._bindings.find(name, value)
+        ref = self._engine.stored_as(value) if known is None else known[1].ref
+        return ref is not None and not self._is_gone(ref)
+
+    def would(self, name: str) -> str:
+        """What is to become of a variable that was asked for, if that is to be said."""
+        for variable, binding in self._changed.items():
+            if name in self._compared[variable]:
+                return would_change_text(name, binding.came)
+        return ""
+
+    def renew(self, captured: dict[str, Any]) -> None:
+        """Store again what has changed, and have ``captured`` refer to that.
+
+        Raises
+        ------
+        SerializationError
+            If it can't be stored any more.
+        """
+        while self._changed:
+            variable, binding = next(iter(self._changed.items()))
+            names = self._compared[variable]
+            captured |= dict.fromkeys(names, self._store_again(names[0], variable, binding))
+            del self._changed[variable]
+
+    def _store_again(self, name: str, variable: str, binding: Binding) -> ObjectRef:
+        """As `%put` did, if it was that: under the same name, unless that means something else."""
+        engine, old, value = self._engine, binding.ref, binding.value()
+        described = engine.describe(old)
+        names = described.object.names if described is not None else (binding.stored,)
+        own = binding.stored if binding.stored in names else ""
+        began = time.perf_counter()
+        ref, about = engine.put(value, own)
+        seconds = time.perf_counter() - began
+        if described is not None and described.object.pinned:
+            engine.pin(ref, True)
+            engine.pin(old, False)
+        came = binding.came if binding.stored else "it was stored"
+        new = self._bindings.note(variable, value, ref, came, own, about)
+        if _compare(engine, new, value)[0].verdict is Verdict.CHANGED:
+            self.notes.append(restless_text(name, seconds))
+        else:
+            kept = ", ".join(n for n in names if n not in ("", own))
+            self.notes.append(changed_text(name, binding.came, seconds, kept))
+        return ref
+
+    def _is_gone(self, ref: ObjectRef) -> bool:
+        return self._engine.state(ref) == "failed"
+
+
+@contextmanager
+def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[None]:
+    """Meanwhile the variables that are this object say whether they still are what is stored."""
+    found = bindings.of(ref)
+    try:
+        for _, binding in found:
+            binding.verdict = _compare(engine, binding, binding.value())[0].verdict
+        yield
+    finally:
+        for _, binding in found:
+            binding.verdict = None
+
+
+def _compare(engine: Engine, binding: Binding, value: Any) -> tuple[Comparison, str]:
+    """What came of it; and if it couldn't be done at all, why."""
+    if not binding.can_change or engine.stored_as(value) == binding.ref:
+        return Comparison(Verdict.SAME, 0.0), ""
+    try:
+        return engine.compare(binding.ref, value, binding.check), ""
+    except LookupError as error:
+        return Comparison(Verdict.UNKNOWN, 0.0), str(error)

@@ -1,0 +1,107 @@
+"""What background cells changed in place: what their lines say of it, and bringing it here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from workbench.errors import MagicError
+from workbench.ipython.job import Job
+from workbench.report.in_place import (
+    both_text,
+    coarse_text,
+    copies_text,
+    gone_text,
+    lost_text,
+    namespace_text,
+    not_compared_text,
+    not_updated_text,
+    unsteady_text,
+    waiting_text,
+)
+
+
+def at_end(job: Job, waited: bool) -> list[str]:
+    """What there is to say once it is over. Lets go of what it took along, if nothing changed."""
+    names = job.mutated = _names(each.names for each in job.mutations)
+    unknown = _names(each.unknown for each in job.mutations)
+    lost = [each for each in job.mutations if each.lost]
+    said = []
+    if lost:
+        said.append(lost_text(lost[0].names, lost[0].lost))
+    elif names and job.actor:
+        said.append(namespace_text(names, job.actor))
+    elif names and not any(each.packed for each in job.mutations):
+        said.append(copies_text(names))
+    elif names and job.taken is None:
+        said += [] if job.is_again else [gone_text(names)]
+    elif names and not waited:
+        said.append(waiting_text(names))
+    if unknown:
+        said.append(not_compared_text(unknown))
+    if coarse := _names(each.coarse for each in job.mutations if each.packed):
+        said.append(coarse_text(coarse))
+    if unsteady := _names(each.unsteady for each in job.mutations):
+        said.append(unsteady_text(unsteady))
+    if not any(each.packed for each in job.mutations):
+        job.taken = None
+        job.mutations.clear()
+    return said
+
+
+def bring(job: Job, variables: dict[str, Any]) -> str:
+    """Make the notebook's objects what the cell left of them; what didn't work, in a sentence."""
+    taken, mutations = job.taken, [each for each in job.mutations if each.packed is not None]
+    job.taken = None
+    job.mutations.clear()
+    if taken is None or not mutations:
+        return ""
+    try:
+        taken.update(mutations[0], variables)
+    except Exception as error:  # of code of the user's
+        return not_updated_text(mutations[0].names, f"{type(error).__name__}: {error}")
+    return ""
+
+
+def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
+    """The latest cell that changed this variable's object; also one that is ``running`` and may."""
+    for job in reversed(list(jobs)):
+        if job.taken is None:
+            continue
+        if running and not job.is_over and name in job.taken.tracked.names:
+            return job
+        if any(name in each.names and each.packed is not None for each in job.mutations):
+            return job
+    return None
+
+
+def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> str:
+    """``%get name`` waits for the cell, and brings what it changed; says what came of it.
+
+    Raises
+    ------
+    MagicError
+        If the notebook has changed it too, or it can't be changed here.
+    """
+    job.wait()
+    if job.errors:
+        raise job.errors[0]
+    taken = job.taken
+    found = next((each for each in job.mutations if name in each.names), None)
+    if taken is None or found is None:
+        return f"{job.name} didn't change {name}."
+    if target is not None:
+        variables[target] = taken.copied(found, name)
+        return ""
+    here = [name for name in taken.changed_here() if name in found.names]
+    if name in taken.values and variables.get(name) is not taken.values[name]:
+        here.append(name)
+    if here:
+        raise MagicError(both_text(here, job.name))
+    if failed := bring(job, variables):
+        raise MagicError(failed)
+    return f"{job.name}: {', '.join(found.names)}"
+
+
+def _names(each: Iterable[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(name for names in each for name in names))

@@ -1,0 +1,166 @@
+"""What a remote cell took along, and the notebook's own objects brought up to it.
+
+An update is all or nothing, also for Ctrl-C and for code of the user's that fails halfway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.engines.base import Engine
+from workbench.host.captured import Tracked, number_of
+from workbench.ki_protection import ki_protection
+from workbench.ref import ObjectRef
+from workbench.serialization.codec import Where
+from workbench.serialization.mutations import Mutations, MutationTracker
+from workbench.serialization.object_state import (
+    ReducedState,
+    bindings,
+    can_change,
+    can_restore,
+    is_array,
+    restore,
+    state_of,
+)
+
+LOOK = 0.1
+"""Seconds that a look at what was sent may take, to know later whether the notebook changed it."""
+
+_CHANGED = Where("what the cell changed", "in the notebook")
+
+
+class TakenAlong:
+    """What a cell captured, as the notebook has it; it lives as long as this.
+
+    ``packed``: what travels of it by value, if anything of that can be changed in place; ``names``:
+    the rest, to be passed as they are. ``tracked``: what the worker is to compare.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        captured: dict[str, Any],
+        variables: Mapping[str, Any],
+        items: tuple[str, Sequence[Any]] = ("", ()),
+    ) -> None:
+        self._engine = engine
+        by_value = {n: each for n, each in captured.items() if not isinstance(each, ObjectRef)}
+        own = {n: variables.get(n, ref) for n, ref in captured.items() if n not in by_value}
+        changeable = [n for n, each in {**by_value, **own}.items() if _may_change(each, n in own)]
+        item, several = items
+        if any(map(can_change, several)):
+            changeable.append(item)
+        foreign = tuple(n for n in changeable if isinstance(own.get(n), ObjectRef))
+        self.tracked = Tracked(tuple(changeable), foreign)
+        self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
+        self.packed, self._memo, self.names = None, None, captured
+        if not by_value.keys().isdisjoint(changeable):
+            self.packed, self._memo = engine.pack(by_value, lambda: by_value)
+            self.names = {n: each for n, each in captured.items() if n not in by_value}
+        self._tracker: MutationTracker | None = None
+
+    def objects(self) -> dict[int, Any]:
+        """Those with a number, by it: the worker has the same numbers for its own."""
+        objects: dict[int, Any] = {}
+        if self._memo is not None:
+            objects |= self._memo.copy().values()
+        for name in self.tracked.names:
+            if name in self.names and name in self.values:
+                objects[number_of(name, self.tracked)] = self.values[name]
+        return objects
+
+    def watch(self) -> None:
+        """Remember what they are, so that it is known later whether the notebook changed them."""
+        values = {n: self.values[n] for n in self.tracked.names if n in self.values}
+        reducers = self._engine.reducers()
+        self._tracker = MutationTracker(values, self.objects(), reducers, LOOK)
+
+    def changed_here(self) -> tuple[str, ...]:
+        """The variables whose objects the notebook itself has changed since `watch`."""
+        return self._tracker.difference(LOOK).names if self._tracker is not None else ()
+
+    def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
+        """Make the notebook's objects what the worker's are now.
+
+        What can't be changed in place is a new object, in all variables that had the old one.
+
+        Raises
+        ------
+        SerializationError
+            If something can't be built here.
+        Exception
+            What code of the user's raises (``__setstate__``). Then all is as it was.
+        """
+        self._put_back(mutations, self.objects(), self.values, variables)
+
+    def copied(self, mutations: Mutations, name: str) -> Any:
+        """The worker's value of one variable, as a new object; the notebook's own stay."""
+        memo: dict[int, Any] = {}
+        copies: dict[str, Any] = copy.deepcopy(self.values, memo)
+        own = {number: memo.get(id(obj), obj) for number, obj in self.objects().items()}
+        self._put_back(mutations, own, dict(copies), copies)
+        return copies[name]
+
+    def _put_back(
+        self,
+        mutations: Mutations,
+        own: Mapping[int, Any],
+        values: Mapping[str, Any],
+        variables: dict[str, Any],
+    ) -> None:
+        assert mutations.packed is not None
+        (states, anew), _ = mutations.packed.open(_CHANGED, own.__getitem__)
+        renewed = {id(values[name]): value for name, value in anew.items() if name in values}
+        variables |= {name: value for name, value in anew.items() if name not in values}
+        updates = []
+        for number, new in states.items():
+            value = own[number]
+            if can_restore(value, new):
+                updates.append((value, new, self._state(value, new)))
+            else:  # an array of read-only bytes
+                renewed[id(value)] = new.parts
+        # What may fail comes first, what can't last: arrays, of which there is no copy to go back.
+        updates.sort(key=lambda update: _ORDER.get(update[1].kind, 1))
+        with ki_protection():
+            _all_or_nothing(updates)
+            for name, value in list(variables.items()):
+                if id(value) in renewed:
+                    variables[name] = renewed[id(value)]
+
+    def _state(self, value: Any, new: ReducedState) -> ReducedState:
+        if new.kind != "bindings":
+            return state_of(value, self._engine.reducers())
+        before = bindings(value)
+        return ReducedState(
+            "bindings", {name: before[name] for name in new.parts if name in before}
+        )
+
+
+def _may_change(value: Any, is_stored: bool) -> bool:
+    """Whether it can be changed in place; of what is stored, arrays are read-only."""
+    if isinstance(value, ObjectRef):
+        return True
+    return can_change(value) and not (is_stored and is_array(value))
+
+
+_ORDER = {"state": 0, "array": 2}
+
+
+def _all_or_nothing(updates: list[tuple[Any, ReducedState, ReducedState]]) -> None:
+    done: list[tuple[Any, ReducedState, ReducedState, dict[str, Any] | None]] = []
+    try:
+        for value, new, old in updates:
+            attributes = getattr(value, "__dict__", None) if new.kind == "state" else None
+            done.append((value, new, old, attributes and dict(attributes)))
+            restore(value, new, old)
+    except BaseException:
+        for value, new, old, attributes in reversed(done):
+            with contextlib.suppress(Exception):
+                restore(value, old, new)
+            if attributes is not None:  # all of them: also those that aren't pickled
+                vars(value).clear()
+                vars(value).update(attributes)
+        raise

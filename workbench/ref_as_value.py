@@ -1,0 +1,177 @@
+"""A ref used as the value it refers to: Python's own error, with a note on how to get the value.
+
+Finds which ref it was, and what a person calls it. Adds the note and does nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from workbench.errors import ObjectFreedError, WorkbenchError
+from workbench.readonly import named_at
+from workbench.ref import ObjectRef
+
+if TYPE_CHECKING:
+    from workbench.engines.base import Engine
+
+KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
+"""What a type that can't do something is told with: by Python, numpy, pandas, torch."""
+
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+
+MOST_ITEMS = 100_000
+"""Items of a container that is looked through for the ref."""
+
+Frames = list[tuple[FrameType, int]]
+
+
+class _Misused(NamedTuple):
+    """The ref, and the variable that is it, or (``inside``) that contains it; '' if none is."""
+
+    ref: ObjectRef
+    name: str
+    value: Any
+    inside: bool
+
+
+def explain(
+    error: BaseException,
+    variables: Mapping[str, Any] | None = None,
+    maker: Callable[[ObjectRef], str] | None = None,
+) -> None:
+    """If the error is that a ref isn't the value it refers to, note how to get that.
+
+    Never raises, and asks the session only in that case. ``variables`` are the notebook's, where
+    there is one, and ``maker`` names the background cell that makes an object.
+    """
+    if not isinstance(error, KINDS) or isinstance(error, WorkbenchError):
+        return
+    try:
+        found = _misused(error)
+        note = "" if found is None else _text(found, variables or {}, maker)
+    except Exception:  # a session that just ended; a value that can't be looked at
+        return
+    if note and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+# -- which ref -------------------------------------------------------------------------------------
+
+
+def _misused(error: BaseException) -> _Misused | None:
+    """None if it is about something else. The text of such an error names the type."""
+    frames = _frames(error.__traceback__)
+    ref: ObjectRef | None = None
+    if isinstance(error, AttributeError):
+        if type(error.obj) is not ObjectRef:
+            return None
+        ref = error.obj
+    elif ObjectRef.__name__ not in str(error) or not frames:
+        return None
+    elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
+        ref = frames[-1][0].f_locals["self"]
+    return _called(ref, frames)
+
+
+def _frames(tb: TracebackType | None) -> Frames:
+    frames = []
+    while tb is not None:
+        frames.append((tb.tb_frame, tb.tb_lineno))
+        tb = tb.tb_next
+    return frames
+
+
+def _called(ref: ObjectRef | None, frames: Frames) -> _Misused | None:
+    """What it is called, as far out as possible: there a person can get the value in its place.
+
+    Without a ``ref`` it is the first that is named where the error was raised.
+    """
+    if ref is None:
+        named = (value for _, value in _named(reversed(frames)))
+        ref = next((each for value in named for each in _refs_in(value)), None)
+        if ref is None:
+            return None
+    holder = _Misused(ref, "", None, False)
+    for name, value in _named(frames):
+        if value is ref:
+            return _Misused(ref, name, value, False)
+        if not holder.name and any(each is ref for each in _refs_in(value)):
+            holder = _Misused(ref, name, value, True)
+    return holder
+
+
+def _named(frames: Iterable[tuple[FrameType, int]]) -> Iterator[tuple[str, Any]]:
+    for frame, line in frames:
+        yield from named_at(frame, line)
+
+
+def _refs_in(value: Any) -> Iterator[ObjectRef]:
+    if type(value) is ObjectRef:
+        yield value
+    elif type(value) in _CONTAINERS and len(value) <= MOST_ITEMS:
+        items = value.values() if type(value) is dict else value
+        yield from (each for each in items if type(each) is ObjectRef)
+
+
+# -- the words -------------------------------------------------------------------------------------
+
+
+def _text(
+    found: _Misused,
+    variables: Mapping[str, Any],
+    maker: Callable[[ObjectRef], str] | None,
+) -> str:
+    ref, name, value, inside = found
+    cell = maker(ref) if maker is not None else ""
+    what, waits, is_there = _object(cast("Engine", ref._engine), ref, cell)
+    if not name:
+        subject = f"The value used here is a ref to {what}"
+    elif inside:
+        subject = f"`{name}` contains refs, one of them to {what}"
+    else:
+        subject = f"`{name}` is a ref to {what}"
+    if not is_there:
+        return f"{subject}."
+    values = "the values" if inside else "the value"
+    it = "them" if inside else "it"
+    if name and variables.get(name) is value and not isinstance(value, set | frozenset | dict):
+        way = f"`%get {name}` {f'waits for {it} and ' * waits}binds {values}"
+        by_itself = "; `--wait` does so by itself" if cell else ""
+        return f"{subject}: {way}{by_itself}."
+    listed = f"list({name or 'refs'})" if isinstance(value, set | frozenset) else name or "ref"
+    listed = f"list({name}.values())" if isinstance(value, dict) else listed
+    return f"{subject}: `wb.get({listed})` {f'waits for {it} and ' * waits}returns {values}."
+
+
+def _object(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]:
+    """What it refers to; whether one has to wait for that; whether it can be had at all."""
+    if engine.ended is not None:
+        return "an object of a session that is over", False, False
+    described = engine.describe(ref)
+    record = None if described is None else described.object
+    if record is not None and record.state == "pending":
+        task = described.task if described is not None else None
+        who = cell or (f"the task `{task.name}`" if task else "a task")
+        does = "is making" if task is None or task.state == "running" else "will make"
+        return f"what {who} {does}", True, True
+    if engine.state(ref) == "failed" or (record is not None and record.state == "failed"):
+        return _failed(engine, ref, cell)
+    if record is None:
+        return "an object that the session doesn't have any more", False, False
+    if cell:
+        return f"what {cell} made", False, True
+    if record.about is None:
+        return "a task's result", False, True
+    return f"a stored {record.about.type.partition(' ')[0]}", False, True
+
+
+def _failed(engine: Engine, ref: ObjectRef, cell: str) -> tuple[str, bool, bool]:
+    try:
+        engine.get([ref], 0, False)
+    except ObjectFreedError:
+        return "an object that was freed: put it again, or make it again", False, False
+    except Exception:
+        pass
+    return f"what {cell or 'a task'} failed to make: its error says why", False, False

@@ -1,0 +1,222 @@
+"""A traceback that came from a worker, as lines: plain, or as IPython shows its own.
+
+Imports nothing of ours, and IPython only where that runs already: `errors` stands on it.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from textwrap import dedent
+from typing import Any
+
+Frame = tuple[str, int, str, str]
+"""File name, line number, function, source line (empty where the worker couldn't know it)."""
+
+TITLE = "Traceback on the worker (most recent call last):"
+
+BESIDE = 2
+"""Lines shown before and after the one that failed, as IPython does."""
+
+MARGIN = 7
+"""Columns of the arrow and the line's number."""
+
+
+def plain(frames: Sequence[Frame]) -> list[str]:
+    """All frames, two lines each, as Python prints them."""
+    return [TITLE, *(line for frame in frames for line in _two_lines(frame))] if frames else []
+
+
+def shown(frames: Sequence[Frame], mode: str) -> tuple[list[str], bool]:
+    """As IPython shows its own, in one of `%xmode`'s modes; and whether frames were left out.
+
+    Unless the mode is Verbose, calls within libraries take one line together; where it was raised
+    is always there.
+    """
+    lines, left_out = [TITLE] if frames else [], False
+    is_plain = not mode or mode == "Plain"
+    outer, innermost = frames[:-1], frames[-1:]
+    for library, group in itertools.groupby(outer, lambda frame: bool(_library(frame[0]))):
+        several = list(group)
+        if library and len(several) > 1 and mode != "Verbose":
+            names = dict.fromkeys(_library(frame[0]) for frame in several)
+            lines += [*[""] * (not is_plain), f"  … {len(several)} frames in {', '.join(names)}"]
+            left_out = True
+        else:
+            lines += _each(several, is_plain)
+    return [*lines, *_each(innermost, is_plain)], left_out
+
+
+def _each(frames: Sequence[Frame], is_plain: bool) -> Iterator[str]:
+    for frame in frames:
+        if is_plain:
+            yield from _two_lines(frame)
+        else:
+            yield ""
+            yield from _snippet(frame)
+
+
+def _two_lines(frame: Frame) -> list[str]:
+    filename, lineno, function, source = frame
+    source = source or linecache.getline(filename, lineno).strip()
+    place = cell_label(filename) or f'File "{filename}"'
+    head = f"  {place}, line {lineno}, in {function}"
+    return [head, f"    {source}"] if source else [head]
+
+
+# -- as IPython does -------------------------------------------------------------------------------
+
+
+def _snippet(frame: Frame) -> Iterator[str]:
+    """Where it is, and the lines around it with an arrow."""
+    filename, lineno, function, source = frame
+    theme = _Theme()
+    inside = "" if function == "<module>" else function
+    yield theme.place(filename, lineno) + (theme.function(inside) if inside else "")
+    lines = dict(enumerate(linecache.getlines(filename), 1))
+    if lineno not in lines:
+        lines = {lineno: source} if source else {}
+    first, last = _scope(lines, lineno) if inside else (1 + _is_magic(lines), len(lines))
+    around = [n for n in range(lineno - BESIDE, lineno + BESIDE + 1) if n in lines]
+    around = [n for n in around if n == lineno or first <= n <= last]
+    while around and around[-1] != lineno and not lines[around[-1]].strip():
+        around.pop()
+    text = dedent("".join(lines[n].rstrip("\n") + "\n" for n in around))
+    for number, line in zip(around, theme.code(text), strict=False):
+        yield theme.numbered(number, number == lineno) + line
+
+
+def _scope(lines: dict[int, str], lineno: int) -> tuple[int, int]:
+    """The first and the last line of the innermost function that has this line."""
+    first, last = 1, len(lines)
+    texts = list(lines.values())
+    try:
+        tree = ast.parse("".join(["\n", *texts[1:]] if _is_magic(lines) else texts))
+    except (SyntaxError, ValueError):
+        return first, last
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            end = node.end_lineno or node.lineno
+            if node.lineno <= lineno <= end:
+                first, last = max(first, node.lineno), min(last, end)
+    return first, last
+
+
+def _is_magic(lines: dict[int, str]) -> bool:
+    """Whether the first line is no Python: the magic of the whole cell."""
+    return lines.get(1, "").startswith("%%")
+
+
+class _Theme:
+    """The running shell's colours; before IPython 9, which has other ones, there are none."""
+
+    def __init__(self) -> None:
+        self._theme: Any = None
+        shell = _shell()
+        if shell is not None:
+            try:
+                from IPython.utils.PyColorize import theme_table
+
+                self._theme = theme_table[shell.colors]
+            except (ImportError, LookupError):
+                pass
+
+    def _format(self, *parts: tuple[str, str]) -> str:
+        """Texts, each with the name of its token."""
+        if self._theme is None:
+            return "".join(text for _, text in parts)
+        from pygments.token import string_to_tokentype
+
+        return str(self._theme.format([(string_to_tokentype(t), text) for t, text in parts]))
+
+    def place(self, filename: str, lineno: int) -> str:
+        label = cell_label(filename)
+        if label is None:
+            home = os.path.expanduser("~") + os.sep
+            name = f"~{os.sep}{filename[len(home) :]}" if filename.startswith(home) else filename
+            return self._format(("NormalEm", "File "), ("FilenameEm", f"{name}:{lineno}"))
+        cell, _, number = label.partition(" ")
+        said = f"{number}, line {lineno}"
+        return self._format(("NormalEm", f"{cell} "), ("FilenameEm", said))
+
+    def function(self, name: str) -> str:
+        return self._format(("Token", ", in "), ("VName", name))
+
+    def error(self, text: str) -> str:
+        """``ValueError: no``, of which the type is coloured."""
+        name, colon, said = text.partition(":")
+        return self._format(("ExcName", name)) + colon + said
+
+    def numbered(self, number: int, is_here: bool) -> str:
+        digits = str(number)
+        arrow = "-" * (MARGIN - len(digits) - 2) + "> " if is_here else ""
+        return self._format(("LinenoEm", f"{arrow}{digits}".rjust(MARGIN))) + " "
+
+    def code(self, text: str) -> list[str]:
+        if self._theme is None:
+            return text.splitlines()
+        from pygments.lexers import PythonLexer
+
+        lexer = PythonLexer(stripnl=False)
+        return str(self._theme.format(lexer.get_tokens(text))).splitlines()
+
+
+def painted(text: str) -> str:
+    """An error's type, or its type and message, in the shell's colours."""
+    return _Theme().error(text)
+
+
+# -- names of places -------------------------------------------------------------------------------
+
+_LIBRARIES = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.\w+)?(?:/|$)")
+
+_GENERATED = ("<frozen ", "<decorator-gen", "<__array_function__")
+"""How the names of files begin that nobody has written."""
+
+
+def _library(filename: str) -> str:
+    """The package that a file of somebody else's belongs to; '' for a person's own."""
+    found = _LIBRARIES.match(filename)
+    if found is not None:
+        return found[1]
+    standard = os.path.dirname(os.__file__) + os.sep
+    if filename.startswith(standard):
+        return filename.removeprefix(standard).partition(os.sep)[0].removesuffix(".py")
+    return "Python" if filename.startswith(_GENERATED) else ""
+
+
+_PLACE = re.compile(r'  (?:File "([^"\n]+)"|([^"\n]+)), (?=line \d+, in )')
+
+
+def placed(note: str) -> str:
+    """A line of a chained cause: if it tells a place in a cell, by the cell's label."""
+    found = _PLACE.match(note)
+    label = cell_label(found[1] or found[2]) if found is not None else None
+    return note if found is None or label is None else f"  {label}, {note[found.end() :]}"
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def mode() -> str:
+    """What IPython was asked for, by `%xmode` or for one error by `%tb`; '' without IPython."""
+    return str(getattr(getattr(_shell(), "InteractiveTB", None), "mode", ""))
+
+
+def cell_label(filename: str) -> str | None:
+    """``Cell In[7]`` when ``filename`` is the file name IPython gave a cell, else None.
+
+    IPython keeps the numbers in the compiler of the running shell; outside one there is none.
+    """
+    shell = _shell()
+    if shell is None:
+        return None
+    found = shell.compile.format_code_name(filename)
+    return None if found is None else f"{found[0]} {found[1]}"

@@ -1,0 +1,45 @@
+"""What was perhaps meant by a word that nobody knows: a name, an option, a command. Asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+
+def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> str:
+    """A question to end a message with, if one of the words that are known is much like this one.
+
+    ``'stauts'`` → ``" Did you mean 'status'?"``; what is no text among the known is left out.
+    """
+    from difflib import get_close_matches  # for those alone who have mistyped something
+
+    close = get_close_matches(word, [each for each in known if isinstance(each, str)], 1, likeness)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> str:
+    """The same for the first of a command's words that its parser complains of.
+
+    ``error`` is what the parser says; it names the word.
+    """
+    options = list(parser._option_string_actions)
+    choices = [action.choices for action in parser._actions if action.choices]
+    for commands in choices:
+        if isinstance(commands, Mapping):  # each is a parser of its own
+            options += [
+                o for c in words if c in commands for o in commands[c]._option_string_actions
+            ]
+    known = [*options, *(choice for several in choices for choice in several)]
+    for word in words:
+        name = word.partition("=")[0]
+        if f"-{name}" in options:  # ``-wait``
+            return f" Did you mean '-{name}'?"
+        is_option = name.startswith("--") and not any(o.startswith(name) for o in options)
+        if name in known or (name not in error and not is_option):
+            continue
+        if hint := did_you_mean(name, known) or did_you_mean(f"--{name}", options, 0.8):
+            return hint
+    return ""

@@ -1,0 +1,47 @@
+"""A notebook's variables beside the stored objects that they are: whether they have changed."""
+
+from __future__ import annotations
+
+from workbench.report.format import human_age, human_seconds
+
+
+def changed_text(name: str, came: str, seconds: float, stored: str) -> str:
+    """It was stored again, and in what time: ``df changed since %put: stored again, 8 ms``.
+
+    ``came``: how it came to be a stored object; ``stored``: the name that goes on to mean what was
+    stored before.
+    """
+    text = f"{name} changed since {came}: stored again, {human_seconds(seconds)}"
+    return f"{text}; {stored!r} in the store stays as it was" if stored else text
+
+
+def restless_text(name: str, seconds: float) -> str:
+    """It was stored again because nobody can tell whether it changed."""
+    took = human_seconds(seconds)
+    return f"{name} stored again, {took}: it can't be compared, no two pickles of it are the same"
+
+
+def would_change_text(name: str, came: str) -> str:
+    return f"{name} changed since {came}: it would be stored again"
+
+
+def unknown_text(name: str, age: float, seconds: float, why: str = "") -> str:
+    """It wasn't compared: that would take so long, or there is another reason."""
+    reason = why or human_seconds(seconds)
+    return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
+
+
+def held_text(came: str, age: float, verdict: str) -> str:
+    """What stands behind a variable that is a stored object, in the answer to why that is here.
+
+    ``verdict``: "same", "changed", "not compared"; nothing if nobody tried.
+    """
+    if verdict == "same":
+        return ", the stored object itself"
+    if verdict == "changed":
+        return f", changed since {came}: the store has what it was {_ago(age)}"
+    return f", as it was {_ago(age)}{', not compared' if verdict else ''}"
+
+
+def _ago(age: float) -> str:
+    return "just now" if age < 1 else f"{human_age(age)} ago"

@@ -1,0 +1,430 @@
+"""Whether a value is still what some bytes say: those in the store, or those of an earlier pickle.
+
+Exact: the value is pickled again and compared with the old pickle, its buffers with the old ones.
+Nothing is copied, and it ends at the first difference, or when its time is up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.errors import StoreFullError
+from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
+from workbench.serialization.pickler import Pickler
+
+BUDGET = 0.2
+"""Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
+
+PIECE = 4 << 20
+"""Bytes compared between two looks at the clock: about half a millisecond."""
+
+SMALL = 4 << 10
+"""Bytes up to which asking for addresses takes longer than copying."""
+
+PARALLEL = 16 << 20
+"""Bytes from which several threads compare."""
+
+ONE_THREAD = 8e9
+"""Bytes a second that one compares, about; four, three times as many."""
+
+MOST_THREADS = 4
+
+BUILDING = 50e6
+"""Bytes of pickle a second: of building a value and pickling that again, about."""
+
+MOST_KEPT = 16 << 20
+"""Bytes of a pickle that is kept in this process to compare with."""
+
+MOST_ITEMS = 1000
+"""Of a tuple, looked through for something that can change."""
+
+_memcmp = ctypes.CDLL(None).memcmp  # without the interpreter's lock
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
+
+
+class Verdict(Enum):
+    SAME = "same"
+    CHANGED = "changed"
+    UNKNOWN = "not compared"  # it takes too long; as far as it was compared, it is the same
+
+
+class Comparison(NamedTuple):
+    """``seconds`` are what it took; of one that wasn't finished, about what all would take."""
+
+    verdict: Verdict
+    seconds: float
+    pickling: float = 0.0  # seconds of this thread's work, of them
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether nothing can change it: numbers, text, tuples of such."""
+    left = [value]
+    for seen in itertools.count():
+        if not left:
+            return True
+        value = left.pop()
+        if type(value) is tuple or type(value) is frozenset:
+            if seen + len(value) > MOST_ITEMS:
+                return False
+            left += value
+        elif type(value) not in _ATOMS:
+            return False
+    raise AssertionError
+
+
+def compare(
+    value: Any, contents: Contents, reducers: Reducers, seconds: float = BUDGET
+) -> Comparison:
+    """Compare a value with the bytes that it had.
+
+    Equal values may have different pickles, if what is equal in them isn't the same object in both.
+    So compare with a pickle made of this very value, or in this process of one built from the
+    same bytes.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it was. Its buffers are nobody's to write to: an array that shows one is the same.
+    reducers : mapping
+        The custom reducers that the first pickle was made with.
+    seconds : float
+        What it may take. The code that pickles an object of the user's isn't interrupted.
+
+    Returns
+    -------
+    Comparison
+        What can't be pickled any more has changed.
+    """
+    clock, pickling = _Clock(seconds), 0.0
+    try:
+        buffers = _buffers(value, contents, reducers, clock)
+        pickling = clock.worked
+        _compare_buffers(list(zip(buffers, contents.buffers, strict=True)), clock)
+    except _TooLongError as error:
+        return Comparison(Verdict.UNKNOWN, error.whole, error.pickling or pickling)
+    except Exception:  # `_DifferentError`; or it can't be pickled: whoever sends it will hear why
+        return Comparison(Verdict.CHANGED, clock.elapsed)
+    return Comparison(Verdict.SAME, clock.elapsed, pickling)
+
+
+def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
+    """What a value is now, for `compare` later. None if that would copy more than ``most`` bytes.
+
+    Buffers in memory that nobody can write to (the store's, a message's) aren't copied.
+
+    Raises
+    ------
+    SerializationError
+        If it can't be pickled.
+    """
+    try:
+        now = serialize(value, reducers, limit=most)
+    except StoreFullError:
+        return None
+    copied = sum(map(len, now.stream)) + sum(b.nbytes for b in now.buffers if not is_sealed(b))
+    if copied > most:
+        return None
+    form = plain_form(value) if now.array else None
+    buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
+    return Contents(form, buffers, memoryview(b"".join(now.stream)))
+
+
+def _as_bytes(array: Array) -> Array:
+    """Its bytes in C order, without a copy where they lie so."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def is_sealed(array: Array) -> bool:
+    """Whether it shows memory that is read-only for whoever else has it, too."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and not base.flags.writeable and base.base is not None:
+        base = base.base
+    while isinstance(base, memoryview) and base.readonly and base.obj is not None:
+        base = base.obj
+    if isinstance(base, np.ndarray | bytearray):
+        return False
+    return type(base) is bytes or (not isinstance(base, memoryview) and memoryview(base).readonly)
+
+
+class ChangeCheck:
+    """One value, compared with its stored bytes again and again; knows what that takes.
+
+    Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
+    ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
+    may differ from theirs although nothing has changed: another one is built and pickled, and that
+    is what it is compared with from then on.
+    """
+
+    def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
+        self.budget = max(BUDGET, seconds / 10)
+        self._is_built = is_built
+        self._pickling = pickling  # seconds that it is known to take
+        self._rebuilt: _Rebuilt | None = None
+
+    def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
+        """Compare. What would spend the whole budget on pickling isn't begun."""
+        if self._pickling > self.budget:
+            return Comparison(Verdict.UNKNOWN, self._pickling)
+        if self._rebuilt is not None:
+            contents = self._rebuilt.contents(contents)
+        found = compare(value, contents, reducers, self.budget)
+        if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
+            found = self._compare_built(value, contents, reducers, self.budget - found.seconds)
+        if found.pickling > self.budget * (1 if found.verdict is Verdict.UNKNOWN else 2):
+            self._pickling = found.pickling  # as code of the user's may take that isn't interrupted
+        return found
+
+    def _compare_built(
+        self, value: Any, contents: Contents, reducers: Reducers, seconds: float
+    ) -> Comparison:
+        expected = len(contents.stream) / BUILDING
+        if contents.form is not None or type(value) is np.ndarray:
+            return Comparison(Verdict.CHANGED, 0.0)
+        if expected > seconds:
+            self._pickling = expected
+            return Comparison(Verdict.UNKNOWN, expected)
+        other = pickle.loads(contents.stream, buffers=contents.buffers)
+        again = serialize(other, reducers)
+        stream = memoryview(b"".join(again.stream))
+        buffers = [*map(_as_bytes, again.buffers)]
+        found = compare(value, Contents(None, buffers, stream), reducers, seconds)
+        if found.verdict is not Verdict.CHANGED and len(stream) <= MOST_KEPT:
+            self._rebuilt = _Rebuilt.of(stream, buffers, contents)
+        return found
+
+
+class _Rebuilt(NamedTuple):
+    """The pickle of a value that was built from stored bytes, and which of those its buffers are.
+
+    Keeps none of the bytes: they are the store's.
+    """
+
+    stream: memoryview
+    places: list[tuple[int, int, int]]  # the stored buffer, and from where to where in that
+
+    @classmethod
+    def of(cls, stream: memoryview, buffers: list[Array], stored: Contents) -> _Rebuilt | None:
+        """None if some buffer has bytes of its own."""
+        places = []
+        for buffer in buffers:
+            start = _address(buffer)
+            for number, each in enumerate(stored.buffers):
+                offset = start - _address(each)
+                if offset >= 0 and offset + len(buffer) <= len(each):
+                    places.append((number, offset, offset + len(buffer)))
+                    break
+            else:
+                return None
+        return cls(stream, places)
+
+    def contents(self, stored: Contents) -> Contents:
+        return Contents(None, [stored.buffers[n][a:b] for n, a, b in self.places], self.stream)
+
+
+class _DifferentError(Exception):
+    pass
+
+
+class _TooLongError(Exception):
+    def __init__(self, whole: float, pickling: float = 0.0) -> None:
+        self.whole = whole  # seconds that all of it would take
+        self.pickling = pickling
+
+
+class _Clock:
+    def __init__(self, seconds: float) -> None:
+        self.began = time.perf_counter()
+        self.until = self.began + seconds
+        self._began_work = time.thread_time()
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def worked(self) -> float:
+        """Without what others had the processor for: a busy machine makes nothing dear for ever."""
+        return time.thread_time() - self._began_work
+
+    @property
+    def is_up(self) -> bool:
+        return time.perf_counter() > self.until
+
+
+# -- the pickle -----------------------------------------------------------------------------------
+
+
+def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) -> Sequence[Array]:
+    """The value's buffers, if all else is the same."""
+    if contents.form is not None:
+        if not is_plain(value, reducers) or not _is_same_form(plain_form(value), contents.form):
+            raise _DifferentError
+        return [value.T if contents.form.order == "F" else value]
+    if value is None:
+        if contents.stream:
+            raise _DifferentError
+        return []
+    buffers: list[Array] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        array = out_of_band(buffer)
+        place = len(buffers)
+        if place == len(contents.buffers) or array.nbytes != contents.buffers[place].nbytes:
+            raise _DifferentError
+        buffers.append(array)
+
+    stream = _ComparedFile(contents, clock)
+    Pickler(stream, reducers, keep).dump(value)
+    if stream.at != len(contents.stream):
+        raise _DifferentError
+    return buffers
+
+
+def _is_same_form(form: Form, other: Form) -> bool:
+    return form == other and form.dtype.metadata == other.dtype.metadata
+
+
+class _ComparedFile:
+    """The file that the pickler writes to: compares with what was written before."""
+
+    def __init__(self, contents: Contents, clock: _Clock) -> None:
+        self.at = 0
+        self._before = np.frombuffer(contents.stream, np.uint8)
+        self._outband = sum(b.nbytes for b in contents.buffers)
+        self._clock = clock
+
+    def write(self, data: Any, /) -> None:
+        new = np.frombuffer(data, np.uint8)
+        end = self.at + len(new)
+        before = self._before[self.at : end]
+        if len(before) < len(new) or not _is_same(new, before):
+            raise _DifferentError
+        self.at = end
+        if end < len(self._before) and self._clock.is_up:
+            share = (self.at or 1) / max(len(self._before), 1)
+            whole = self._clock.elapsed / share + self._outband / ONE_THREAD
+            raise _TooLongError(whole, self._clock.worked / share)
+
+
+# -- the buffers ----------------------------------------------------------------------------------
+
+
+def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
+    """Compare each array, of any strides, with plain bytes."""
+    pieces: list[tuple[Array, Array]] = []
+    strided: list[tuple[Array, Array]] = []
+    for now, before in pairs:
+        if not now.nbytes:
+            continue
+        if now.nbytes > SMALL and _address(now) == _address(before) and now.flags.c_contiguous:
+            continue  # a view of those bytes
+        if now.flags.c_contiguous and not _has_gaps(now.dtype):
+            flat = now.reshape(-1).view(np.uint8)
+            pieces += (
+                (flat[i : i + PIECE], before[i : i + PIECE]) for i in range(0, len(flat), PIECE)
+            )
+        else:
+            shaped: Array = np.ndarray(now.shape, now.dtype, before)
+            strided += zip(_plain_fields(now), _plain_fields(shaped), strict=True)
+    _compare_pieces(pieces, clock)
+    for now, before in strided:
+        _compare_strided(now, before, clock)
+
+
+def _has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether there are bytes between its fields, which mean nothing and aren't always copied."""
+    if dtype.subdtype is not None:
+        return _has_gaps(dtype.subdtype[0])
+    if dtype.fields is None:
+        return False
+    kinds = [field[0] for field in dtype.fields.values()]
+    return sum(kind.itemsize for kind in kinds) != dtype.itemsize or any(map(_has_gaps, kinds))
+
+
+def _plain_fields(array: Array) -> Iterator[Array]:
+    if array.dtype.names is None:
+        yield array
+    for name in array.dtype.names or ():
+        yield from _plain_fields(array[name])
+
+
+def _compare_pieces(pieces: Sequence[tuple[Array, Array]], clock: _Clock) -> None:
+    total = sum(len(before) for _, before in pieces)
+    if not total:
+        return
+    # What was changed has mostly changed in many places: they are looked at all over first.
+    stride = max(len(pieces) // 64, 1)
+    order = iter(sorted(range(len(pieces)), key=lambda n: n % stride))
+    began = time.perf_counter()
+    done: list[int] = []  # bytes; appended to in C, so threads don't lose each other's
+    ends: list[Exception | None] = []
+
+    def run() -> None:
+        for number in order:  # shared: each piece is somebody's
+            if ends:
+                return
+            if done and clock.is_up:
+                ends.append(None)
+                return
+            now, before = pieces[number]
+            if not _is_same(now, before):
+                ends.append(_DifferentError())
+                return
+            done.append(len(now))
+
+    threads = min(MOST_THREADS, os.cpu_count() or 1) if total >= PARALLEL else 1
+    if threads < 2:
+        run()
+    else:
+        with ThreadPoolExecutor(threads, "workbench-compare") as pool:
+            try:
+                for future in [pool.submit(run) for _ in range(threads)]:
+                    future.result()
+            except BaseException:  # Ctrl-C
+                ends.append(None)
+                raise
+    for end in ends:
+        if end is not None:
+            raise end
+    if ends:
+        spent = time.perf_counter() - began
+        raise _TooLongError(began - clock.began + spent * total / sum(done))
+
+
+def _compare_strided(now: Array, before: Array, clock: _Clock) -> None:
+    """Two of one shape and kind, in pieces, each of which is copied."""
+    at = 0
+    size = max(PIECE // 16 // now.itemsize, 1)
+    flags: Any = ["external_loop", "buffered"]
+    with np.nditer((now, before), flags, order="C", buffersize=size) as pieces:
+        for pair in pieces:
+            new, old = map(_as_bytes, pair)
+            if not _is_same(new, old):
+                raise _DifferentError
+            at += len(new)
+            if clock.is_up and at < now.nbytes:
+                raise _TooLongError(clock.elapsed * now.nbytes / at)
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Of plain bytes, equally many."""
+    if len(a) <= SMALL:
+        return a.tobytes() == b.tobytes()
+    return not _memcmp(_address(a), _address(b), len(a))
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]

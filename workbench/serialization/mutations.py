@@ -1,0 +1,409 @@
+"""What changed of values since `PackedValues` were opened, object by object, to be sent back.
+
+`MutationTracker` looks at the objects twice: the state of each is pickled, and only its digest is
+kept. A part that is tracked itself is a number there, so that the change of one object is no change
+of those that have it. Decides nothing about variables, and says nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pickle import PickleBuffer
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from workbench.serialization import codec
+from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.changes import Verdict, compare, is_sealed
+from workbench.serialization.estimate import is_by_user
+from workbench.serialization.object_state import (
+    FIXED,
+    WHOLE,
+    BoundName,
+    ReducedState,
+    bindings,
+    is_same,
+    is_same_maker,
+    leaves,
+    state_of,
+    travels_by_value,
+)
+from workbench.serialization.packing import NumberingPickler, PackedValues, as_sent
+from workbench.serialization.pickler import Pickler
+
+MOST_OBJECTS = 10_000
+"""Objects tracked one by one. Of a variable that has more, those that it names itself are taken
+whole: their parts come back as new objects."""
+
+_BY_NAME = type | FunctionType | np.dtype
+
+PIECE = 16 << 20
+"""Bytes of an array after which it is looked whether there is time for more."""
+
+
+class _Seen(NamedTuple):
+    """An object as it was when somebody looked.
+
+    ``leaves``: what its state names, if that says all; else ``digest`` is that of its state.
+    ``parts``: numbers of the objects that it has. ``is_flat``: it has but numbers, texts and so on.
+    """
+
+    kind: str
+    leaves: list[Any] | None
+    digest: bytes
+    maker: Any
+    parts: frozenset[int]
+    is_flat: bool = False
+
+
+class _TimeIsUpError(Exception):
+    """Looking has taken all the time there was for it."""
+
+
+@dataclass(slots=True)
+class Difference:
+    """What is not as it was.
+
+    ``objects``: what each consists of now that can be changed in place where it came from, by its
+    number. ``variables``: values of those that have to be bound anew. ``numbers``: what to write as
+    a number when these are packed. ``names``: the variables through which any of it can be seen.
+    ``unknown``: those not compared, or not wholly, because it would have taken too long.
+    ``unsteady``: those that can't be compared: no two pickles of them are the same.
+    ``coarse``: those whose parts are all sent, because there are too many to be told apart.
+    """
+
+    objects: dict[int, ReducedState] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
+
+
+class MutationTracker:
+    """The objects of some variables as they are now, to be compared with what they are later.
+
+    Parameters
+    ----------
+    values : mapping
+        The variables.
+    memo : mapping
+        All objects that have a number, by it: what `PackedValues.open` gives.
+    reducers : mapping
+        As the values were packed with.
+    seconds : float
+        How long the look at them may take.
+    foreign : collection of int
+        Numbers of those that the other side hasn't: they are bound anew.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        memo: Mapping[int, Any],
+        reducers: Reducers,
+        seconds: float,
+        foreign: Collection[int] = (),
+    ) -> None:
+        self._values = values
+        self._memo = memo  # keeps them alive: they are known by their ids
+        self._reducers = reducers
+        self._foreign = frozenset(foreign)
+        self._objects: dict[int, Any] = {}  # those watched, by number
+        self._known: dict[int, int] = {}  # number, by id
+        self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
+        until = time.perf_counter() + seconds
+        self._unknown: set[int] = set()
+        self._coarse: set[int] = set()
+        self._before = self._find(until)
+        late = {n: seen for n, seen in self._before.items() if n not in self._unknown}
+        missed, broken = self._take_digests(late, until, is_fresh=True)
+        self._before |= late
+        self._unknown |= missed | broken.keys()
+        self._unsteady = self._never_the_same(until) - self._unknown
+
+    # -- which they are, and what they are --------------------------------------------------------
+
+    def _find(self, until: float) -> dict[int, _Seen]:
+        """Those that the variables lead to, through others that have a number."""
+        known = self._known
+        for number, obj in self._memo.items():
+            kind = type(obj)
+            if kind in FIXED or kind is tuple:
+                continue
+            if not isinstance(obj, _BY_NAME):
+                known[id(obj)] = number
+            elif travels_by_value(obj):
+                known[id(obj)] = number
+                self._bound[number] = bindings(obj)
+        self._roots = {name: set(_numbers((value,), known)) for name, value in self._values.items()}
+        self._inside = {
+            number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
+        }
+        found: dict[int, _Seen] = {}
+        for roots in (*self._roots.values(), *self._inside.values()):
+            mine: dict[int, _Seen] = {}
+            queue = list(roots)
+            for number in queue:  # grows meanwhile
+                if number in found or number in mine or number in self._bound:
+                    continue
+                try:
+                    if time.perf_counter() < until:
+                        mine[number] = self._with_parts(self._see(self._memo[number]))
+                except Exception:  # of code of the user's
+                    continue
+                if time.perf_counter() > until:  # it, or one before it, has taken it all
+                    self._unknown.add(number)
+                    continue
+                if len(found) + len(mine) > MOST_OBJECTS:
+                    mine = {number: mine[number] for number in roots if number in mine}
+                    self._coarse |= mine.keys()
+                    break
+                queue += mine[number].parts
+            found |= mine
+        self._objects = {number: self._memo[number] for number in found}
+        watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
+        self._numbers = {id(obj): number for number, obj in watched.items()}
+        return found
+
+    def _see(self, obj: Any) -> _Seen:
+        state = state_of(obj, self._reducers)
+        return _Seen(state.kind, leaves(state), b"", state.maker, frozenset())
+
+    def _with_parts(self, seen: _Seen) -> _Seen:
+        if not seen.leaves or FIXED.issuperset(map(type, seen.leaves)):
+            return seen._replace(is_flat=True)
+        return seen._replace(parts=frozenset(_numbers(seen.leaves, self._known)))
+
+    def _take_digests(
+        self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
+    ) -> tuple[set[int], dict[int, Exception]]:
+        """Add digests where they are needed; those for which there was no time; those of which
+        something can't be pickled."""
+        unknown: set[int] = set()
+        broken: dict[int, Exception] = {}
+        digest = _StateDigest(until, is_fresh)
+        pickler: NumberingPickler | None = None
+        for number, each in seen.items():
+            if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
+                continue
+            if pickler is None:
+                pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
+            obj = self._objects[number]
+            try:
+                digest.check()
+                state = state_of(obj, self._reducers)
+                pickler.root = obj if state.kind == WHOLE else None
+                pickler.met = set()
+                taken = digest.of(pickler, (state.parts, state.maker))
+                parts = each.parts | pickler.met
+                seen[number] = each._replace(leaves=None, digest=taken, parts=parts)
+            except _TimeIsUpError:
+                unknown.add(number)
+            except Exception as error:  # now there is something in it that doesn't travel
+                broken[number] = error
+        return unknown, broken
+
+    def _never_the_same(self, until: float) -> set[int]:
+        """Those whose state is another each time somebody asks."""
+        asked = [n for n, obj in self._objects.items() if is_by_user(type(obj))]
+        asked = [n for n in asked if n not in self._unknown]
+        _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
+        return changed
+
+    def _say_all(self, named: Iterable[Any]) -> bool:
+        """Whether none of these can change without being noticed on its own."""
+        return FIXED.issuperset(map(type, named)) or all(
+            type(each) in FIXED
+            or id(each) in self._numbers
+            or isinstance(each, _BY_NAME)
+            or (type(each) in (tuple, frozenset) and self._say_all(each))
+            for each in named
+        )
+
+    def difference(self, seconds: float) -> Difference:
+        """What is not as it was; looking may take so many seconds."""
+        compared = [n for n in self._before if n not in self._unsteady]
+        now, changed, unknown = self._compare(compared, time.perf_counter() + seconds)
+        before = self._before
+        anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
+        anew |= changed & self._foreign
+        while holders := {n for n, seen in now.items() if seen.parts & anew} - changed:
+            changed |= holders
+            anew |= {n for n in holders if now[n].kind == WHOLE}
+        rebound = self._rebound(anew)
+        edges = [{n: seen.parts for n, seen in side.items()} for side in (before, now)]
+        edges.append({n: frozenset(inside) for n, inside in self._inside.items()})
+        names = [str(name) for each in rebound.values() for what, name in each if what == "global"]
+        names += [n for n in self._values if self._leads(n, edges, changed | set(rebound))]
+        return Difference(
+            {
+                **{n: state_of(self._objects[n], self._reducers) for n in changed - anew},
+                **{n: ReducedState("bindings", bound) for n, bound in rebound.items()},
+            },
+            {n: self._values[n] for n, roots in self._roots.items() if roots & anew},
+            {key: n for key, n in self._numbers.items() if n not in anew},
+            tuple(dict.fromkeys(names)),
+            tuple(n for n in self._values if self._leads(n, edges, unknown)),
+            tuple(n for n in self._values if self._leads(n, edges, self._unsteady)),
+            tuple(n for n, roots in self._roots.items() if roots & self._coarse & changed),
+        )
+
+    def _compare(
+        self, numbers: Iterable[int], until: float
+    ) -> tuple[dict[int, _Seen], set[int], set[int]]:
+        """Each as it is now; those that changed; those that weren't compared."""
+        now: dict[int, _Seen] = {}
+        late: dict[int, _Seen] = {}  # those that have to be pickled
+        changed: set[int] = set()
+        unknown = set(self._unknown)
+        for number in numbers:
+            before = self._before[number]
+            if number in unknown:
+                continue
+            if time.perf_counter() > until:
+                unknown.add(number)
+                continue
+            try:
+                each = self._see(self._objects[number])
+            except Exception:  # of code of the user's; packing will say it
+                changed.add(number)
+                continue
+            if before.leaves is None:
+                late[number] = self._with_parts(each)
+            elif each.leaves is None or not is_same(before.leaves, each.leaves):
+                changed.add(number)
+                each = self._with_parts(each)
+            else:
+                each = before
+            now[number] = each
+        missed, broken = self._take_digests(late, until)
+        changed |= broken.keys()
+        for number in late.keys() - missed - broken.keys():
+            if (late[number].kind, late[number].digest) != (
+                self._before[number].kind,
+                self._before[number].digest,
+            ):
+                changed.add(number)
+        return {**now, **late}, changed, unknown | missed
+
+    def _rebound(self, anew: set[int]) -> dict[int, dict[BoundName, Any]]:
+        """Of functions and classes, the names that mean another object now, or one to be made."""
+        late = {number: bindings(self._memo[number]) for number in self._bound}
+        renewed = {id(self._objects[number]) for number in anew}
+        return {
+            number: rebound
+            for number, was in self._bound.items()
+            if (
+                rebound := {
+                    binding: part
+                    for binding, part in late[number].items()
+                    if was.get(binding, late) is not part or id(part) in renewed
+                }
+            )
+        }
+
+    def _leads(self, name: str, edges: list[dict[int, frozenset[int]]], targets: set[int]) -> bool:
+        """Whether the variable led, or leads, to one of those."""
+        queue, seen = set(self._roots[name]), set[int]()
+        while queue:
+            if queue & targets:
+                return True
+            seen |= queue
+            queue = {part for side in edges for n in queue for part in side.get(n, ())} - seen
+        return False
+
+
+class _StateDigest:
+    """The file that pickles are written to, of which nothing is kept but a digest."""
+
+    def __init__(self, until: float, is_fresh: bool) -> None:
+        self._until = until
+        self._is_fresh = is_fresh  # nobody has had the objects yet
+        self._hash = xxhash.xxh3_128()
+
+    def check(self) -> None:
+        if time.perf_counter() > self._until:
+            raise _TimeIsUpError
+
+    def of(self, pickler: Pickler, value: Any) -> bytes:
+        """The digest of a value. The pickler knows nothing of those before."""
+        self._hash.reset()
+        pickler.clear_memo()
+        pickler.dump(value)
+        return self._hash.digest()
+
+    def write(self, data: Any, /) -> None:
+        self._hash.update(data)
+        self.check()
+
+    def _is_still(self, array: Array, sent: Array) -> bool:
+        """Whether an array has the bytes that were sent. Exact, and needs no digest of them."""
+        flat = array.reshape(-1).view(np.uint8)
+        if self._is_fresh or np.shares_memory(flat, sent):
+            return True
+        form = codec.Form(flat.dtype, flat.shape, "C")
+        left = self._until - time.perf_counter()
+        found = compare(flat, codec.Contents(form, [sent], memoryview(b"")), {}, left)
+        if found.verdict is Verdict.UNKNOWN:
+            raise _TimeIsUpError
+        return found.verdict is Verdict.SAME
+
+    def add_buffer(self, buffer: PickleBuffer) -> None:
+        array = out_of_band(buffer)
+        sent = as_sent(array)
+        if is_sealed(array) or (sent is not None and self._is_still(array, sent)):
+            self.write(str(array.__array_interface__).encode())
+            return
+        for part in _in_pieces(np.ascontiguousarray(array)):
+            self.write(part)
+
+
+def _in_pieces(array: Any) -> Iterator[Any]:
+    if array.nbytes:
+        flat = array.reshape(-1).view(np.uint8)
+        for start in range(0, flat.nbytes, PIECE):
+            yield flat[start : start + PIECE]
+
+
+def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
+    """The numbers of the parts that have one, and of tuples' parts."""
+    numbers = []
+    stack = [parts]
+    while stack:
+        each = stack.pop()
+        for part in each:
+            kind = type(part)
+            if kind is tuple or kind is frozenset:
+                stack.append(part)
+            elif kind not in FIXED and (number := known.get(id(part))) is not None:
+                numbers.append(number)
+    return numbers
+
+
+def _can_fill(before: _Seen, now: _Seen) -> bool:
+    """Whether the object that was so can be made so in place."""
+    same_maker = is_same_maker(before.maker, now.maker)
+    return now.kind != WHOLE and before.kind == now.kind and same_maker
+
+
+@dataclass(frozen=True, slots=True)
+class Mutations:
+    """A `Difference` as it travels.
+
+    ``packed`` has its objects and variables; None if they stayed: ``lost`` says why, in a sentence,
+    unless they weren't asked for.
+    """
+
+    names: tuple[str, ...]
+    unknown: tuple[str, ...]
+    unsteady: tuple[str, ...]
+    coarse: tuple[str, ...]
+    packed: PackedValues | None = None
+    lost: str = ""

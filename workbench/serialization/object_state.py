@@ -1,0 +1,338 @@
+"""What one object consists of, apart from what its parts consist of; and putting that back into it.
+
+`state_of` an object here, sent and given to `restore` there, makes that object the same, and
+everybody who has it sees it. Knows nothing of who compares, sends and decides: see `mutations`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copyreg
+import datetime
+import decimal
+import dis
+import fractions
+import operator
+import pathlib
+import re
+import sys
+import types
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.serialization.arrays import Reducers
+
+FIXED: frozenset[type] = frozenset({
+    int, float, complex, bool, str, bytes, range, slice, type(None), type(...),
+    type(NotImplemented), types.ModuleType, types.BuiltinFunctionType,
+    types.MethodDescriptorType, types.CodeType, np.ufunc, *np.sctypeDict.values(),
+    datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
+    decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern,
+    pathlib.PurePosixPath, pathlib.PosixPath,
+})  # fmt: skip
+"""Types whose instances can't be changed in place."""
+
+
+class ReducedState(NamedTuple):
+    """What an object consists of: new containers, with the object's own parts in them."""
+
+    kind: str
+    """How to put it back; `WHOLE`: it can't be."""
+
+    parts: Any
+    maker: Any = None
+    """What doesn't change in place: the shape and type of an array, the arguments of whatever makes
+    such an object."""
+
+
+WHOLE = "whole"
+
+SMALL_ARRAY = 16 << 10
+"""Bytes of an array up to which a copy is kept to compare with; of others a digest."""
+
+BoundName = tuple[str, str | int]
+"""A name of a function or class: a ``global`` one, an ``attribute``, or a ``cell`` of its closure,
+by its place."""
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether the value itself can't be changed in place; what it contains perhaps can."""
+    kind = type(value)
+    return kind in FIXED or kind in _FIXED_CONTAINERS or isinstance(value, type | np.dtype)
+
+
+_FIXED_CONTAINERS = frozenset({tuple, frozenset})
+
+
+def can_change(value: Any, depth: int = 8) -> bool:
+    """Whether there may be something about the value that can be changed in place."""
+    if type(value) in _FIXED_CONTAINERS:
+        return not depth or any(can_change(each, depth - 1) for each in value)
+    if type(value) is types.FunctionType:
+        return travels_by_value(value) and (
+            not depth
+            or _rebinds(value.__code__)
+            or any(can_change(each, depth - 1) for each in bindings(value).values())
+        )
+    return travels_by_value(value) if isinstance(value, type) else not is_fixed(value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a plain array: of the store's bytes it is read-only."""
+    return type(value) is np.ndarray
+
+
+def _rebinds(code: types.CodeType) -> bool:
+    """Whether a function's code has names of others that it assigns."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return not _STORES.isdisjoint(code.co_code[::2]) or any(map(_rebinds, inner))
+
+
+_STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
+
+
+def state_of(value: Any, reducers: Reducers) -> ReducedState:
+    """What a value consists of. Asks user's code how it is pickled, and passes its errors on.
+
+    ``reducers``: the types that have one are taken whole.
+    """
+    kind = type(value)
+    if kind in _BUILTIN:
+        return ReducedState(kind.__name__, _BUILTIN[kind](value))
+    if kind is np.ndarray:
+        return ReducedState("array", value.view(), (value.dtype, value.shape))
+    if kind in reducers:
+        return ReducedState(WHOLE, value)
+    if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
+        return ReducedState(kind.__name__, *_NUMPY[kind.__name__](value))
+    reduced = value.__reduce_ex__(5)
+    if type(reduced) is not tuple or not 2 <= len(reduced) <= 5:
+        return ReducedState(WHOLE, value)
+    make, args, state, items, entries = (*reduced, None, None, None)[:5]
+    is_empty = make is copyreg.__newobj__ and args == (kind,)  # type: ignore[attr-defined]
+    if not is_empty and state is items is entries is None:
+        return ReducedState(WHOLE, value)
+    parts = (
+        _own(state),
+        None if items is None else list(items),
+        None if entries is None else list(entries),
+    )
+    return ReducedState("state", parts, None if is_empty else (make, args))
+
+
+_BUILTIN: dict[type, Callable[[Any], Any]] = {
+    list: list,
+    dict: dict,
+    Counter: dict,
+    set: list,
+    bytearray: bytes,
+}
+
+
+def _masked(value: Any) -> tuple[Any, Any]:
+    mask = None if value.mask is np.False_ else value.mask.copy()
+    return (value.data.view(np.ndarray), mask, value.fill_value), (value.dtype, value.shape)
+
+
+_NUMPY: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "MaskedArray": _masked,
+    "Generator": lambda value: (value.bit_generator.state,),
+    "RandomState": lambda value: (value.get_state(legacy=False),),
+}
+"""By class, of parts of numpy that it imports only when they are used: parts, maker."""
+
+
+def _own(state: Any) -> Any:
+    """A state that is no object's own dict: that of an instance changes without us."""
+    if type(state) is dict:
+        return dict(state)
+    if type(state) is tuple:
+        return tuple([_own(each) for each in state])
+    return state
+
+
+def leaves(found: ReducedState) -> list[Any] | None:
+    """The objects that a state names, in order, with what tells its form apart from another's.
+
+    None: their being the same objects doesn't say that it is the same state.
+    """
+    kind, parts, maker = found
+    if kind in ("list", "set"):
+        return parts  # type: ignore[no-any-return]
+    if kind in ("dict", "Counter"):
+        return [*parts, *parts.values()]
+    if kind == "bytearray":
+        return [parts]
+    if kind == "array" and parts.nbytes <= SMALL_ARRAY and not parts.dtype.hasobject:
+        return [parts.tobytes(), *maker]
+    if kind != "state":
+        return None
+    state, items, entries = parts
+    listed = [*_flat(state), items is not None, entries is not None, *_flat(maker)]
+    if items is not None:
+        listed += items
+    for key, value in entries or ():
+        listed += (key, value)
+    return listed
+
+
+def _flat(state: Any) -> Iterable[Any]:
+    if type(state) is dict:
+        return (len(state), *state, *state.values())
+    if type(state) is tuple:
+        return (len(state), *chain.from_iterable(map(_flat, state)))
+    return (state,)
+
+
+def is_same(before: list[Any], now: list[Any]) -> bool:
+    """Whether these are the same objects, or texts and numbers that are equal."""
+    if len(before) != len(now):
+        return False
+    return all(map(operator.is_, before, now)) or all(map(_is_equal, before, now))
+
+
+def is_same_maker(before: Any, now: Any) -> bool:
+    return is_same([*_flat(before)], [*_flat(now)])
+
+
+def _is_equal(before: Any, now: Any) -> bool:
+    kind = type(before)
+    if before is now:
+        return True
+    if kind is not type(now):
+        return False
+    if kind is tuple:
+        return len(before) == len(now) and all(map(_is_equal, before, now))
+    return (kind in FIXED or isinstance(before, np.dtype)) and bool(before == now)
+
+
+# -- functions and classes -------------------------------------------------------------------------
+
+
+def travels_by_value(value: Any) -> bool:
+    """Whether it is a function or class that no module has under its name."""
+    if type(value) is not types.FunctionType and not isinstance(value, type):
+        return False
+    if value.__module__ == "__main__":
+        return True
+    found: Any = sys.modules.get(value.__module__)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not value
+
+
+def bindings(value: Any) -> dict[BoundName, Any]:
+    """What the names mean that a function or class has: those it may give another meaning."""
+    if isinstance(value, type):
+        return {
+            ("attribute", name): part
+            for name, part in vars(value).items()
+            if not (name.startswith("__") or name == "_abc_impl")
+        }
+    found: dict[BoundName, Any] = {
+        ("global", name): part
+        for name, part in value.__globals__.items()
+        if name in _names_in(value.__code__)
+    }
+    found |= {("attribute", name): part for name, part in vars(value).items()}
+    for place, cell in enumerate(value.__closure__ or ()):
+        with contextlib.suppress(ValueError):  # it is empty
+            found["cell", place] = cell.cell_contents
+    return found
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
+# -- putting it back -------------------------------------------------------------------------------
+
+
+def can_restore(value: Any, new: ReducedState) -> bool:
+    """Whether `restore` can make the value consist of that."""
+    if new.kind in ("array", "MaskedArray"):
+        is_same = (value.dtype, value.shape) == new.maker
+        return bool(is_same and value.flags.writeable)
+    return new.kind != WHOLE
+
+
+def restore(value: Any, new: ReducedState, old: ReducedState) -> None:
+    """Make a value that consists of ``old`` consist of ``new``.
+
+    Runs user's code (``__setstate__``), which may fail halfway: then ``restore(value, old, new)``
+    makes it what it was. What isn't in either state stays.
+    """
+    parts = new.parts
+    match new.kind:
+        case "list" | "bytearray":
+            value[:] = parts
+        case "array":
+            np.copyto(value, parts)
+        case "dict" | "Counter":
+            dict.clear(value)
+            dict.update(value, parts)
+        case "set":
+            value.clear()
+            value.update(parts)
+        case "MaskedArray":
+            data, mask, value.fill_value = parts
+            value.mask = np.ma.nomask if mask is None else mask
+            np.copyto(value.data, data)
+        case "Generator":
+            value.bit_generator.state = parts
+        case "RandomState":
+            value.set_state(parts)
+        case "state":
+            _restore_state(value, parts, old.parts)
+        case "bindings":
+            for binding, part in parts.items():
+                _bind(value, binding, part)
+
+
+def _restore_state(value: Any, new: Any, old: Any) -> None:
+    state, items, entries = new
+    before, items_before, entries_before = old
+    for name in _names(before) - _names(state):
+        with contextlib.suppress(AttributeError):
+            object.__delattr__(value, name)
+    if state is not None and hasattr(type(value), "__setstate__"):
+        value.__setstate__(state)
+    elif state is not None:  # as pickle does; only that a class may have lost its slots on the way
+        attributes, slots = state if type(state) is tuple else (state, None)
+        own = getattr(value, "__dict__", None)
+        for name, part in (attributes or {}).items():
+            setattr(value, name, part) if own is None else own.__setitem__(name, part)
+        for name, part in (slots or {}).items():
+            setattr(value, name, part)
+    if items is not None or items_before is not None:
+        value.clear()
+        value.extend(items or ())
+    if entries is not None or entries_before is not None:
+        value.clear()
+        for key, part in entries or ():
+            value[key] = part
+
+
+def _bind(value: Any, binding: BoundName, part: Any) -> None:
+    what, name = binding
+    if what == "global":
+        value.__globals__[name] = part
+    elif what == "cell":
+        value.__closure__[name].cell_contents = part
+    else:
+        setattr(value, str(name), part)
+
+
+def _names(state: Any) -> set[str]:
+    """The attributes of a state, if it is one of attributes."""
+    if type(state) is dict:
+        return {name for name in state if isinstance(name, str)}
+    if type(state) is tuple:
+        return set().union(*map(_names, state))
+    return set()

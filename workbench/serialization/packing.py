@@ -1,0 +1,189 @@
+"""Values pickled together, and opened with their objects numbered alike on both sides.
+
+The pickler and the unpickler number the objects they meet in the same order (pickle's memo). So
+either side can name an object to the other by its number: nothing needs to be searched, compared
+or given an id. What changed of them, `changes` finds.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.errors import SerializationError, StoreFullError, WorkbenchError
+from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.codec import MANY_OBJECTS, Where
+from workbench.serialization.inspection import cannot_pickle
+from workbench.serialization.libraries import writable
+from workbench.serialization.pickler import BufferCallback, Pickler, Writable
+from workbench.serialization.rebuilding import cannot_rebuild
+from workbench.serialization.scratch import Scratch, Sink
+
+MAPPED = 256 << 10
+"""Bytes of an array from which it is mapped for private changes instead of copied: a mapping
+takes as long as copying so much."""
+
+Numbers = Mapping[int, int]
+"""id of an object that the other side has → its number there."""
+
+
+class NumberingPickler(Pickler):
+    """Writes a number in place of an object that the other side has.
+
+    ``met`` are the numbers written. ``root`` is written out, though it has one: where it is met
+    first. Asked for every object, so a dump takes three times as long as with `Pickler`.
+    """
+
+    def __init__(
+        self, file: Writable, reducers: Reducers, keep: BufferCallback, numbers: Numbers
+    ) -> None:
+        super().__init__(file, reducers, keep)
+        self.numbers = numbers
+        self.met: set[int] = set()
+        self.root: Any = None
+
+    def persistent_id(self, obj: Any) -> int | None:
+        number = self.numbers.get(id(obj))
+        if number is None:
+            return None
+        if obj is self.root:
+            self.root = None
+            return None
+        self.met.add(number)
+        return number
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(
+        self, stream: bytes, buffers: Iterable[Any], resolve: Callable[[int], Any] | None
+    ) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self._resolve = resolve
+
+    def persistent_load(self, number: int) -> Any:
+        if self._resolve is None:
+            raise pickle.UnpicklingError("It refers to objects of another process.")
+        return self._resolve(number)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedValues:
+    """Values as they travel. ``refs`` are the handles in them: their objects live as long."""
+
+    stream: bytes
+    buffers: list[Array]
+    refs: list[Any]
+
+    def open(
+        self, where: Where, resolve: Callable[[int], Any] | None = None
+    ) -> tuple[Any, dict[int, Any]]:
+        """Build the values anew, private and writable; and all objects met, by number.
+
+        ``resolve`` gives the objects that travelled as numbers.
+
+        Raises
+        ------
+        SerializationError
+            If they can't be rebuilt in this process; the message says what in them, and why.
+        """
+        buffers = [private_bytes(buffer) for buffer in self.buffers]
+        unpickler = _Unpickler(self.stream, buffers, resolve)
+        paused = len(self.stream) >= MANY_OBJECTS and gc.isenabled()  # as in `codec`
+        try:
+            if paused:
+                gc.disable()
+            value = unpickler.load()
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise cannot_rebuild(error, memoryview(self.stream), buffers, *where) from error
+        finally:
+            if paused:
+                gc.enable()
+        return value, unpickler.memo.copy()
+
+
+def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
+    """The bytes of a contiguous array, which may be written to, and nobody else sees that."""
+    if not array.nbytes:
+        return np.empty(0, np.uint8)
+    flat = array.reshape(-1).view(np.uint8)
+    return flat.copy() if flat.nbytes < MAPPED else writable(flat)
+
+
+def as_sent(array: Array) -> npt.NDArray[np.uint8] | None:
+    """The bytes that a large array had when it was opened, if it is (a part of) one of those.
+
+    Its pages are copies of the sealed ones, which its mapping keeps; see `ReadOnly.private`. Where
+    none of them was written to, these are the array's own bytes.
+    """
+    if array.nbytes < MAPPED or not array.flags.c_contiguous:
+        return None
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    sealed = getattr(owner, "keeps", None)
+    if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
+        return None
+    mapped = np.frombuffer(owner, np.uint8)
+    begins = len(mapped) - len(sealed)  # a mapping begins with a page
+    if owner.is_untouched(_address(array), array.nbytes):
+        return array.reshape(-1).view(np.uint8)
+    start = _address(array) - _address(mapped) - begins
+    return sealed[start : start + array.nbytes]
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def pack(
+    value: Any,
+    reducers: Reducers,
+    refs: list[Any],
+    parts: Callable[[], Mapping[str, Any]],
+    limit: int = 1 << 62,
+    numbers: Numbers | None = None,
+) -> tuple[PackedValues, Any]:
+    """The values as they travel, and the pickler's memo: (number, object) by the object's id.
+
+    The memo keeps those objects alive. ``refs`` are filled by the ``reducers``; ``parts`` is asked
+    if it fails: what to look through, by the names that people know. ``limit`` are bytes of pickle.
+
+    Raises
+    ------
+    SerializationError
+        If something inside can't be pickled; the message says what and where.
+    StoreFullError
+        If the pickle passes the limit.
+    """
+    buffers: list[Array] = []
+    sink = Sink(limit, Scratch())
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        buffers.append(out_of_band(buffer))
+
+    if numbers is None:
+        pickler = Pickler(sink, reducers, keep)
+    else:
+        pickler = NumberingPickler(sink, reducers, keep, numbers)
+    try:
+        pickler.dump(value)
+    except (StoreFullError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, WorkbenchError) and not isinstance(error, SerializationError):
+            raise  # says more already: a ref of another session
+        raise cannot_pickle(error, parts(), reducers) from error
+    pieces = sink.pieces()
+    packed = PackedValues(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces), buffers, refs)
+    pieces.clear()  # the pickler has the sink, and its memo is kept
+    sink.chunks.clear()
+    return packed, pickler.memo
