@@ -26,7 +26,8 @@ from workbench.serializers import (
 )
 
 if TYPE_CHECKING:
-    from workbench.report.text import ObjectTable, Why
+    from workbench.report.text import ObjectTable
+    from workbench.report.why import Why
 
 __all__ = [
     "deregister_serializer", "engine", "explain_cost", "init", "inspect_serializability",
@@ -149,7 +150,7 @@ def wait(
     return engine().wait(refs, num_returns, timeout)
 
 
-def why(what: ObjectRef | str) -> Why:
+def why(what: ObjectRef | str, *, deep: bool = False) -> Why:
     """Why an object is still here: which variables, outputs, arrays, tasks, objects keep it.
 
     Every process that holds it is asked where: the answer has paths one can type, and for each
@@ -158,7 +159,9 @@ def why(what: ObjectRef | str) -> Why:
     Parameters
     ----------
     what : ObjectRef or str
-        A ref, or a name in the store.
+        A ref, or a name or id in the store.
+    deep : bool
+        Have each process look at all it has, even if that takes longer than a second.
 
     Returns
     -------
@@ -170,13 +173,13 @@ def why(what: ObjectRef | str) -> Why:
     ObjectLostError
         If the session has no such object.
     """
-    from workbench.report import text
+    from workbench.report import why as report
 
-    account = engine().why(what if isinstance(what, str) else what.id)
+    account = engine().why(what if isinstance(what, str) else what.id, deep)
     if account is None:
         call = what if isinstance(what, str) else what.hex()
         raise ObjectLostError(f"This session has no object {call!r}: nothing keeps it.")
-    return text.why(account, what if isinstance(what, str) else "")
+    return report.why(account, what if isinstance(what, str) else "")
 
 
 def pin(what: ObjectRef | str) -> None:
@@ -185,12 +188,12 @@ def pin(what: ObjectRef | str) -> None:
     Parameters
     ----------
     what : ObjectRef or str
-        A ref, or a name in the store.
+        A ref, or a name or id in the store.
 
     Raises
     ------
     ObjectLostError
-        If there is no object of that name.
+        If there is no such object.
     """
     engine().pin(_ref_of(what), True)
 
@@ -201,12 +204,12 @@ def unpin(what: ObjectRef | str) -> None:
     Parameters
     ----------
     what : ObjectRef or str
-        A ref, or a name in the store.
+        A ref, or a name or id in the store.
 
     Raises
     ------
     ObjectLostError
-        If there is no object of that name.
+        If there is no such object.
     """
     engine().pin(_ref_of(what), False)
 
@@ -220,14 +223,14 @@ def spill(what: ObjectRef | str) -> None:
     Parameters
     ----------
     what : ObjectRef or str
-        A ref, or a name in the store.
+        A ref, or a name or id in the store.
 
     Raises
     ------
     SpillError
         If it can't be moved: an array shows it, it is pinned, the disk is full.
     ObjectLostError
-        If there is no object of that name.
+        If there is no such object.
     """
     ref, target = _ref_of(what), engine()
     obstacle = target.spill(ref)
@@ -268,7 +271,7 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
         return text.objects(target.snapshot().objects, pattern, sort, target.held())
     found = target.search(pattern, sort, limit)
     more = found.others, found.others_size
-    return text.objects(found.objects, "", sort, target.held(), limit, *more)
+    return text.objects(found.objects, pattern, sort, target.held(), limit, *more, searched=True)
 
 
 def _ref_of(what: ObjectRef | str) -> ObjectRef:
@@ -276,8 +279,8 @@ def _ref_of(what: ObjectRef | str) -> ObjectRef:
         return what
     if not isinstance(what, str):
         raise TypeError(f"An ObjectRef, or a name, was expected, not {type(what).__name__}.")
-    ref = engine().find(what)
-    if ref is None:
+    target = engine()
+    if (ref := target.find(what)) is None and (ref := target.identify(what)) is None:
         raise ObjectLostError(f"This session has no object named {what!r}.")
     return ref
 
@@ -288,12 +291,12 @@ def free(refs: ObjectRef | str | Sequence[ObjectRef | str]) -> None:
     Parameters
     ----------
     refs : ObjectRef or str, or sequence of them
-        Refs, or names in the store.
+        Refs, or names or ids in the store.
 
     Raises
     ------
     ObjectLostError
-        If there is no object of that name. Nothing is freed then.
+        If there is no such object. Nothing is freed then.
     """
     given = [refs] if isinstance(refs, ObjectRef | str) else refs
     engine().free([_ref_of(each) for each in given])

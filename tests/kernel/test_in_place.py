@@ -256,3 +256,66 @@ def test_an_expression(session: Kernel) -> None:
     session.until(lambda: cell.text("stderr"))
     assert "x changed on the worker, and not in the notebook" in cell.text("stderr")
     assert session.value("x") == "[1, 2]"
+
+
+# -- whole or not at all, and what isn't known -----------------------------------------------------
+
+TOUCHY = """
+import os, signal
+class Touchy:
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if 'fails' in state: raise ValueError('not this')
+        if 'stops' in state: os.kill(os.getpid(), signal.SIGINT)
+first, touchy, last = Touchy(), Touchy(), Touchy()
+lst, d, array = [1], {}, np.zeros(2)
+"""
+CHANGE = "first.n = last.n = 1\nlst.append(2)\nd['a'] = 1\narray[0] = 1"
+STATE = "(vars(first), vars(touchy), vars(last), lst, d, array.tolist())"
+
+
+def test_an_update_that_fails_changes_nothing(session: Kernel) -> None:
+    session.ok(CLASSES + TOUCHY)
+    cell = session.ok(f"%%remote -w\ntouchy.fails = 1\n{CHANGE}\ndone = True")
+    said = cell.text("stderr")
+    assert "changed on the worker and can't be changed here: ValueError: not this" in said
+    assert session.value(STATE) == "({}, {}, {}, [1], {}, [0.0, 0.0])"
+    assert session.value("done") == "True"
+
+
+def test_an_update_that_is_interrupted_is_made_whole(session: Kernel) -> None:
+    session.ok(CLASSES + TOUCHY)
+    session.run(f"%%remote -w\ntouchy.stops = 1\n{CHANGE}")
+    expected = "({'n': 1}, {'stops': 1}, {'n': 1}, [1, 2], {'a': 1}, [1.0, 0.0])"
+    assert session.value(STATE) == expected
+
+
+def test_what_is_too_dear_to_compare_is_said(session: Kernel) -> None:
+    session.ok(
+        "import time\n"
+        "class Slow:\n"
+        "    def __getstate__(self):\n"
+        "        time.sleep(0.2)\n"
+        "        return self.__dict__\n"
+        "slow, x = Slow(), [1]"
+    )
+    cell = session.ok("%%remote -w\nx.append(2)\nslow.n = 1")
+    assert "slow wasn't compared with what was sent" in cell.text("stderr")
+    assert session.value("x") == "[1, 2]"
+    session.ok("%%remote -w --out slow\nslow.n = 1")
+    assert session.value("slow.n") == "1"
+
+
+def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:
+    session.ok("rows = [{'n': n} for n in range(11_000)]\nalias, first = rows, rows[0]")
+    cell = session.ok("%%remote -w\nrows[0]['n'] = 'changed'")
+    assert session.value("(alias is rows, rows[0], first)") == "(True, {'n': 'changed'}, {'n': 0})"
+    assert "rows: so many objects came back as new ones" in cell.text("stderr")
+
+
+def test_a_large_array_that_is_not_changed_costs_nothing_to_compare(session: Kernel) -> None:
+    session.ok("import numpy as np\nlarge = np.zeros(60_000_000)")
+    cell = session.ok("%%remote -w\nn = large.size")
+    assert "compared" not in cell.text("stderr")
+    session.ok("%%remote -w\nlarge[7] = 1\n__import__('time').sleep(0)")
+    assert session.value("(large[7].item(), large.sum().item())") == "(1.0, 1.0)"

@@ -14,6 +14,7 @@ from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.markup import Table
 from workbench.report import facts, json, text
+from workbench.report import why as why_text
 from workbench.report.format import count, human_age, human_bytes, human_seconds, listed
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
@@ -105,7 +106,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
-        print("The store is empty." if not pattern else f"No object matches {pattern!r}.")
+        print("The store is empty." if not pattern else facts.no_match(pattern))
     return 0
 
 
@@ -122,7 +123,7 @@ def why(session: str, name: str, as_json: bool) -> int:
             f"{listed(names, MOST_NAMES) or 'none'}; `workbench objects {session}` shows all there "
             "is."
         )
-    answer = text.why(account, name if by_name else "")
+    answer = why_text.why(account, name if by_name else "")
     if as_json:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})

@@ -5,13 +5,15 @@ Threads: any may call the public methods; messages are handled in whichever read
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from workbench import context
 from workbench.client.base import ClientBase
+from workbench.client.keepers import keepers
 from workbench.client.object_store import ObjectStore
-from workbench.client.referrers import Places, find, survey
+from workbench.client.referrers import Places, main_variables, survey
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
@@ -93,6 +95,10 @@ class Client:
             return Shown(0, (), "")
         return Shown(id, record.names, record.about.type if record.about else A_RESULT)
 
+    def identify(self, text: str) -> ObjectRef | None:
+        id = self._requests.identify(text)
+        return None if id is None else self.borrow(id)
+
     def names(self, beginning: str = "") -> list[str]:
         names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
@@ -166,7 +172,10 @@ class Client:
         return made
 
     def held(self) -> dict[int, Places]:
-        return survey(self.objects.held_by, self._role.roots())
+        return survey(self.objects.held_by, {**main_variables(), **self._role.roots()})
+
+    def held_in(self, value: Any, name: str) -> dict[int, Places]:
+        return survey(self.objects.held_by, {name: value})
 
     def refresh(self) -> None:
         self.connection.post(ev.Refresh())
@@ -194,12 +203,13 @@ class Client:
     # -- the reading thread -----------------------------------------------------------------------
 
     def _explain(self, message: do.Explain) -> None:
-        def kind_of(thing: Any) -> str:
-            held, kind = self.objects.held_by(thing)
-            return kind if held == message.object else ""
+        # In a thread of its own: it may take a while, and whoever waits can be interrupted.
+        name = "workbench-referrers"
+        threading.Thread(target=self._find, args=(message,), name=name, daemon=True).start()
 
-        places, complete = find(kind_of, self._role.roots())
-        self.connection.post(ev.Explained(message.inquiry, places, complete))
+    def _find(self, message: do.Explain) -> None:
+        found = keepers(self.objects.kept(message.object), self._role.roots(), message.deep)
+        self.connection.post(ev.Explained(message.inquiry, *found))
 
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:

@@ -10,7 +10,6 @@ from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.referrers import main_variables
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -45,7 +44,7 @@ class Driver(Client):
         self.began: Callable[[int, int], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
-        self.roots: Callable[[], Mapping[str, Any]] = main_variables
+        self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap
         super().__init__(base, self)

@@ -219,6 +219,11 @@ class KnownObjects:
             return self._views.shown_by(thing), "view"
         return None, ""
 
+    def kept(self, id: int) -> dict[str, Any]:
+        """What keeps the object in this process: its handle, and what all its views show."""
+        found = {"ref": self._references.find(id), "view": self._views.live(id)}
+        return {kind: thing for kind, thing in found.items() if thing is not None}
+
     def future(self, ref: ObjectRef) -> Future[Any]:
         """A future of the object; holds the ref until then."""
         resolver = _Resolver(self, ref)

@@ -62,27 +62,6 @@ def main_variables() -> dict[str, Any]:
     return {**vars(main), **dict(_running()), **dict(_kept(error))}
 
 
-def find(kind_of: Callable[[Any], str], roots: Mapping[str, Any]) -> tuple[Places, bool]:
-    """Walk from the variables ``roots`` to all that holds an object: (path, kind), by the shortest.
-
-    ``kind_of`` gives ``ref`` or ``view`` if the thing is what is looked for, else nothing. What
-    stands behind `WHERE` in a root's name comes behind the whole path. Returns also whether the
-    walk came to its end.
-    """
-    places: dict[tuple[str, str], None] = {}
-
-    def visit(place: str, thing: Any) -> bool:
-        kind = kind_of(thing)
-        if kind:
-            places[place, kind] = None
-        return bool(kind)
-
-    complete = _walk(
-        roots, visit, lambda: len(places) >= MOST_PLACES, MOST_NODES, MOST_SECONDS, MOST_NODES
-    )
-    return tuple(places), complete
-
-
 def survey(
     held_by: Callable[[Any], tuple[int | None, str]], roots: Mapping[str, Any]
 ) -> dict[int, Places]:

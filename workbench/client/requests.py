@@ -7,6 +7,7 @@ thread reads.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from workbench.core.snapshot import (
     ObjectRecord,
     Snapshot,
 )
-from workbench.errors import SessionError
+from workbench.errors import ObjectLostError, SessionError
 
 GLANCE = 0.5
 """Seconds that somebody waits who only wants to see what a thing is."""
@@ -90,9 +91,28 @@ class Requests:
 
     # -- the kinds that `Ask` has -----------------------------------------------------------------
 
-    def why(self, what: int | str) -> Account | None:
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
         id, name = (0, what) if isinstance(what, str) else (what, "")
-        return self._ask("why", id, name).account
+        account = self._ask("why", id, name, deep).account
+        if account is None and (found := self.identify(name)):
+            account = self._ask("why", found, deep=deep).account
+        return account
+
+    def identify(self, text: str) -> int | None:
+        found = re.fullmatch(r"(?:ObjectRef\()?([0-9a-f]{4,16})(?:, .*\))?", text.strip())
+        if found is None:
+            return None
+        digits = found[1]
+        if len(digits) == 16:
+            return int(digits, 16) if self.describe(int(digits, 16)) else None
+        known = {f"{record.id:016x}": record.id for record in self.snapshot().objects}
+        ids = [id for id in known if id.startswith(digits) or id.endswith(digits)]
+        if len(ids) > 1:
+            raise ObjectLostError(
+                f"{len(ids)} objects have an id like {digits!r}, among them {ids[0]} and {ids[1]}: "
+                "give more digits."
+            )
+        return known[ids[0]] if ids else None
 
     def names(self, beginning: str) -> tuple[str, ...]:
         return self._ask("names", name=beginning).names
@@ -125,8 +145,8 @@ class Requests:
         answer = self._glance("overview")
         return None if answer is None else answer.snapshot
 
-    def _ask(self, what: str, id: int = 0, name: str = "") -> do.Answer:
-        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name))
+    def _ask(self, what: str, id: int = 0, name: str = "", deep: bool = False) -> do.Answer:
+        answer: do.Answer = self.ask(lambda request: ev.Ask(request, what, id, name, deep))
         return answer
 
     def _glance(self, what: str, id: int = 0) -> do.Answer | None:

@@ -21,7 +21,7 @@ class Role(Protocol):
         ...
 
     def roots(self) -> Mapping[str, Any]:
-        """The variables a person has here, by name; see `engines.base.WHERE`."""
+        """What holds objects here under a name that is no variable's; see `engines.base.WHERE`."""
         ...
 
     def blocking(self) -> AbstractContextManager[None]:

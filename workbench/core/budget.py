@@ -4,12 +4,16 @@ An arena's *grant* is the memory its owner may have touched: its live extents pl
 ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come
 unasked: they alone can exceed it, and then nobody's arena grows.
 
+What the machine has left limits grants too: other processes, and other sessions, take memory as
+well. It is measured for each request.
+
 An arena without an owner is written by nobody, or by the server, which moves objects there: on
 disk, where they take no memory, or in memory when they come back.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +23,10 @@ from workbench.sizes import PAGE, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""
+
+SLACK = 1 / 64
+"""A share of the capacity: so much more than needed is trimmed for inline objects, which come a few
+at a time."""
 
 PATIENCE = 5.0
 """Seconds in which a process must trim: one that was stopped mustn't keep all others waiting."""
@@ -73,6 +81,9 @@ class Budget:
         self.capacity = capacity
         self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
+        # Bytes that may be touched before the machine's last ones are; None: not known now.
+        self.room: float | None = math.inf
+        self.measures = False  # it is to be measured
         self._granted = 0
         self._live = 0
         self._inline_bytes = inline_bytes
@@ -188,9 +199,27 @@ class Budget:
     def _grant(self, arena: ArenaUsage, nbytes: int) -> None:
         arena.granted += nbytes
         self._granted += nbytes
+        if self.room is not None:
+            self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
         self.requests.append(request)
+        if self.measures:
+            self.room = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `settle` may have something to do."""
+        return bool(self.requests or self._trimming) or self.granted > self.capacity
+
+    def cool(self, now: float) -> Iterator[tuple[int, int]]:
+        """Nobody uses the session: whom to ask for how much, all that is kept warm."""
+        for arena in self._by_owner.values():
+            if arena.granted > arena.live and arena.owner not in self._trimming:
+                assert arena.owner is not None
+                nbytes = arena.granted - arena.live
+                self._trimming[arena.owner] = nbytes, now + PATIENCE
+                yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
         arena = self.of(client)
@@ -218,11 +247,17 @@ class Budget:
         made from what others keep warm, then from what is kept for nobody, and only then by moving
         objects to disk.
         """
+        for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
+            del self._trimming[late]
+            if self.requests:
+                self.requests[0].spent.add(late)
         while self.requests:
+            if self.room is None:
+                return  # it is being measured
             head = self.requests[0]
             arena = self.of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
-            short = self.granted + nbytes - self.capacity
+            short = self._short(nbytes)
             nobody = arena is None and head.client != SERVER
             if short <= 0 and not nobody:
                 self.requests.popleft()
@@ -230,33 +265,46 @@ class Budget:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
                 continue
-            for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
-                del self._trimming[late]
-                head.spent.add(late)
             if self._trimming:
                 return  # an answer is due, and will bring us back
-            donors = [
-                a for a in self._by_owner.values()
-                if a is not arena and a.granted > a.live and a.owner not in head.spent
-            ]  # fmt: skip
+            donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
             spare = sum(a.granted - a.live for a in donors)
             if not nobody and head.spill and spare < short and self.let_go(short - spare):
                 head.spent.clear()  # it may be theirs
                 continue
             if not nobody and donors and (spare >= short or head.spill):
-                for donor in donors:
-                    assert donor.owner is not None
-                    take = min(short, donor.granted - donor.live)
-                    self._trimming[donor.owner] = take, now + PATIENCE
-                    yield "trim", donor.owner, 0, take
-                    short -= take
-                    if short <= 0:
-                        break
+                yield from self._trim(donors, short, now)
                 return
             if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
             self.requests.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
+        if not self._trimming and self.granted > self.capacity:  # inline objects, unasked
+            excess = self.granted - self.capacity + int(self.capacity * SLACK)
+            yield from self._trim(self._donors(), excess, now)
+
+    def _short(self, nbytes: int) -> int:
+        """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""
+        short = self.granted + nbytes - self.capacity
+        if self.room is not None and self.room < nbytes:
+            short = max(short, nbytes - max(int(self.room), 0))
+        return short
+
+    def _donors(self) -> list[ArenaUsage]:
+        """Who keeps free memory warm."""
+        return [arena for arena in self._by_owner.values() if arena.granted > arena.live]
+
+    def _trim(
+        self, donors: Iterable[ArenaUsage], nbytes: int, now: float
+    ) -> Iterator[tuple[str, int, int, int]]:
+        for donor in donors:
+            if nbytes <= 0:
+                return
+            assert donor.owner is not None
+            take = min(nbytes, donor.granted - donor.live)
+            self._trimming[donor.owner] = take, now + PATIENCE
+            yield "trim", donor.owner, 0, take
+            nbytes -= take
 
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:

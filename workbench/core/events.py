@@ -15,6 +15,7 @@ from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import About as About
 from workbench.core.message_types import Event as Event
 from workbench.core.message_types import Natural, Prefix, Seconds
+from workbench.core.message_types import Place as Place
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
 
@@ -238,15 +239,17 @@ class Ask(Event, tag=21):
 
     ``what``: sync; overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
-    ``name``, with what its holders find out; jobs: all background cells that are remembered; log:
-    what the job ``object`` has shown; or spill: move ``object`` to disk, answered when it is
-    there or can't be. What an answer may have doesn't depend on how many objects there are.
+    ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
+    background cells that are remembered; log: what the job ``object`` has shown; or spill: move
+    ``object`` to disk, answered when it is there or can't be. What an answer may have doesn't
+    depend on how many objects there are.
     """
 
     request: int
     what: str = "sync"
     object: int = 0
     name: str = ""
+    deep: bool = False
 
 
 class Register(Event, tag=22):
@@ -342,13 +345,13 @@ class Pin(Event, tag=32):
 class Explained(Event, tag=33):
     """The answer to Explain: ``places`` in this process at which the object is held.
 
-    Each is a path a person can type (``parts[3]``), or words, and what kind of thing is there: ref
-    or view. ``complete``: no place was left unseen.
+    ``complete``: of the ``seen`` objects of the process none was left out.
     """
 
     inquiry: int
-    places: tuple[tuple[str, str], ...]
+    places: tuple[Place, ...]
     complete: bool = True
+    seen: Natural = 0
 
 
 class Noted(Event, tag=34):

@@ -141,10 +141,14 @@ class Stop(Instruction, tag=14):
 
 
 class Explain(Instruction, tag=16):
-    """Where in your process is this object held? Answered by Explained."""
+    """Where in your process is this object held? Answered by Explained.
+
+    ``deep``: look at all there is, however long that takes.
+    """
 
     inquiry: int
     object: int
+    deep: bool = False
 
 
 class Moved(Instruction, tag=18):

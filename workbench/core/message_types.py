@@ -47,6 +47,25 @@ def error_value(code: str, text: str) -> Value:
     return Value(f"!{code}\n{text}".encode(), failed=True)
 
 
+class Place(Event):
+    """One thing in a process that keeps an object, and the code that lets go of it.
+
+    ``kind`` is ``ref``, or ``view``: an array that shows the object's bytes. ``path`` is what a
+    person calls it, in lines if it is several things; ``keeper`` says what sort of thing it is or
+    is part of, ``where`` in which function or module, ``by`` what keeps that: `report.why` has
+    words for each. ``cut`` is code to paste there; empty if there is none. ``count``: so many
+    references in one.
+    """
+
+    kind: str
+    path: str
+    keeper: str = "variable"
+    where: str = ""
+    cut: str = ""
+    count: Natural = 1
+    by: str = ""
+
+
 class About(Event):
     """What a put cost and what it stored. Sizes in bytes, times in seconds.
 

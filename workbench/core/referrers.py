@@ -21,7 +21,9 @@ from workbench.core.snapshot_builder import (
 from workbench.core.state import ClientState, State
 
 PATIENCE = 3.0
-"""Seconds within which a process must have looked; whoever hasn't is named without its places."""
+DEEP_PATIENCE = 150.0
+"""Seconds within which a process must have looked; whoever hasn't is named without its places. The
+latter if all is to be looked at: more than `client.keepers` takes."""
 
 
 @dataclass(slots=True)
@@ -49,11 +51,11 @@ class Referrers:
             return self._state.send(client.number, do.Answer(event.request))
         self._numbers += 1
         holders = {*entry.holds, *entry.viewers} & self._state.clients.keys()
-        until = self._state.now + PATIENCE
+        until = self._state.now + (DEEP_PATIENCE if event.deep else PATIENCE)
         inquiry = Inquiry(client.number, event.request, entry.id, until, holders)
         self.inquiries[self._numbers] = inquiry
         for number in holders:
-            self._state.send(number, do.Explain(self._numbers, entry.id))
+            self._state.send(number, do.Explain(self._numbers, entry.id, event.deep))
         return None
 
     def explained(self, client: ClientState, event: ev.Explained) -> None:
@@ -101,5 +103,6 @@ def _found(pin: PinRecord, inquiry: Inquiry) -> PinRecord:
     answer = inquiry.answers.get(pin.client)
     if answer is None:
         return PinRecord(pin.reason, pin.client, complete=False)
-    places = tuple(place for place in answer.places if place[1] == pin.reason)
-    return PinRecord(pin.reason, pin.client, places=places, complete=answer.complete)
+    places = tuple(place for place in answer.places if place.kind == pin.reason)
+    complete, seen = answer.complete, answer.seen
+    return PinRecord(pin.reason, pin.client, places=places, complete=complete, seen=seen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workbench.core.events import ID_BITS, About
+from workbench.core.events import ID_BITS, About, Place
 
 A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
@@ -187,16 +187,17 @@ class PinRecord(Record):
 
     ``client`` is the process that holds it, 0 if it is none. ``detail`` is the name, the task's or
     job's name, what the containing object is, or a place in a person's code; ``object`` is the
-    task or the containing object. ``places`` are where the process found it: (path, ref or view);
-    ``complete``: it looked everywhere.
+    task or the containing object. ``places`` are where the process found it; ``complete``: it
+    looked everywhere, else only at ``seen`` objects, none if it didn't answer.
     """
 
     reason: str
     client: int = 0
     detail: str = ""
     object: int = 0
-    places: tuple[tuple[str, str], ...] = ()
+    places: tuple[Place, ...] = ()
     complete: bool = True
+    seen: int = 0
 
 
 class Account(Record):

@@ -256,10 +256,16 @@ class Store(Protocol):
     def unname(self, name: str) -> None:
         """Take a name away from its object."""
 
-    def why(self, what: int | str) -> Account | None:
-        """All that keeps the object of that id or name, from everybody who holds it.
+    def why(self, what: int | str, deep: bool = False) -> Account | None:
+        """All that keeps an object, from everybody who holds it. By id, or by a name or id as text.
 
-        None if there is none.
+        None if there is none. ``deep``: each looks at all it has, however long that takes.
+        """
+
+    def identify(self, text: str) -> ObjectRef | None:
+        """The object whose id that is: as errors and lists show it, or its beginning or end.
+
+        None if there is none. ObjectLostError if several have such ids.
         """
 
     def describe(self, ref: ObjectRef) -> ObjectDescription | None:
@@ -270,6 +276,9 @@ class Store(Protocol):
 
     def shown(self, array: Any) -> Shown | None:
         """The object whose bytes an array (or memoryview) shows; None if they are its own."""
+
+    def held_in(self, value: Any, name: str) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By object, where a value that is called ``name`` refers to it or shows it; see `held`."""
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         """The handle of the object that this value is a view of, of all of it. Asks nobody.
@@ -343,7 +352,7 @@ class Cells(Protocol):
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for the variables, when somebody wants to know what holds an object; see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""

@@ -71,7 +71,7 @@ class Captured:
         engine = context.get()
         assert engine is not None
         found = self._tracker.difference(max(LOOK, seconds / 10))
-        if not (found.names or found.unknown):
+        if not (found.names or found.unknown or found.unsteady):
             return None
         packed, lost = None, ""
         if self._brings and found.names and not failed:
@@ -81,4 +81,4 @@ class Captured:
                 packed, _ = engine.pack(value, lambda: parts, found.numbers)
             except SerializationError as error:
                 lost = str(error)
-        return Mutations(found.names, found.unknown, packed, lost)
+        return Mutations(found.names, found.unknown, found.unsteady, found.coarse, packed, lost)

@@ -77,13 +77,11 @@ class Extension:
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
-        variables = engine.roots
-        engine.roots = lambda: {**variables(), **self._notebook.bindings.held()}
+        engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
             print(started_line(engine))
-        if engine.joined:
-            self._notebook.lines.attend()
+        self._notebook.lines.attend()
 
     def _show_error(
         self, shell: Any, kind: type, error: BaseException, tb: Any, tb_offset: int | None = None
@@ -121,6 +119,7 @@ class Extension:
             # begins. So there background cells end with the cell that started them.
             for job in list(self._notebook.jobs.values()):
                 job.wait()
+        self._router.leave_cell()
 
 
 def _leave_out_ours(tb: TracebackType | None) -> None:

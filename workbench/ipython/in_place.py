@@ -9,12 +9,14 @@ from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report.in_place import (
     both_text,
+    coarse_text,
     copies_text,
     gone_text,
     lost_text,
     namespace_text,
     not_compared_text,
     not_updated_text,
+    unsteady_text,
     waiting_text,
 )
 
@@ -32,11 +34,15 @@ def at_end(job: Job, waited: bool) -> list[str]:
     elif names and not any(each.packed for each in job.mutations):
         said.append(copies_text(names))
     elif names and job.taken is None:
-        said.append(gone_text(names))
+        said += [] if job.is_again else [gone_text(names)]
     elif names and not waited:
         said.append(waiting_text(names))
     if unknown:
         said.append(not_compared_text(unknown))
+    if coarse := _names(each.coarse for each in job.mutations if each.packed):
+        said.append(coarse_text(coarse))
+    if unsteady := _names(each.unsteady for each in job.mutations):
+        said.append(unsteady_text(unsteady))
     if not any(each.packed for each in job.mutations):
         job.taken = None
         job.mutations.clear()

@@ -10,7 +10,6 @@ from typing import Any
 
 from IPython.core.magic import Magics
 
-from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
@@ -74,7 +73,7 @@ class Notebook:
         cell = self.router.cell(job.origin)
         cell.job = job
         if job.size > 1:
-            cell.label = partial(_item_label, job)
+            cell.label = job.label_of
             cell.screen = Screen(labelled=True)
 
     def _enter(self, job: Job, waited: bool = False) -> None:
@@ -99,8 +98,10 @@ class Notebook:
                 return None
             job, outputs = collected(engine, found, origin)
             self.expect(job)
-            if id not in self.jobs:
+            if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
+            else:
+                job.taken, job.is_again = mine.taken, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -145,11 +146,6 @@ class NotebookMagics(Magics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-
-
-def _item_label(job: Job, output: Output) -> str:
-    number = job.number_of(output.task)
-    return f"(worker {output.worker})" if number is None else f"[{number}]"
 
 
 def missing(

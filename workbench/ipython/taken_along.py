@@ -150,13 +150,17 @@ _ORDER = {"state": 0, "array": 2}
 
 
 def _all_or_nothing(updates: list[tuple[Any, ReducedState, ReducedState]]) -> None:
-    done: list[tuple[Any, ReducedState, ReducedState]] = []
+    done: list[tuple[Any, ReducedState, ReducedState, dict[str, Any] | None]] = []
     try:
-        for update in updates:
-            done.append(update)
-            restore(*update)
+        for value, new, old in updates:
+            attributes = getattr(value, "__dict__", None) if new.kind == "state" else None
+            done.append((value, new, old, attributes and dict(attributes)))
+            restore(value, new, old)
     except BaseException:
-        for value, new, old in reversed(done):
+        for value, new, old, attributes in reversed(done):
             with contextlib.suppress(Exception):
                 restore(value, old, new)
+            if attributes is not None:  # all of them: also those that aren't pickled
+                vars(value).clear()
+                vars(value).update(attributes)
         raise

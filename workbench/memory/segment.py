@@ -108,6 +108,23 @@ class ReadOnly(mmap.mmap):
 class _Private(mmap.mmap):
     keeps: object
 
+    def is_untouched(self, address: int, length: int) -> bool:
+        """Whether no page of a range was written to; False if nobody can tell.
+
+        ``address`` is that of the range in this process.
+        """
+        first, last = address // PAGE, (address + max(length, 1) - 1) // PAGE
+        try:
+            with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+                pagemap.seek(first * 8)
+                entries = pagemap.read((last - first + 1) * 8)
+        except OSError:
+            return False
+        if len(entries) != (last - first + 1) * 8:
+            return False
+        # A page that was written to is there, or swapped out, and is none of the file's any more.
+        return all(entry >> 61 in (0, 1, 3, 5, 7) for entry in set(memoryview(entries).cast("Q")))
+
 
 def map_readonly(fd: int, size: int) -> ReadOnly:
     """The whole segment, read-only. The mapping ends with the last array made from it.

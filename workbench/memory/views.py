@@ -134,6 +134,11 @@ class Views:
             return True
         return False
 
+    def live(self, id: int) -> Bytes | None:
+        """What all views of an object show, as long as there are any."""
+        watch = self._live.get(id)
+        return None if watch is None else watch()
+
     def shown_by(self, array: Any) -> int | None:
         return self._shown(array)[0]
 

@@ -57,6 +57,11 @@ MOVES = {"alive": "yes", "resident": "no", "freed": "freed, still shown"}
 NO_OBJECTS = "No objects. %put makes one."
 
 
+def no_match(pattern: str) -> str:
+    """What is said where objects were looked for, and none is like that."""
+    return f"No object matches {pattern!r}."
+
+
 def plain_name(name: str) -> str:
     """A name in the store without what marks it as an actor's."""
     return name.removeprefix(ACTOR_PREFIX)
@@ -314,8 +319,13 @@ def users_text(snapshot: Snapshot) -> str:
 
 
 def workers_text(snapshot: Snapshot) -> str:
-    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it."""
+    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it.
+
+    Ours has none while nobody uses the session.
+    """
     states = worker_states(snapshot)
+    if not states and snapshot.engine == "local":
+        return "no workers until the next task"
     parts = ", ".join(f"{n} {state}" for state, n in states.items())
     return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
 

@@ -29,7 +29,7 @@ class Reason(NamedTuple):
         Whether the object can't move to disk meanwhile. So does a task, but only while it runs.
     let_go : str
         What ends it: ``{detail}`` is what the phrase says, ``{name}`` how magics call the object,
-        ``{call}`` how functions do.
+        ``{call}`` how functions do, ``{object}`` the id of the other object.
     """
 
     chip: str
@@ -57,13 +57,14 @@ REASONS: Mapping[str, Reason] = MappingProxyType(
             "task", "tasks", "needed by {}", True, False, "wait for it, or `cancel` it"
         ),
         "contained": Reason(
-            "inside another", "inside others", "inside {}", True, False, "that one has to go first"
+            "inside another", "inside others", "inside {}", True, False,
+            "let go of that one first: `%why {object}` says what keeps it",
         ),
         "escaped": Reason(
             "pickled ref", "pickled refs", "ref pickled at {}", True, False,
             f"{FREE}, when nobody will load what was pickled",
         ),
-        "view": Reason("arrays", "arrays", "arrays in {}", False, True, FREE),
+        "view": Reason("arrays", "arrays", "arrays in {}", False, True, ""),
     }
 )  # fmt: skip
 """By the code that a `PinRecord` has, the plainest first."""
@@ -96,8 +97,11 @@ def phrase(code: str, what: str) -> str:
     return REASONS[code].phrase.format(what)
 
 
-def let_go(pin: PinRecord, name: str) -> str:
-    """``name`` is by what a person calls the object; empty if by a ref."""
+def let_go(pin: PinRecord, name: str, ref: str = "ref") -> str:
+    """``name`` is by what a person calls the object; empty if by a ``ref``, which is called so."""
     return REASONS[pin.reason].let_go.format(
-        detail=pin.detail, name=name or "ref", call=repr(name) if name else "ref"
+        detail=pin.detail,
+        name=name or ref,
+        call=repr(name) if name else ref,
+        object=f"{pin.object:016x}",
     )

@@ -1,4 +1,4 @@
-"""Lists and answers that print as text and show as tables: objects, why one is here, cells.
+"""Lists that print as text and show as tables: objects, background cells. And single lines.
 
 Facts put in rows and lines; `markup` makes text and HTML of them.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from workbench.core.events import About
-from workbench.core.snapshot import Account, JobRecord, ObjectRecord, PinRecord, Snapshot
+from workbench.core.snapshot import JobRecord, ObjectRecord, Snapshot
 from workbench.engines.base import Engine
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
@@ -25,7 +25,6 @@ from workbench.report.format import (
     human_seconds,
     listed,
 )
-from workbench.report.processes import Processes
 from workbench.report.view_texts import LEAST_COPY
 
 Item = TypeVar("Item")
@@ -84,12 +83,11 @@ class ObjectTable(Listing[ObjectRecord]):
     There are ``others`` more, of ``others_size`` bytes; ``held`` names objects that have no name.
     """
 
-    nothing = facts.NO_OBJECTS
-
     records: tuple[ObjectRecord, ...]
     held: Held = field(default_factory=dict, repr=False)
     others: int = 0
     others_size: int = 0
+    nothing: str = facts.NO_OBJECTS
 
     def table(self, ids: bool = False, most: int = MOST_ROWS) -> Table:
         """What it shows, on request with the ids by which `workbench why` knows objects."""
@@ -122,111 +120,29 @@ def objects(
     limit: int | None = None,
     others: int = 0,
     others_size: int = 0,
+    searched: bool = False,
 ) -> ObjectTable:
     """The objects but Workbench's own. Raises `ValueError` if there is no such order.
 
     ``pattern`` matches a name or the type: ``train*``, ``ndarray*``; ``order`` by ``size`` or
-    ``age`` puts the greatest first; ``others`` and their bytes are besides ``found``.
+    ``age`` puts the greatest first; ``others`` and their bytes are besides ``found``. ``searched``:
+    all that is found matches.
     """
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
-    records = [r for r in found if not facts.is_own(r) and (not pattern or _matches(r, pattern))]
+    every = searched or not pattern
+    records = [r for r in found if not facts.is_own(r) and (every or _matches(r, pattern))]
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)
-    return ObjectTable(tuple(records[: len(records) - len(left)]), held or {}, others, others_size)
+    nothing = facts.no_match(pattern) if pattern else facts.NO_OBJECTS
+    listed = tuple(records[: len(records) - len(left)])
+    return ObjectTable(listed, held or {}, others, others_size, nothing)
 
 
 def _matches(record: ObjectRecord, pattern: str) -> bool:
     names = (*record.names, *map(facts.plain_name, record.names), facts.type_of(record))
     return any(fnmatch.fnmatch(name, pattern) for name in names)
-
-
-# -- why -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ReasonText:
-    text: str
-    action: str
-
-
-@dataclass(frozen=True)
-class Why(Rich):
-    """All reasons why one object is here. Prints as a text, shows as a table."""
-
-    what: str  # the object in a few words
-    reasons: tuple[ReasonText, ...]
-
-    def __str__(self) -> str:
-        if not self.reasons:
-            return f"{self.what}: nothing keeps it."
-        lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
-        return "\n".join([f"{self.what}. Why it is here:", *lines])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        if not self.reasons:
-            return page(str(self))
-        rows = tuple((reason.text, reason.action) for reason in self.reasons)
-        return page(self.what, Table(("why it is here", "to let go"), rows).html())
-
-
-def why(account: Account, name: str) -> Why:
-    """Put an account into words. ``name``: by which the person asked, nothing if it was a ref."""
-    record, processes = account.object, Processes(account)
-    names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
-    what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
-    if record.state == "freed":
-        what += ", freed already: its bytes stay as long as arrays show them"
-    found = [reason for pin in account.pins for reason in _reasons(pin, processes, name)]
-    return Why(what, tuple(found))
-
-
-def _reasons(pin: PinRecord, processes: Processes, name: str) -> Iterator[ReasonText]:
-    if pin.reason in ("ref", "view"):
-        yield from _places(pin, processes, name)
-        return
-    what = pin.detail
-    if pin.reason == "task":
-        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
-        what = f"`{pin.detail}`{where}"
-    elif pin.reason in ("name", "contained"):
-        what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
-    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, name))
-
-
-def _places(pin: PinRecord, processes: Processes, name: str) -> Iterator[ReasonText]:
-    """Of a process that holds it: one for each place it found."""
-    where, here = processes.name(pin.client), processes.is_here(pin.client)
-    free = reasons.let_go(pin, name)
-    for path, _ in pin.places:
-        variable, comma, rest = path.partition(",")
-        place = path if " " in variable else f"`{variable}`{comma}{rest}"
-        text = reasons.phrase(pin.reason, f"{where}: {place}")
-        yield ReasonText(text, _forgotten(path) if here else f"there, or {free}")
-    if pin.places:
-        return
-    if not pin.complete:
-        text = reasons.phrase(pin.reason, f"{where}, which was too busy to say where")
-        yield ReasonText(text, free)
-        return
-    text = reasons.phrase(pin.reason, f"{where}, where no variable leads to it")
-    more = "" if pin.reason == "view" else f", or {free}"
-    yield ReasonText(text, f"`import gc; gc.collect()` there{more}")
-
-
-def _forgotten(path: str) -> str:
-    root = path.partition("[")[0].partition(".")[0]
-    if "sys.last_value" in path:
-        return "`sys.last_value = sys.last_traceback = None`, or the next error"
-    if "which runs" in path:
-        return "it ends with that function"
-    if root == "Out" or (root.startswith("_") and root.strip("_0123456789") == ""):
-        return "`%reset -f out`"
-    variable = path.partition(",")[0]
-    return f"`del {variable}`" if " " not in variable else "let go of that"
 
 
 # -- background cells ------------------------------------------------------------------------------

@@ -118,6 +118,32 @@ def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
     return flat.copy() if flat.nbytes < MAPPED else writable(flat)
 
 
+def as_sent(array: Array) -> npt.NDArray[np.uint8] | None:
+    """The bytes that a large array had when it was opened, if it is (a part of) one of those.
+
+    Its pages are copies of the sealed ones, which its mapping keeps; see `ReadOnly.private`. Where
+    none of them was written to, these are the array's own bytes.
+    """
+    if array.nbytes < MAPPED or not array.flags.c_contiguous:
+        return None
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    sealed = getattr(owner, "keeps", None)
+    if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
+        return None
+    mapped = np.frombuffer(owner, np.uint8)
+    begins = len(mapped) - len(sealed)  # a mapping begins with a page
+    if owner.is_untouched(_address(array), array.nbytes):
+        return array.reshape(-1).view(np.uint8)
+    start = _address(array) - _address(mapped) - begins
+    return sealed[start : start + array.nbytes]
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
 def pack(
     value: Any,
     reducers: Reducers,

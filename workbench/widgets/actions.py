@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from workbench import api
 from workbench.engines.base import Engine, Observed, acting_on
 from workbench.errors import ObjectLostError, WorkbenchError
-from workbench.report import text
+from workbench.report import why as why_text
 from workbench.report.page import BUTTONS, PageAnswer, Tree
 from workbench.serialization.costs import Cost
 
@@ -71,7 +71,7 @@ def _why(engine: Engine, id: int, request: Request) -> PageAnswer:
     account = engine.why(id)
     if account is None:
         raise ObjectLostError("It is gone: nothing keeps it any more.")
-    why = text.why(account, ", ".join(account.object.names[:1]))
+    why = why_text.why(account, ", ".join(account.object.names[:1]))
     return PageAnswer(str(why), html=str(why._repr_html_()))
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench.client.base import ClientBase
-from workbench.client.referrers import main_variables
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
@@ -119,7 +118,7 @@ class Executor:
 
     def roots(self) -> dict[str, Any]:
         actor = self._runner.actor
-        return {**main_variables(), **({} if actor is None else actor.variables)}
+        return {} if actor is None else actor.variables
 
     @contextlib.contextmanager
     def blocking(self) -> Iterator[None]:

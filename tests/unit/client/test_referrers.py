@@ -1,4 +1,4 @@
-"""The walk from variables to what they hold: paths a person can type, and no others."""
+"""Surveys from variables to what they hold: the plainest paths, and nothing kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from workbench.client import referrers
-from workbench.client.referrers import find, main_variables
+from workbench.client.referrers import main_variables, survey
+from workbench.engines.base import WHERE
 
 
 class Target:
@@ -25,14 +26,12 @@ class Target:
 TARGET = Target()
 
 
-def kind_of(thing: Any) -> str:
-    return "ref" if thing is TARGET else ""
+def held_by(thing: Any) -> tuple[int | None, str]:
+    return (1, "ref") if thing is TARGET else (None, "")
 
 
 def paths(**roots: Any) -> list[str]:
-    places, complete = find(kind_of, roots)
-    assert complete
-    return [path for path, _ in places]
+    return [path for path, _ in survey(held_by, roots).get(1, ())]
 
 
 class Holder:
@@ -101,35 +100,22 @@ def test_what_cannot_be_looked_at_is_passed_over() -> None:
             raise RuntimeError("no")
 
     assert paths(bad=Hostile(), good=[TARGET]) == ["good[0]"]
+    proxy = weakref.proxy(Holder())
+    assert paths(proxy=proxy, held=TARGET) == ["held"]
 
 
-def test_a_walk_that_is_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(referrers, "MOST_NODES", 100)
-    places, complete = find(kind_of, {"first": TARGET, "many": list(range(1000))})
-    assert places == (("first", "ref"),)
-    assert not complete
-    monkeypatch.setattr(referrers, "MOST_PLACES", 3)
-    places, complete = find(kind_of, {"x": [TARGET] * 10})
-    assert len(places) == 3
-    assert not complete
+def test_a_survey_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(referrers, "SURVEY_NODES", 100)
+    assert paths(first=TARGET, many=list(range(200)), last=[[TARGET]]) == ["first"]
 
 
 def test_functions_that_run_and_the_last_error_hold_things(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     local = TARGET
-    here = "local in test_functions_that_run_and_the_last_error_hold_things(), which runs"
-    assert (here, "ref") in find(kind_of, main_variables())[0]
+    here = f"local{WHERE} in test_functions_that_run_and_the_last_error_hold_things(), which runs"
+    assert main_variables()[here] is TARGET
     del local
-    looked: list[str] = []
-
-    def other_thread(argument: Any) -> None:
-        looked.extend(path for path, _ in find(kind_of, main_variables())[0])
-
-    thread = threading.Thread(target=other_thread, args=(TARGET,))
-    thread.start()
-    thread.join()
-    assert "argument in other_thread(), which runs" in looked
 
     def fails(kept: Any) -> None:
         raise ValueError(kept)
@@ -138,14 +124,22 @@ def test_functions_that_run_and_the_last_error_hold_things(
         fails(TARGET)
     except ValueError as error:
         monkeypatch.setattr(sys, "last_value", error, raising=False)
-    places = [path for path, _ in find(kind_of, main_variables())[0]]
-    assert "kept in fails(), kept by sys.last_value" in places
+    assert main_variables()[f"kept{WHERE} in fails(), kept by sys.last_value"] is TARGET
+    looked: list[Any] = []
+
+    def other_thread(argument: Any) -> None:
+        looked.append(main_variables()[f"argument{WHERE} in other_thread(), which runs"])
+
+    thread = threading.Thread(target=other_thread, args=(TARGET,))
+    thread.start()
+    thread.join()
+    assert looked == [TARGET]
 
 
 def test_looking_keeps_nothing() -> None:
     thing = Holder()
     watch = weakref.ref(thing)
-    find(kind_of, main_variables())
+    survey(held_by, main_variables())
     del thing
     assert watch() is None
 
@@ -153,7 +147,7 @@ def test_looking_keeps_nothing() -> None:
 def test_nor_do_the_frames_that_asked_stay() -> None:
     def asks() -> weakref.ref[Holder]:
         thing = Holder()
-        find(kind_of, main_variables())
+        survey(held_by, main_variables())
         return weakref.ref(thing)
 
     gc.disable()  # a cycle would go with the next collection, whenever that is
@@ -161,8 +155,3 @@ def test_nor_do_the_frames_that_asked_stay() -> None:
         assert [asks()() for _ in range(3)] == [None] * 3
     finally:
         gc.enable()
-
-
-def test_what_cannot_even_be_asked_for_its_class_is_passed_over() -> None:
-    proxy = weakref.proxy(Holder())
-    assert paths(proxy=proxy, held=TARGET) == ["held"]

@@ -10,10 +10,10 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.core.referrers import PATIENCE
+from workbench.core.referrers import DEEP_PATIENCE, PATIENCE
 from workbench.core.snapshot import Account, PinRecord
 
-PLACES = (("x[3]", "ref"), ("df", "view"))
+PLACES = (ev.Place("ref", "x[3]"), ev.Place("view", "df"))
 
 
 def answer(peer: Peer) -> Account | None:
@@ -46,7 +46,7 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(
 ) -> None:
     s, owner, asker, other, _ = three
     owner.post(ev.Explained(asked(owner), PLACES))
-    asker.post(ev.Explained(asked(asker), (), False))
+    asker.post(ev.Explained(asked(asker), (), False, 1000))
     s.turn()
     assert not [m for m in asker.inbox if isinstance(m, do.Answer)]
     other.post(ev.Explained(asked(other), ()))
@@ -55,8 +55,8 @@ def test_all_holders_are_asked_and_the_answer_waits_for_them(
     assert account is not None
     assert account.pins == (
         PinRecord("name", detail="name"),
-        PinRecord("ref", owner.number, places=(("x[3]", "ref"),)),
-        PinRecord("ref", asker.number, complete=False),
+        PinRecord("ref", owner.number, places=PLACES[:1]),
+        PinRecord("ref", asker.number, complete=False, seen=1000),
         PinRecord("ref", other.number),
     )
     assert {client.client for client in account.clients} == {1, 2, 3}
@@ -75,6 +75,19 @@ def test_who_does_not_answer_is_named_all_the_same(
     assert [pin.complete for pin in account.pins] == [True, True, False, False]
     owner.post(ev.Explained(asked(owner), PLACES))  # late, or twice: nobody minds
     s.turn()
+
+
+def test_who_asks_for_all_of_it_waits_longer(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:
+    s, owner, asker, other, id = three
+    for peer in (owner, asker, other):
+        peer.post(ev.Explained(asked(peer), ()))
+    s.turn()
+    for peer in (owner, asker, other):
+        peer.inbox.clear()
+    asker.post(ev.Ask(8, "why", id, deep=True))
+    s.turn()
+    assert [m.deep for m in owner.inbox if isinstance(m, do.Explain)] == [True]
+    assert s.session.deadline() == s.now + DEEP_PATIENCE
 
 
 def test_who_leaves_is_not_waited_for(three: tuple[Stage, Peer, Peer, Peer, int]) -> None:

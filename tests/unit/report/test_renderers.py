@@ -22,7 +22,7 @@ from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.snapshot import Account, ObjectDescription, ObjectRecord, PinRecord, Snapshot
 from workbench.engines.base import Abilities
 from workbench.plots import charts
-from workbench.report import cards, facts, json, page, reasons, text
+from workbench.report import cards, facts, json, page, reasons, text, why
 from workbench.report.facts import Held
 from workbench.report.format import NO_FIGURE, UNKNOWN, human_age, human_count, joined
 from workbench.report.html import Still
@@ -294,7 +294,7 @@ def test_the_account_of_an_object_has_the_same_phrases_as_its_record() -> None:
         PinRecord("escaped", detail="cell 6"), PinRecord("view", record.viewers[0]),  # type: ignore[index]
     )  # fmt: skip
     account = Account(record, pins, now.clients, now.workers, now.actors)
-    said = [line.text.partition(", where no")[0] for line in text.why(account, "x").reasons]
+    said = [line.text.partition(", where nothing")[0] for line in why.why(account, "x").reasons]
     record = msgspec.structs.replace(record, tasks=0, parents=0)
     assert said == [pin.text for pin in facts.pins_of(record, Processes(now))]
 

@@ -8,12 +8,19 @@ from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
-from workbench.errors import MagicError
-from workbench.ipython.arguments import magic_arguments, parse
+from workbench.errors import ObjectLostError
+from workbench.ipython.arguments import as_written, magic_arguments, parse
 from workbench.ipython.freshness import compared
+from workbench.ipython.meant import Meant, objects_meant
 from workbench.ipython.notebook import NotebookMagics
-from workbench.ref import ObjectRef
-from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable, Why
+from workbench.report.text import MOST_ROWS, ORDERS, ObjectTable
+from workbench.report.why import Why, Whys
+from workbench.report.why import why as in_words
+
+MOST_WHYS = 5
+"""Objects that one `%why` tells of; the rest are counted."""
+
+_WHAT = "names in the store, ids, variables that hold an ObjectRef or a list of them, expressions"
 
 
 @magics_class
@@ -28,57 +35,69 @@ class KeepingMagics(NotebookMagics):
         return api.objects(args.pattern, sort=args.sort, limit=MOST_ROWS)
 
     @magic_arguments()
-    @argument("name", help="a variable that holds an ObjectRef, or a name in the store")
+    @argument("--deep", action="store_true", help="look at all there is, however long it takes")
+    @argument("what", nargs="+", help=f"{_WHAT}, or a variable that shows an object")
     @line_magic
-    def why(self, line: str) -> Why:
+    def why(self, line: str) -> Why | Whys:
         """Say why an object is still here, and what would let go of each reason."""
-        (what,) = self._meant(self.why, line, "name")
-        engine = api.engine()
-        ref = what if isinstance(what, ObjectRef) else engine.find(what)
-        if ref is None:
-            return api.why(what)
-        with compared(self._notebook.bindings, engine, ref):
-            return api.why(what)
+        args = parse(self.why, line)
+        meant = objects_meant(self._notebook, as_written(line, args.what), args.what, shown=True)
+        found = tuple(
+            (label, self._why(what, args.deep, label)) for label, what in meant[:MOST_WHYS]
+        )
+        return found[0][1] if len(meant) == 1 else Whys(found, len(meant) - len(found))
+
+    def _why(self, what: Meant, deep: bool, label: str) -> Why:
+        engine, bindings = api.engine(), self._notebook.bindings
+        ref = engine.find(what) if isinstance(what, str) else what
+        if ref is None or not bindings.of(ref):
+            del ref  # it would be a reason
+            return _why(what, deep, label)
+        with compared(bindings, engine, ref):
+            return _why(what, deep, label)
 
     @magic_arguments()
-    @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
+    @argument("what", nargs="+", help=_WHAT)
     @line_magic
     def free(self, line: str) -> None:
         """Delete objects now, even if something refers to them. Arrays that show one stay valid."""
-        for what in self._meant(self.free, line, "names"):
-            api.free(what)
+        api.free(self._meant(self.free, line))
 
     @magic_arguments()
-    @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
+    @argument("what", nargs="+", help=_WHAT)
     @line_magic
     def pin(self, line: str) -> None:
         """Keep objects in memory until `%unpin`."""
-        for what in self._meant(self.pin, line, "names"):
+        for what in self._meant(self.pin, line):
             api.pin(what)
 
     @magic_arguments()
-    @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
+    @argument("what", nargs="+", help=_WHAT)
     @line_magic
     def unpin(self, line: str) -> None:
         """Undo `%pin`."""
-        for what in self._meant(self.unpin, line, "names"):
+        for what in self._meant(self.unpin, line):
             api.unpin(what)
 
     @magic_arguments()
-    @argument("names", nargs="+", help="variables that hold an ObjectRef, or names in the store")
+    @argument("what", nargs="+", help=_WHAT)
     @line_magic
     def spill(self, line: str) -> None:
         """Move objects to disk now; they come back when they are used and there is room."""
-        for what in self._meant(self.spill, line, "names"):
+        for what in self._meant(self.spill, line):
             api.spill(what)
 
-    def _meant(self, magic: Any, line: str, argument: str) -> list[ObjectRef | str]:
-        """What the names on the line mean: a variable's own ref, else a name in the store."""
-        given = getattr(parse(magic, line), argument)
-        if not api.is_initialized():
-            raise MagicError("No session is running, so nothing is stored.")
-        variables = self._notebook.variables
-        return [
-            variables[name] if isinstance(variables.get(name), ObjectRef) else name
-            for name in ([given] if isinstance(given, str) else given)
-        ]
+    def _meant(self, magic: Any, line: str) -> list[Meant]:
+        words = parse(magic, line).what
+        return [what for _, what in objects_meant(self._notebook, as_written(line, words), words)]
+
+
+def _why(what: Meant, deep: bool, label: str) -> Why:
+    name, asked = (what, what) if isinstance(what, str) else ("", what.id)
+    account = api.engine().why(asked)
+    if account is not None and deep and not (why := in_words(account, name, label)).complete:
+        print(f"{why}\n\nLooking at all there is ...", flush=True)  # it may take a while
+        account = api.engine().why(asked, deep=True)
+    if account is None:
+        raise ObjectLostError(f"{label!r} has just gone: nothing keeps it any more.")
+    return in_words(account, name, label)

@@ -8,7 +8,7 @@ const LAG = 1500;
 /** Milliseconds without a word from the kernel after which a line that isn't over is said to be unsure. */
 const SILENCE = 8000;
 /** Milliseconds between two questions after lines that another kernel's cells have. */
-const AGAIN = 5000;
+const AGAIN = 2000;
 
 const PLACE = "workbench-line";
 const STREAMS = ["stdout", "stderr"].map((name) => `[data-mime-type="application/vnd.jupyter.${name}"]`).join();
@@ -35,7 +35,7 @@ const STYLE =
   "margin-left:12px;font:inherit;height:24px;padding:0 10px;cursor:pointer;color:inherit;" +
   "border:1px solid var(--jp-border-color1,#bbb);border-radius:3px;background:var(--jp-layout-color2,#eee)";
 const MISSED =
-  "margin:4px 0 4px calc(var(--jp-cell-prompt-width,64px) + 8px);padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
+  "margin:4px 0;padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
   "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);" +
   "max-height:24em;overflow:auto;color:var(--jp-content-font-color1,inherit)";
 
@@ -45,19 +45,24 @@ export function settled(text) {
   return plain.replace(/\r+\n/g, "\n").replace(/[^\n]*\r(?=[^\n])/g, "").replace(/\r/g, "");
 }
 
-/** What of `all` comes after what was `seen`, by its last lines; all of it if that isn't there. */
+/**
+ * What of `all` comes after what was `seen`; all of it if that can't be told. If the beginning of `all` is gone,
+ * it is told by the last lines seen: where they come first, because rather twice than not at all.
+ */
 export function rest(all, seen) {
-  const lines = settled(seen).trimEnd().split("\n");
-  for (let count = Math.min(lines.length, 5); count > 0; count -= 1) {
+  const before = settled(seen).trimEnd();
+  if (!before) return all;
+  const lines = before.split("\n");
+  for (let count = lines.length; count > 0; count = count > 20 ? 20 : count - 1) {
     const last = lines.slice(-count).join("\n");
-    const at = last ? all.lastIndexOf(last) : -1;
+    const at = all.indexOf(last);
     if (at >= 0) return all.slice(at + last.length).replace(/^\n/, "");
   }
   return all;
 }
 
 /** All of one model's: a kernel's, or (`only`) one line's where the front end wants a view for each. */
-export class JobLines {
+class JobLines {
   constructor(model, only = "") {
     this.model = model;
     this.only = only;
@@ -103,8 +108,8 @@ export class JobLines {
     if (message.kind === "line") {
       const before = this.states.get(message.line);
       const now = performance.now();
-      const same = before?.seq === message.seq;
-      const state = { ...before, ...message, heard: now, since: same ? before.since : now };
+      const since = before?.seq === message.seq ? before?.since : now;
+      const state = { ...before, ...message, heard: now, since: since ?? now };
       this.states.set(message.line, state);
       this.asked.add(message.line);
       let found = false;
@@ -160,6 +165,7 @@ export class JobLines {
     // Below what is saved of its prints, which stands below the line.
     const area = place.closest(".jp-OutputArea");
     if (area && shown.missed.parentNode !== area) {
+      shown.missed.style.marginLeft = "calc(var(--jp-cell-prompt-width, 64px) + 8px)";
       area.append(shown.missed);
       this.below.set(shown.missed, place);
     }
@@ -216,17 +222,17 @@ export class JobLines {
 }
 
 /** anywidget: the model has been made. */
-function initialize({ model }) {
+function follow({ model }) {
   const lines = model.get("key") ? null : new JobLines(model);
   return () => lines?.close();
 }
 
 /** anywidget: one line in an element of the front end's own. */
-function render({ model, el }) {
+function followOne({ model, el }) {
   const name = model.get("key");
   el.append(h("div", { class: PLACE, "data-line": name, "data-seq": 1e9 }));
   const lines = new JobLines(model, name);
   return () => lines.close();
 }
 
-export default { initialize, render };
+export default { initialize: follow, render: followOne };

@@ -1,0 +1,152 @@
+"""The search for what keeps an object: harmless to other threads, keeps nothing, says how far."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from workbench.client import keepers
+from workbench.client.keepers import _but_tuples
+from workbench.core.events import Place
+
+
+class Target:
+    pass
+
+
+MAIN = vars(sys.modules["__main__"])
+
+
+def search(target: Any, **roots: Any) -> tuple[list[Place], bool, int]:
+    """As a session asks: in a thread of its own."""
+    found: list[Any] = []
+    targets = {"ref": target}
+    del target
+
+    def run() -> None:
+        found.append(keepers.keepers(targets, roots))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    places, complete, seen = found[0]
+    return list(places), complete, seen
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets a person's variables."""
+
+    def define(**variables: Any) -> None:
+        for name, value in variables.items():
+            monkeypatch.setitem(MAIN, name, value)
+
+    return define
+
+
+def test_long_lists_of_numbers_cost_next_to_nothing(main: Any) -> None:
+    target = Target()
+    main(numbers=list(range(3_000_000)), after={"all": [target]})
+    watch = weakref.ref(target)
+    del target
+    places, complete, seen = search(watch())
+    assert [(each.path, each.cut) for each in places] == [
+        ("after['all'][0]", "del after['all'][0]")
+    ]
+    assert complete
+    assert seen > 1000
+
+
+def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(
+    main: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keepers, "SECONDS", 0.0)
+    target = Target()
+    main(plain=target)
+    watch = weakref.ref(target)
+    del target
+    places, complete, _ = search(watch())
+    assert [each.path for each in places] == ["plain"]
+    assert not complete
+    monkeypatch.undo()
+    target = Target()
+    watch = weakref.ref(target)
+    monkeypatch.setattr(keepers, "SECONDS", -1.0)
+    hidden = iter([target])
+    del target
+    places, complete, _ = search(watch())
+    assert (places, complete) == ([], False)  # and not: there is nothing
+    del hidden
+
+
+def test_a_search_keeps_nothing() -> None:
+    target = Target()
+    holder = [target, (target,), {"a": target}]
+    watch = weakref.ref(target)
+    gc.disable()  # a cycle would go with the next collection, whenever that is
+    try:
+        for _ in range(3):
+            search(target)
+        del target, holder
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+def test_tuples_that_another_thread_makes_meanwhile_are_left_alone() -> None:
+    """`tuple` of an iterator enlarges what it makes, and fails if anybody else has that."""
+    stop, failures = threading.Event(), list[BaseException]()
+
+    def makes() -> None:
+        while not stop.is_set():
+            try:
+                assert len(tuple([n, str(n)] for n in range(500))) == 500
+            except BaseException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=makes) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    target = Target()
+    for _ in range(5):
+        search(target)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_what_the_collector_finds_has_no_tuples_and_not_itself() -> None:
+    found = _but_tuples(gc.get_objects, None)
+    assert len(found) > 1000
+    assert not [each for each in found if type(each) is tuple]
+    assert not any(each is found for each in found)
+
+
+def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
+    target = Target()
+    ring: list[Any] = [target]
+    ring.append(ring)
+    watch = weakref.ref(target)
+    gc.disable()
+    try:
+        del target, ring
+        assert [(p.keeper, p.cut) for p in search(watch())[0]] == [
+            ("cycle", "import gc; gc.collect()")
+        ]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert watch() is None
+    target = Target()
+    watch = weakref.ref(target)
+    hidden = map(str, [target].__iter__())
+    next_to_come = hidden.__next__  # a method of C code, in a running function: it is named
+    del target, hidden
+    assert [p.path for p in search(watch())[0]] == ["next_to_come"]
+    del next_to_come

@@ -1,0 +1,436 @@
+"""Finds what keeps an object in this process: from the object back to names, through all there is.
+
+The garbage collector knows what refers to what, so long lists cost next to nothing, and what no
+variable leads to is found too. It may run in any thread while the person's code runs: what changes
+meanwhile is seen as it was or as it is. How single
+things refer to each other is in `references`, what they are called in `reference_graph`.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+import types
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context
+from functools import partial
+from itertools import chain, compress, cycle, repeat, starmap
+from operator import call, is_not
+from typing import Any
+
+import numpy as np
+
+from workbench.call_site import is_own
+from workbench.client import references
+from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
+from workbench.client.references import Reference, is_output
+from workbench.core.events import Place
+from workbench.engines.base import WHERE
+
+SECONDS = 1.0
+DEEP_SECONDS = 120.0
+"""How long a search works at most; the latter if somebody asked for all of it."""
+
+CHUNK = 1000
+"""Objects whose referents are looked at in one go."""
+
+FEW = 16
+"""So many objects the collector itself looks for: its effort grows with each."""
+
+NEAR = 20_000
+"""Objects near a person's variables that are looked at before all others."""
+
+MACHINERY = tuple(
+    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
+)
+
+_one_at_a_time = threading.Lock()
+"""Two searches would find each other."""
+
+
+def keepers(
+    targets: dict[str, Any], roots: Mapping[str, Any], deep: bool = False
+) -> tuple[tuple[Place, ...], bool, int]:
+    """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
+
+    ``roots`` are names beside those of modules and running functions; what stands behind `WHERE` in
+    one is said behind it. Returns places, whether all there is was looked at, and how many objects
+    were.
+    """
+    with _one_at_a_time:
+        search = _Search(targets, roots, DEEP_SECONDS if deep else SECONDS)
+        try:
+            complete = search.run()
+            return search.places(complete), complete, search.looked_at
+        finally:
+            search.forget()
+
+
+def is_ours(kind: type) -> bool:
+    """Whether it is part of the session itself: that has everything, and is no reason."""
+    return str(kind.__module__).startswith(MACHINERY)
+
+
+class _SearchTimeoutError(Exception):
+    pass
+
+
+class _Kinds(dict[type, int]):
+    """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
+
+    def __missing__(self, kind: type) -> int:
+        self[kind] = 1 if issubclass(kind, np.ndarray) else 2 * issubclass(kind, dict | tuple)
+        return self[kind]
+
+
+class _Search:
+    """One search. Its nodes are kept until `forget`, so that ids mean what they meant.
+
+    No reference to a node may stand in a list, closure or generator of ours that isn't in
+    ``_own``: it would be found.
+    """
+
+    def __init__(self, targets: dict[str, Any], roots: Mapping[str, Any], seconds: float) -> None:
+        self._end_at = time.thread_time() + seconds
+        self._graph = ReferenceGraph({kind: id(thing) for kind, thing in targets.items()})
+        while targets:  # nobody else has them on our account: references are counted
+            self._graph.nodes.update(map(_by_id, [targets.popitem()[1]]))
+        self._closed: set[int] = set()  # what has a root, and needs no other
+        self._expanded: set[int] = set()
+        self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
+        self._is_counted = False
+        self._is_complete = True
+        self.looked_at = 0
+        self._kinds = _Kinds()
+        # What has nodes on our account.
+        self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
+        self._main = vars(sys.modules["__main__"])
+        self._namespaces: dict[int, Name] = {}
+        self._begin(roots)
+        for target in self._graph.targets.values():
+            self._known(target)
+
+    def forget(self) -> None:
+        self._graph.nodes.clear()
+        self._unseen.clear()
+        self._values.clear()
+
+    # -- where it ends ----------------------------------------------------------------------------
+
+    def _begin(self, roots: Mapping[str, Any]) -> None:
+        self._variables: dict[int, list[Root]] = defaultdict(list)  # by value, which ...
+        self._values: list[Any] = []  # ... is kept, or another could have its id
+        self._own.add(id(self._values))
+        for key, value in list(roots.items()):
+            path, _, where = key.partition(WHERE)
+            kind = "stored" if where else "variable"
+            self._name(value, Root(Name(path, kind), f"del {path}"))
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, types.ModuleType):
+                self._namespaces.setdefault(id(vars(module)), self._module(name, module))
+        self._namespaces[id(self._main)] = Name("")
+        for name, value in list(self._main.items()):
+            if name not in _SAME:
+                keeper = "output" if is_output(name) else "variable"
+                self._name(value, Root(Name(name, keeper), f"del {name}"))
+            if name == "get_ipython" and isinstance(value, types.MethodType):
+                self._name(value.__self__, Root(Name("get_ipython()")))
+        self._frames()
+        figures = sys.modules.get("matplotlib._pylab_helpers")
+        for number, manager in list(figures.Gcf.figs.items()) if figures else ():
+            plt = sys.modules.get("matplotlib.pyplot")
+            path, before = self._named_module("matplotlib.pyplot", plt)
+            cut = f"{before}{path}.close({number!r})"
+            self._name(manager, Root(Name(str(number), "figure"), cut))
+            self._closed.add(id(manager))
+        widgets = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
+        self._widgets = id(widgets)
+        self._widget_ids = {id(widget): key for key, widget in list(widgets.items())}
+
+    def _name(self, value: Any, root: Root) -> None:
+        self._values.append(value)
+        self._variables[id(value)].append(root)
+
+    def _module(self, name: str, module: types.ModuleType) -> Name:
+        path, before = self._named_module(name, module)
+        is_persons = references._is_own_module(name, getattr(module, "__file__", None))
+        return Name(path, "module", name, before, "attributes", not is_persons)
+
+    def _named_module(self, name: str, module: Any) -> tuple[str, str]:
+        """How a person gets at it, and the import that this takes."""
+        for variable in (name, name.rpartition(".")[2], *_SHORT.get(name, ())):
+            if variable.isidentifier() and self._main.get(variable) is module:
+                return variable, ""
+        top = name.partition(".")[0]
+        free = self._main.get(top, sys.modules.get(top)) is sys.modules.get(top)
+        found: Any = sys.modules.get(top)
+        for part in name.split(".")[1:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if free and found is module and all(map(str.isidentifier, name.split("."))):
+            return name, f"import {name}; "
+        return f"__import__('sys').modules[{name!r}]", ""
+
+    def _frames(self) -> None:
+        """The variables of functions that run now. Our own are no reason."""
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        names[threading.main_thread().ident] = ""
+        for frame, ident in _frames().items():
+            self._frame(frame, names.get(ident, ""))
+
+    def _frame(self, frame: types.FrameType, thread: str) -> None:
+        code = frame.f_code
+        package = str(frame.f_globals.get("__name__", ""))
+        if not code.co_flags & references.CO_OPTIMIZED:
+            if id(frame.f_locals) not in self._namespaces and is_own(code.co_filename):
+                self._namespaces[id(frame.f_locals)] = Name("", "cell", package)
+            return
+        is_machinery = package.startswith(MACHINERY) or package == "workbench.api"
+        for name, value in references.locals_of(frame).items():
+            if is_machinery:
+                self._values.append(value)
+                self._graph.ours.add(id(value))
+            else:
+                where = f"{code.co_name}()" + (f" in thread {thread!r}" if thread else "")
+                self._name(value, Root(Name(name, "runs", where)))
+
+    # -- all there is -----------------------------------------------------------------------------
+
+    def _check_time(self) -> None:
+        if time.thread_time() > self._end_at:
+            raise _SearchTimeoutError
+
+    def _count(self) -> None:
+        """Find what the collector doesn't look into: near a person's variables, then anywhere."""
+        self._is_counted = True
+        modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
+        todo: list[Any] = [self._main, *map(vars, modules)]
+        for frame in _frames():
+            todo += references.locals_of(frame).values()
+        is_frozen = gc.get_freeze_count() > 0  # in workers: the collector leaves that alone too
+        if is_frozen:
+            self._unseen.update(map(_by_id, todo))
+        seen: set[int] = set()
+        while todo and (is_frozen or len(seen) < NEAR):
+            todo = self._near(todo, seen, is_frozen)
+        todo = _but_tuples(gc.get_objects, None)
+        todo += self._unseen.values()
+        while todo:
+            self.looked_at += len(todo)
+            todo = self._hidden(todo)
+
+    def _near(self, todo: list[Any], seen: set[int], all: bool) -> list[Any]:
+        """What is in these and wasn't seen. ``all``: the collector looks into none of it."""
+        found: list[Any] = []
+        for inside in self._chunks(todo):
+            for each in inside:
+                hidden = _hides(each, self._kinds[type(each)])
+                if (hidden or gc.is_tracked(each)) and id(each) not in seen:
+                    seen.add(id(each))
+                    found.append(each)
+                    if all or hidden:
+                        self._unseen[id(each)] = each
+        return found
+
+    def _hidden(self, todo: list[Any]) -> list[Any]:
+        """What is in these and hasn't been noted, of what the collector doesn't look into."""
+        found: list[Any] = []
+        kinds, unseen = self._kinds, self._unseen
+        for inside in self._chunks(todo):
+            for each in [each for each in inside if kinds[type(each)]]:
+                if id(each) not in unseen and _hides(each, kinds[type(each)]):
+                    unseen[id(each)] = each
+                    found.append(each)
+        return found
+
+    def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
+        """What these refer to, some at a time."""
+        for at in range(0, len(todo), CHUNK):
+            self._check_time()
+            chunk = todo[at : at + CHUNK]
+            inside = gc.get_referents(*chunk)
+            for array in [each for each in chunk if self._kinds[type(each)] == 1]:
+                inside += referents(array)
+            yield inside
+
+    def _find_holders(self, wanted: dict[int, Any]) -> list[Any]:
+        """Everything that refers to one of these."""
+        self._check_time()
+        if len(wanted) <= FEW:
+            found = _but_tuples(gc.get_referrers, *wanted.values())
+        else:
+            found = self._scan(_but_tuples(gc.get_objects, None), wanted)
+        return found + self._scan(list(self._unseen.values()), wanted)
+
+    def _scan(self, todo: list[Any], wanted: dict[int, Any]) -> list[Any]:
+        found: list[Any] = []
+        ids = wanted.keys()
+        for at in range(0, len(todo), CHUNK):
+            self._check_time()
+            chunk = todo[at : at + CHUNK]
+            arrays = [each for each in chunk if self._kinds[type(each)] == 1]
+            found += [array for array in arrays if not ids.isdisjoint(map(id, referents(array)))]
+            if not ids.isdisjoint(map(id, gc.get_referents(*chunk))):
+                found += [e for e in chunk if not ids.isdisjoint(map(id, gc.get_referents(e)))]
+        return found
+
+    # -- back, step by step -----------------------------------------------------------------------
+
+    def places(self, complete: bool) -> tuple[Place, ...]:
+        self._unseen.clear()  # each reference of ours counts
+        self._values.clear()
+        return self._graph.places(complete)
+
+    def run(self) -> bool:
+        """Whether it came to its end."""
+        try:
+            while wanted := self._frontier():
+                self._expand(wanted)
+        except _SearchTimeoutError:
+            return False
+        return self._is_complete
+
+    def _frontier(self) -> dict[int, Any]:
+        """What has to go, or has no name yet, and whose holders nobody has looked for."""
+        left = self._graph.missing() - self._expanded - self._closed
+        return {id: self._graph.nodes[id] for id in left}
+
+    def _expand(self, wanted: dict[int, Any]) -> None:
+        self._own.add(id(wanted))
+        self._expanded |= wanted.keys()
+        if not self._is_counted:
+            # The plain ones come soon.
+            self._take(_but_tuples(gc.get_referrers, *wanted.values()), wanted)
+            try:
+                self._count()
+            except _SearchTimeoutError:
+                self._end_at += SECONDS / 2  # to use what has been found
+                self._is_complete = False
+        self._take(self._find_holders(wanted), wanted)
+        self._own.discard(id(wanted))
+
+    def _known(self, number: int) -> None:
+        """Note the names that it has without a search."""
+        for root in self._variables.get(number, ()):
+            self._graph.roots[number][root] = None
+
+    def _take(self, found: list[Any], wanted: dict[int, Any]) -> None:
+        for holder in found:
+            if id(holder) in self._own or type(holder) is _Search:
+                continue
+            namespace = self._namespaces.get(id(holder))
+            if namespace is not None:
+                self._end_in(namespace, holder, wanted)
+            elif isinstance(holder, Context):
+                self._end_in_context(holder, wanted)
+            else:
+                self._hold(holder, wanted)
+
+    def _hold(self, holder: Any, wanted: dict[int, Any]) -> None:
+        number, kind = id(holder), type(holder)
+        held = references.references_of(holder, wanted)
+        for reference in held:
+            if reference.child in self._widget_ids and (
+                number == self._widgets or kind is types.MethodType
+            ):
+                self._end_widget(reference.child)
+            elif is_ours(kind) or kind.__name__ == "ExecutionResult":  # IPython's, of the last cell
+                self._graph.ours.add(reference.child)
+            else:
+                if number in self._closed:
+                    reference = Reference(reference.child)
+                self._graph.add(holder, reference)
+                self._known(number)
+                if kind is _task_type():
+                    self._end_in_task(holder)
+
+    def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
+        for key, value in list(namespace.items()):
+            if id(value) not in wanted or (name.path == "" and key in _SAME):
+                continue
+            path = ".".join(filter(None, (name.path, key)))
+            coarse = name.keeper == "module" and name.private
+            keeper = "output" if name.path == "" and is_output(key) else name.keeper
+            named = Name(path, keeper, name.where, name.before)
+            self._end(id(value), named, f"{name.before}del {path}", coarse)
+
+    def _end_in_context(self, context: Context, wanted: dict[int, Any]) -> None:
+        self._closed.update(each.child for each in references.references_of(context, wanted))
+        for variable, value in list(context.items()):
+            if id(value) in self._graph.nodes:
+                path = self._variable(variable)
+                name = Name(path or variable.name, "context")
+                self._end(id(value), name, f"{path}.set(None);" if path else "")
+
+    def _end_in_task(self, task: Any) -> None:
+        path, name = self._variable(task), task.get_name()
+        before = "" if path else "import asyncio; "
+        path = path or f"next(t for t in asyncio.all_tasks() if t.get_name() == {name!r})"
+        where = getattr(task.get_coro(), "__qualname__", "")
+        self._closed.add(id(task))
+        self._end(id(task), Name(name, "task", where), f"{before}{path}.cancel()")
+
+    def _end_widget(self, number: int) -> None:
+        widget = self._graph.nodes[number]
+        path = self._variable(widget)
+        module = "__import__('sys').modules['ipywidgets.widgets.widget']"
+        place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
+        self._end(number, Name(path or type(widget).__name__, "widget"), f"{place}.close()")
+
+    def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
+        self._graph.roots[number][Root(name, cut, coarse)] = None
+
+    def _variable(self, thing: Any) -> str:
+        """A person's variable that is this; nothing if none is."""
+        return next((name for name, value in list(self._main.items()) if value is thing), "")
+
+
+_SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
+_SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
+"""What IPython has under plainer names too."""
+
+
+def _frames() -> dict[types.FrameType, int]:
+    """All that run but in this thread, with their threads."""
+    found: dict[types.FrameType, int] = {}
+    frame: types.FrameType | None
+    for ident, frame in list(sys._current_frames().items()):
+        while frame is not None and ident != threading.get_ident():
+            found[frame] = ident
+            frame = frame.f_back
+    return found
+
+
+def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+    """What one of the collector's functions finds, but for tuples, and what this is made with.
+
+    Another thread may be making a tuple: ``tuple(...)`` enlarges what it fills, and fails if
+    anybody else has that. So no thread may switch to another as long as we have them: all of this
+    is one call of C code. A tuple that is finished is found in what refers to it.
+    """
+    twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
+    apply: Any = call
+    types: Iterator[Any] = map(apply, cycle((iter, partial(map, type))), twice)
+    chosen: Iterator[Any] = map(apply, cycle((iter, partial(map, partial(is_not, tuple)))), types)
+    found = list(chain.from_iterable(map(compress, chosen, chosen)))
+    places = list(map(id, found))
+    if id(found) in places:  # else it would have itself, for ever
+        found[places.index(id(found))] = None
+    return found
+
+
+def _by_id(thing: Any) -> tuple[int, Any]:
+    return id(thing), thing
+
+
+def _task_type() -> Any:
+    return getattr(sys.modules.get("asyncio"), "Task", None)
+
+
+def _hides(thing: Any, kind: int) -> bool:
+    """Whether the collector doesn't look into it, and there may be something in it."""
+    if kind == 1:
+        return thing.base is not None or thing.dtype.hasobject
+    return type(thing) is tuple or (kind == 2 and not gc.is_tracked(thing))

@@ -1,0 +1,260 @@
+"""The references that lead to an object: what a person calls things there, and which have to go.
+
+Filled by `client.keepers`, which finds them. Pure: it asks nobody.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import defaultdict, deque
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.client.references import Reference, is_output, runs, span, statement, typed
+from workbench.core.events import Place
+
+MOST_PLACES = 20
+"""Places told of one object."""
+
+_MODES = ("attributes", "forced attributes", "threads", "f_locals")
+_RANK = {"variable": 0, "output": 1, "stored": 1, "cell": 1, "module": 2, "runs": 3}
+_NOT_HERE = ("runs", "cell")
+_HOW = {"frame": "error", "close": "suspended"}
+
+
+class Name(NamedTuple):
+    """What a person calls a thing. ``mode``: what ``path`` has is not itself the thing, but e.g.
+    its attributes; ``private``: those that begin with an underscore are a library's."""
+
+    path: str
+    keeper: str = "variable"  # see `core.snapshot.Place`
+    where: str = ""
+    before: str = ""  # code that makes the path mean something
+    mode: str = ""
+    private: bool = False
+
+
+class Root(NamedTuple):
+    """Where a search ends: a variable, or what else has the thing under a name of its own."""
+
+    name: Name
+    cut: str = ""  # the whole code
+    coarse: bool = False  # a library's variable, which should stay
+
+
+class ReferenceGraph:
+    """All that leads to the ``targets`` (by kind), as far as it is known, by ids.
+
+    A reference can be emptied if its holder has a name and lets go of it. Where it can't, as in a
+    tuple or in the affairs of a library, all references to the holder have to go instead. Nodes
+    are kept, so that ids mean what they meant.
+    """
+
+    def __init__(self, targets: dict[str, int]) -> None:
+        self.targets = targets
+        self.nodes: dict[int, Any] = {}
+        self.holders: dict[int, dict[tuple[int, Reference], None]] = defaultdict(dict)  # by child
+        self.children: dict[int, dict[Reference, None]] = defaultdict(dict)  # by holder
+        self.roots: dict[int, dict[Root, None]] = defaultdict(dict)
+        self.ours: set[int] = set()  # what the session itself has
+
+    def add(self, holder: Any, reference: Reference) -> None:
+        self.nodes[id(holder)] = holder
+        self.holders[reference.child][id(holder), reference] = None
+        self.children[id(holder)][reference] = None
+
+    def missing(self) -> set[int]:
+        """What has to go, as far as is known: of these all holders have to be found."""
+        return set().union(*(self.resolve(each, False)[1] for each in self.targets.values()))
+
+    # -- names, and what has to be let go of ------------------------------------------------------
+
+    def resolve(self, target: int, lenient: bool) -> tuple[dict[int, Name], set[int]]:
+        """The names of things that can let go, and what all references to must go."""
+        need = {target}
+        while True:
+            names = self._names(need, lenient)
+            more = {
+                holder
+                for child in need
+                for holder, reference in self.holders.get(child, ())
+                if holder not in need
+                and not (holder in names and self._joined(names[holder], reference, lenient)[1])
+            }
+            if not more:
+                return names, need
+            need |= more
+
+    def _names(self, need: set[int], lenient: bool) -> dict[int, Name]:
+        """By the shortest paths, the plainest roots first; none leads through what has to go."""
+        names: dict[int, Name] = {}
+        roots = [
+            (_RANK.get(root.name.keeper, 9), number, root.name)
+            for number, found in self.roots.items()
+            if number not in need
+            for root in found
+        ]
+        queue = deque((number, name) for _, number, name in sorted(roots, key=lambda each: each[0]))
+        while queue:
+            number, name = queue.popleft()
+            if number in names or number in need:
+                continue
+            names[number] = name
+            for reference in self.children.get(number, ()):
+                child = self._joined(name, reference, lenient)[0]
+                if child is not None:
+                    queue.append((reference.child, child))
+        return names
+
+    def _joined(
+        self, name: Name, reference: Reference, lenient: bool
+    ) -> tuple[Name | None, str, Any, str]:
+        """(name of the child, how to let go of it, of which reference, of what stands where)."""
+        if name.keeper in ("task", "figure", "widget", "context"):
+            return None, "", None, ""
+        path, cut, key = typed(reference.step, name.path), reference.cut, reference.key
+        private, of = reference.private, name.path
+        if cut in _MODES:
+            if private and lenient:
+                private = False
+            return name._replace(mode=cut, private=private), "", None, ""
+        if not reference.step:
+            return None, cut, key, of
+        if name.mode == "threads":  # dicts by thread
+            return name._replace(mode="attributes", private=False), "", None, ""
+        if name.mode == "f_locals":
+            return name._replace(path=f"{of}.f_locals[{key!r}]", mode=""), "frame", key, of
+        if name.mode in ("attributes", "forced attributes"):
+            if not (isinstance(key, str) and key.isidentifier()):
+                of = f"vars({of})"
+                path = typed(reference.step, of)
+            else:
+                path, cut = f"{of}.{key}", name.mode.removesuffix("s")
+                private = name.private and key.startswith("_") and not is_output(key)
+        if private and not lenient:
+            return None, "", None, ""
+        return name._replace(path=path, mode="", private=False), cut, key, of
+
+    # -- the answer -------------------------------------------------------------------------------
+
+    def places(self, complete: bool) -> tuple[Place, ...]:
+        found: list[Place] = []
+        for kind, target in self.targets.items():
+            strict = self._places(kind, target, lenient=False)
+            if strict is None or not strict:
+                strict = self._places(kind, target, lenient=True) or strict
+            found += strict or (self._unnamed(kind, target) if complete else [])
+        return tuple(found[:MOST_PLACES])
+
+    def _places(self, kind: str, target: int, lenient: bool) -> list[Place] | None:
+        """None if that is a library's variable, in which the object is deep inside."""
+        names, need = self.resolve(target, lenient)
+        groups: dict[tuple[int, str, str], list[Any]] = {}
+        found: list[tuple[tuple[Any, ...], Place]] = []
+        for number in need:
+            for root in self.roots.get(number, ()):
+                if root.coarse and number != target and not lenient:
+                    return None
+                place = Place(kind, root.name.path, root.name.keeper, root.name.where, root.cut)
+                found.append((_order(root.name, 0, ""), place))
+            for holder, reference in self.holders.get(number, ()):
+                if holder not in need and holder in names:
+                    child, cut, key, of = self._joined(names[holder], reference, lenient)
+                    groups.setdefault((holder, cut, of), []).append((key, child))
+        for (holder, cut, of), members in groups.items():
+            name = names[holder]
+            place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
+            found.append((_order(name, of.count("[") + of.count(".") + 1, cut), place))
+        found.sort(key=lambda each: each[0])
+        return _outputs_together(list(dict.fromkeys(place for _, place in found)))
+
+    def _grouped(
+        self, kind: str, name: Name, holder: Any, cut: str, of: str, members: list[Any]
+    ) -> Place:
+        """What one thing has of it, in one."""
+        keys = list(dict.fromkeys(key for key, _ in members))
+        empties = isinstance(holder, list | dict | set | deque) and len(holder) == len(keys)
+        empties = empties and cut in ("index", "item", "place") and not name.mode
+        code = name.before + statement(cut, of, keys, empties)
+        paths = [child.path for _, child in members if child is not None]
+        path = paths[0] if paths else of
+        if cut == "index" and len(keys) > 1:
+            path = "\n".join(span(of, *run) for run in reversed(runs(keys)[-3:]))
+        elif len(paths) > 1:
+            path = "\n".join(paths[:3])
+        where, by = name.where, ""
+        if cut in ("frame", "close"):
+            holders = self.holders.get(id(holder), ())
+            frames = [number for number, each in holders if each.cut == "f_locals"]
+            path = "\n".join(map(str, keys[:3]))
+            where = _function_of(self.nodes[frames[0]] if frames else holder)
+            by = of.partition(".__traceback__")[0]
+        keeper = name.keeper if name.keeper in _NOT_HERE else _HOW.get(cut, name.keeper)
+        return Place(
+            kind, path, keeper, where, "" if name.keeper == "runs" else code, len(keys), by
+        )
+
+    def _unnamed(self, kind: str, target: int) -> list[Place]:
+        """It has no name: a cycle that the collector hasn't met yet, or what only C code has."""
+        _, need = self.resolve(target, lenient=True)
+        if need & self.ours:
+            return [Place(kind, "", "own")]
+        for number in need:
+            known = sum(
+                sum(each is self.nodes[number] for each in referents(self.nodes[holder]))
+                for holder in {holder for holder, _ in self.holders.get(number, ())}
+            )
+            if sys.getrefcount(self.nodes[number]) - 2 > known:
+                what = "" if number == target else type(self.nodes[number]).__qualname__
+                return [Place(kind, what, "outside")]
+        return [Place(kind, "", "cycle", "", "import gc; gc.collect()")]
+
+
+def referents(thing: Any) -> list[Any]:
+    """What it refers to; the collector doesn't know it of arrays."""
+    if not isinstance(thing, np.ndarray):
+        return gc.get_referents(thing)
+    return [thing.base, *(thing.flat if thing.dtype.hasobject else ())]
+
+
+def _function_of(holder: Any) -> str:
+    for name in ("f_code", "gi_code", "cr_code", "ag_code"):
+        code = getattr(holder, name, None)
+        if code is not None:
+            return f"{code.co_name}()"
+    return ""
+
+
+def _order(name: Name, depth: int, cut: str) -> tuple[Any, ...]:
+    """The plainest first; of one variable, what lies deeper before what would move it, and what is
+    known by its place before what is known by its key."""
+    root = name.path.partition("[")[0].partition(".")[0]
+    return _RANK.get(name.keeper, 9), root if depth else "", -depth, cut not in ("place", "element")
+
+
+def _outputs_together(places: list[Place]) -> list[Place]:
+    """What IPython keeps of results, in up to four places, goes in one go."""
+    outputs = [place for place in places if _has_outputs(place)]
+    if not any(place.keeper == "output" for place in outputs):
+        return places
+    cut = "%reset -f out"
+    if any(_HIDDEN in place.cut for place in outputs):  # which that command forgets
+        cut = f"get_ipython().displayhook.flush(); {_HIDDEN}.update(_='', __='', ___='')"
+    first = outputs[0]
+    path = "\n".join(place.path for place in outputs if place.keeper == "output")
+    whole = Place(first.kind, path, "output", "", cut, sum(place.count for place in outputs))
+    return [
+        whole if place is first else place
+        for place in places
+        if place is first or place not in outputs
+    ]
+
+
+_HIDDEN = "get_ipython().user_ns_hidden"
+
+
+def _has_outputs(place: Place) -> bool:
+    inside = place.path.startswith(f"{_HIDDEN}['_") or "displayhook._" in place.path
+    return place.keeper == "output" or inside

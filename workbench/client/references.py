@@ -1,0 +1,395 @@
+"""How one Python object refers to another: the expression that leads there, and what empties it.
+
+Of single objects: the search from one to the next is `client.keepers`. Nothing here keeps what it
+looks at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import sys
+import threading
+import types
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.call_site import is_own
+
+LONGEST_KEY = 200
+"""Characters of a dict key that is written out; longer ones are found by their place."""
+
+LITERALS = (str, int, bool, bytes, type(None))
+"""What can be written in a person's code as ``repr`` gives it."""
+
+MOST_RUNS = 40
+"""Runs of neighbours that one statement empties; the rest comes with the next question."""
+
+
+class Reference(NamedTuple):
+    """One reference.
+
+    ``step`` is the child's path, with ``{}`` for the holder's; empty if nobody can type it. ``cut``
+    is how the holder lets go of it (see `statement`), empty if it can't; ``key`` says which of its
+    slots. ``private``: it is in the affairs of a library.
+    """
+
+    child: int
+    step: str = ""
+    cut: str = ""
+    key: Any = None
+    private: bool = False
+
+
+def references_of(holder: Any, wanted: Mapping[int, Any]) -> list[Reference]:
+    """The slots of an object that have something wanted (by id). Never raises."""
+    found: list[Reference] = []
+    with contextlib.suppress(Exception):  # it changed meanwhile, or is hostile
+        _look(holder, wanted, found)
+    told = {reference.child for reference in found}
+    return found + [Reference(each) for each in _referred(holder, wanted) if each not in told]
+
+
+def _look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    kind = type(holder)
+    for base, look in _LOOKS:
+        if issubclass(kind, base):  # not isinstance: that asks a proxy for what it stands for
+            look(holder, wanted, found)
+    if not issubclass(kind, _PLAIN):
+        _instance(holder, wanted, found)
+
+
+def _dict(holder: dict[Any, Any], wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    for place, (key, value) in enumerate(list(dict.items(holder))):
+        if id(value) in wanted:
+            if is_literal(key):
+                found.append(Reference(id(value), f"{{}}[{_braced(repr(key))}]", "item", key))
+            else:
+                found.append(Reference(id(value), f"{{}}[list({{}})[{place}]]", "place", place))
+        if id(key) in wanted:
+            found.append(Reference(id(key), f"list({{}})[{place}]", "place", place))
+
+
+def _list(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    for place in [n for n, value in enumerate(holder) if id(value) in wanted]:
+        found.append(Reference(id(holder[place]), f"{{}}[{place}]", "index", place))
+
+
+def _tuple(holder: tuple[Any, ...], wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    fields = getattr(type(holder), "_fields", ())
+    for place, value in enumerate(holder):
+        if id(value) in wanted:
+            step = f".{fields[place]}" if place < len(fields) else f"[{place}]"
+            found.append(Reference(id(value), "{}" + step))
+
+
+def _set(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    cut = "element" if isinstance(holder, set) else ""
+    for place, value in enumerate(list(holder)):
+        if id(value) in wanted:
+            found.append(Reference(id(value), f"list({{}})[{place}]", cut, place))
+
+
+def _array(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    if id(holder.base) in wanted:
+        found.append(Reference(id(holder.base), "{}.base"))
+    if holder.dtype.hasobject:
+        flat = "" if holder.ndim == 1 else ".flat"
+        for place, value in enumerate(holder.flat):
+            if id(value) in wanted:
+                found.append(Reference(id(value), f"{{}}{flat}[{place}]", "array" + flat, place))
+
+
+def _function(
+    holder: types.FunctionType, wanted: Mapping[int, Any], found: list[Reference]
+) -> None:
+    for name in ("__defaults__", "__kwdefaults__"):
+        if id(getattr(holder, name)) in wanted:
+            found.append(Reference(id(getattr(holder, name)), f"{{}}.{name}", "none", name))
+    for name in ("__closure__", "__globals__", "__annotations__"):
+        if id(getattr(holder, name)) in wanted:
+            found.append(Reference(id(getattr(holder, name)), f"{{}}.{name}"))
+    if id(vars(holder)) in wanted:
+        found.append(Reference(id(vars(holder)), "{}", "attributes"))
+
+
+def _cell(holder: types.CellType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    content = holder.cell_contents
+    found.append(Reference(id(content), "{}.cell_contents", "attribute", "cell_contents"))
+
+
+def _fields(*names: str) -> Any:
+    """Of a type that has these attributes and can't change them."""
+
+    def look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+        for name in names:
+            value = getattr(holder, name, None)
+            if id(value) in wanted:
+                found.append(Reference(id(value), f"{{}}.{name}"))
+
+    return look
+
+
+def _frame(holder: types.FrameType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    """Of a function that has ended: nobody runs it, so `clear` may empty it."""
+    if id(given := holder.f_locals) in wanted:  # somebody has asked for it: a debugger
+        found.append(Reference(id(given), "{}", "f_locals"))
+    if id(holder.f_back) in wanted:
+        found.append(Reference(id(holder.f_back), "{}.f_back"))
+    for name, value in locals_of(holder).items():
+        if id(value) in wanted:
+            found.append(Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name))
+
+
+def _suspended(frame: str) -> Any:
+    """Generators and coroutines: their variables are in the frame they will go on with."""
+
+    def look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+        for name, value in locals_of(getattr(holder, frame)).items():
+            if id(value) in wanted:
+                found.append(
+                    Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", "close", name)
+                )
+
+    return look
+
+
+def _class(holder: type, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    (attributes,) = gc.get_referents(vars(holder))  # a proxy of it
+    if id(attributes) in wanted:
+        found.append(Reference(id(attributes), "{}", "attributes", None, not is_persons(holder)))
+
+
+def _cached(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    """What `functools.lru_cache` makes: its results, and what it was called with."""
+    own = {id(vars(holder)), id(holder.__wrapped__)}
+    found += [Reference(each, "", "cache") for each in _referred(holder, wanted) if each not in own]
+    if id(holder.__wrapped__) in wanted:
+        found.append(Reference(id(holder.__wrapped__), "{}.__wrapped__"))
+
+
+def _module(holder: types.ModuleType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    if id(vars(holder)) in wanted:
+        found.append(Reference(id(vars(holder)), "{}", "attributes"))
+
+
+def _thread_local(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    # Not through its attributes: asking for them makes new ones, for this thread.
+    found += [Reference(each, "{}", "threads") for each in _referred(holder, wanted)]
+
+
+def _instance(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    """Attributes, in a dict and in slots; and what C code holds, which nobody can type."""
+    kind = type(holder)
+    own = is_persons(kind)
+    forced = vars(object)["__delattr__"] is not getattr(kind, "__delattr__", None)
+    seen = {reference.child for reference in found}
+    attributes = _attributes(holder)
+    if attributes is not None and id(attributes) in wanted:
+        cut = "forced attributes" if forced else "attributes"
+        found.append(Reference(id(attributes), "{}", cut, None, not own))
+        seen.add(id(attributes))
+    elif attributes is not None:  # only now made of what the object had without a dict
+        for name, value in list(attributes.items()):
+            if id(value) in wanted:
+                found.append(_attribute(value, name, own, forced))
+                seen.add(id(value))
+    for cls in kind.__mro__:
+        for name, member in list(vars(cls).items()):
+            if type(member) is types.MemberDescriptorType and name != "__dict__":
+                with contextlib.suppress(AttributeError):
+                    value = member.__get__(holder)
+                    if id(value) in wanted and id(value) not in seen:
+                        found.append(_attribute(value, name, own, forced))
+                        seen.add(id(value))
+
+
+def _attribute(value: Any, name: str, own: bool, forced: bool) -> Reference:
+    cut = "forced attribute" if forced else "attribute"
+    if not name.isidentifier():
+        return Reference(id(value), f"vars({{}})[{_braced(repr(name))}]")
+    private = name.startswith("_") and not (own or is_output(name))
+    return Reference(id(value), f"{{}}.{name}", cut, name, private)
+
+
+def _attributes(holder: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(holder, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _referred(holder: Any, wanted: Mapping[int, Any]) -> list[int]:
+    own = id(type(holder))
+    found = (id(each) for each in gc.get_referents(holder))
+    return [each for each in dict.fromkeys(found) if each in wanted and each != own]
+
+
+_LOOKS: tuple[tuple[Any, Any], ...] = (
+    (dict, _dict),
+    (list, _list),
+    (deque, _list),
+    (tuple, _tuple),
+    (set, _set),
+    (frozenset, _set),
+    (np.ndarray, _array),
+    (types.FunctionType, _function),
+    (types.CellType, _cell),
+    (types.MethodType, _fields("__self__", "__func__")),
+    (functools.partial, _fields("func", "args", "keywords")),
+    (memoryview, _fields("obj")),
+    (BaseException, _fields("__traceback__", "__context__", "__cause__", "args")),
+    (types.TracebackType, _fields("tb_frame", "tb_next")),
+    (types.FrameType, _frame),
+    (types.GeneratorType, _suspended("gi_frame")),
+    (types.CoroutineType, _suspended("cr_frame")),
+    (types.AsyncGeneratorType, _suspended("ag_frame")),
+    (type, _class),
+    (functools._lru_cache_wrapper, _cached),
+    (threading.local, _thread_local),
+    (types.ModuleType, _module),
+)
+
+_PLAIN = (
+    types.FunctionType, types.CellType, types.MethodType, types.TracebackType, types.FrameType,
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, type, types.ModuleType,
+    threading.local,
+)  # fmt: skip
+"""Types of which no more than the above is looked at."""
+
+
+# -- what is a person's ----------------------------------------------------------------------------
+
+
+@functools.lru_cache(1000)
+def _is_own_module(name: str, file: str | None) -> bool:
+    return name == "__main__" or bool(file and is_own(file))
+
+
+def is_persons(kind: type) -> bool:
+    """Whether a class is a person's own, so that its private attributes are no library's affair."""
+    if kind is types.SimpleNamespace:
+        return True
+    name = str(kind.__module__)
+    return _is_own_module(name, getattr(sys.modules.get(name), "__file__", None))
+
+
+def is_output(name: str) -> bool:
+    """Whether IPython gives it to results."""
+    return (
+        name == "Out"
+        or (name.startswith("_") and name.strip("_").isdigit())
+        or (name in ("_", "__", "___"))
+    )
+
+
+def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
+    """A frame's variables. The caller lets go of them at once.
+
+    Before Python 3.13 the frame keeps the dict it gives, and so what is in it, beyond a ``del``
+    of the function's: emptied here, unless somebody else has it, or a debugger may.
+    """
+    if frame is None:
+        return {}
+    given = frame.f_locals
+    found = dict(given)
+    is_dict = frame.f_code.co_flags & CO_OPTIMIZED
+    if is_dict and sys.version_info < (3, 13) and frame.f_trace is None:
+        if sys.getrefcount(given) <= _ITS_OWN:
+            given.clear()
+    return found
+
+
+CO_OPTIMIZED = 1
+
+_ITS_OWN = 3
+"""References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""
+
+
+# -- code ------------------------------------------------------------------------------------------
+
+
+def is_literal(key: Any) -> bool:
+    """Whether a key can be written out."""
+    if type(key) is tuple:
+        return all(map(is_literal, key)) and len(repr(key)) <= LONGEST_KEY
+    if type(key) is float:
+        return key == key and abs(key) != float("inf")
+    if type(key) not in LITERALS:
+        return False
+    return type(key) is int or len(key if isinstance(key, str | bytes) else "") <= LONGEST_KEY
+
+
+def _braced(text: str) -> str:
+    """For `str.format`: braces that mean themselves."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def typed(step: str, path: str) -> str:
+    return step.format(*[path] * step.count("{}"))
+
+
+def runs(places: list[int]) -> list[tuple[int, int]]:
+    """(first, behind the last) of neighbours, the highest first."""
+    found: list[tuple[int, int]] = []
+    for place in sorted(set(places), reverse=True):
+        if found and found[-1][0] == place + 1:
+            found[-1] = place, found[-1][1]
+        else:
+            found.append((place, place + 1))
+    return found
+
+
+def span(path: str, first: int, behind: int) -> str:
+    return f"{path}[{first}]" if behind == first + 1 else f"{path}[{first}:{behind}]"
+
+
+def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> str:
+    """Code that makes what stands at ``path`` let go of these of its slots, all of one kind.
+
+    ``empties``: they are all it has.
+    """
+    named = path.isidentifier()
+    match cut:
+        case "index" | "item" | "place" if empties and len(keys) > 1:
+            return f"{path}.clear()"
+        case "index":
+            return "del " + ", ".join(span(path, *run) for run in runs(keys)[:MOST_RUNS])
+        case "item":
+            return "del " + ", ".join(f"{path}[{key!r}]" for key in keys[:MOST_RUNS])
+        case "place" if len(keys) == 1:
+            return f"del {path}[list({path})[{keys[0]}]]"
+        case "place":
+            return f"for key in [list({path})[n] for n in {_places(keys)}]: del {path}[key]"
+        case "element":
+            return f"for each in [list({path})[n] for n in {_places(keys)}]: {path}.discard(each)"
+        case "array" | "array.flat":
+            flat = cut.removeprefix("array")
+            return f"{path}{flat}[{keys[0] if len(keys) == 1 else sorted(keys)}] = None"
+        case "none":
+            return "; ".join(f"{path}.{name} = None" for name in keys)
+        case "attribute":
+            return "del " + ", ".join(f"{path}.{name}" for name in keys)
+        case "forced attribute":
+            return "; ".join(f"object.__delattr__({path}, {name!r})" for name in keys)
+        case "frame":
+            return f"{path}.clear(); {path}.f_locals;"
+        case "close":
+            return f"{path}.close()"
+        case "cache":
+            return f"{path}.cache_clear()"
+    assert not named or cut, cut
+    return f"del {path}"
+
+
+def _places(keys: list[int]) -> str:
+    """As an expression: a range where that is one."""
+    (first, behind), *more = runs(keys)
+    if not more and len(keys) > 2:
+        return f"range({first}, {behind})"
+    return repr(sorted(keys, reverse=True))

@@ -1,0 +1,118 @@
+"""Which objects a person means by the words on a magic's line: names, variables, ids, expressions.
+
+Asks the session and the notebook's variables; does nothing with what it finds.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from workbench import api
+from workbench.actors import ActorHandle
+from workbench.engines.base import WHERE
+from workbench.errors import MagicError, ObjectLostError
+from workbench.ipython.arguments import unquoted
+from workbench.ipython.notebook import Notebook
+from workbench.ref import ObjectRef
+from workbench.report.mistyped import did_you_mean
+
+Meant = ObjectRef | str
+"""What `api` takes: a ref, or the name or id of an object."""
+
+
+def objects_meant(
+    notebook: Notebook, text: str, words: list[str], shown: bool = False
+) -> list[tuple[str, Meant]]:
+    """The objects that a line names, each with what the person calls it.
+
+    ``text`` is the part of the line that ``words`` are of. A word is a variable that has a ref or a
+    list of refs, a name in the store, a variable that shows a stored object, an id, or an
+    expression. ``shown``: refs and arrays within other things count too.
+
+    Raises
+    ------
+    MagicError
+        If there is no session, or a variable has nothing to do with the store.
+    ObjectLostError
+        If a word means nothing at all.
+    """
+    if not api.is_initialized():
+        raise MagicError("No session is running, so nothing is stored.")
+    if len(words) > 1 and not all(map(_is_whole, words)) and _is_whole(text):
+        words = [text]  # one expression with spaces in it
+    return [found for word in words for found in _one(notebook, unquoted(word), shown)]
+
+
+def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Meant]]:
+    variables = notebook.variables
+    value = variables.get(word)
+    refs = _refs(word, value)
+    if refs:
+        yield from refs
+    elif api.engine().find(word) is not None:
+        yield word, word
+    elif word in variables:
+        yield from _shown(notebook, word, value, shown)
+    elif (ref := api.engine().identify(word)) is not None:
+        yield ref.hex(), ref.hex()
+    elif word.isidentifier() or not _is_expression(word):
+        known = [*variables, *api.engine().names()]
+        raise ObjectLostError(
+            f"This session has no object {word!r}: no variable, name or id is that."
+            f"{did_you_mean(word, known)}"
+        )
+    else:
+        value = notebook.shell.ev(word)
+        yield from _refs(word, value) or _shown(notebook, word, value, shown)
+
+
+def _shown(notebook: Notebook, word: str, value: Any, shown: bool) -> Iterator[tuple[str, Meant]]:
+    """What a value is, or shows, of the store."""
+    for key, ref in notebook.bindings.held().items():
+        if key.partition(WHERE)[0] == word:
+            yield word, ref
+            return
+    inside = {
+        id: places[0][0]
+        for id, places in api.engine().held_in(value, word).items()
+        if shown or places[0][0] == word
+    }
+    if not inside:
+        raise MagicError(
+            f"`{word}` is a {type(value).__name__} that has nothing of the store: no ref, and no "
+            "array that shows a stored object."
+        )
+    for id, path in inside.items():
+        yield path, f"{id:016x}"
+
+
+def _refs(path: str, value: Any) -> list[tuple[str, Meant]]:
+    """The refs that a value is, or consists of; none if there is anything else in it."""
+    if isinstance(value, ObjectRef):
+        return [(path, value)]
+    if isinstance(value, ActorHandle):
+        return [(path, value._ref)]
+    inside: Iterable[tuple[str, Any]]
+    if isinstance(value, dict):
+        inside = [(f"{path}[{key!r}]", each) for key, each in value.items()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        inside = [(f"{path}[{place}]", each) for place, each in enumerate(value)]
+    else:
+        return []
+    found = [_refs(below, each) for below, each in inside]
+    return [ref for refs in found for ref in refs] if all(found) else []
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it is an expression, or what may be an id."""
+    return text.isalnum() or _is_expression(text)
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""Why one object is here: the session's account in words, and what lets go of each reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workbench.core.events import Place
+from workbench.core.snapshot import Account, PinRecord
+from workbench.markup import Rich, Table, page
+from workbench.report import facts, reasons
+from workbench.report.format import count, human_bytes, human_count
+from workbench.report.processes import Processes
+
+
+@dataclass(frozen=True)
+class ReasonText:
+    """One reason. ``action`` says what lets go, ``code`` is that to paste, if there is such.
+
+    ``is_here``: into this process.
+    """
+
+    text: str
+    action: str
+    code: str = ""
+    is_here: bool = False
+
+
+@dataclass(frozen=True)
+class Why(Rich):
+    """All reasons why one object is here. Prints as a text, shows as a table."""
+
+    what: str  # the object in a few words
+    reasons: tuple[ReasonText, ...]
+    complete: bool = True  # all processes looked everywhere
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return f"{self.what}: nothing keeps it."
+        lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
+        return "\n".join([f"{self.what}. Why it is here:", *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self.reasons:
+            return page(str(self))
+        rows = tuple((reason.text, reason.action) for reason in self.reasons)
+        return page(self.what, Table(("why it is here", "to let go"), rows).html())
+
+
+class Asked(NamedTuple):
+    """What a person calls the object: by its name or id, or by a ref."""
+
+    name: str
+    ref: str
+
+
+@dataclass(frozen=True)
+class Whys(Rich):
+    """Of several objects, each with what it was called. There were ``others`` besides."""
+
+    each: tuple[tuple[str, Why], ...]
+    others: int = 0
+
+    def __str__(self) -> str:
+        told = [f"{label}: {why}" for label, why in self.each]
+        return "\n\n".join([*told, self._more()] if self.others else told)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        told = "".join(f"{page(label)}{why._repr_html_()}" for label, why in self.each)
+        return told + (page(self._more()) if self.others else "")
+
+    def _more(self) -> str:
+        return f"... and {count(self.others, 'object')} more: ask for them one by one."
+
+
+def why(account: Account, name: str, ref: str = "ref") -> Why:
+    """Put an account into words.
+
+    ``name``: by which the person asked, nothing if it was a ref; that is called ``ref``.
+    """
+    record, processes = account.object, Processes(account)
+    names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
+    what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
+    if record.state == "freed":
+        what += ", freed already: its bytes stay as long as arrays show them"
+    asked = Asked(name, ref)
+    found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
+    return Why(what, tuple(found), all(pin.complete for pin in account.pins))
+
+
+def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:
+    if pin.reason in ("ref", "view"):
+        yield from _places(pin, processes, asked)
+        return
+    what = pin.detail
+    if pin.reason == "task":
+        where = f" in {processes.name(pin.client)}" if pin.client else ", which has not begun"
+        what = f"`{pin.detail}`{where}"
+    elif pin.reason in ("name", "contained"):
+        what = ", ".join(map(facts.plain_name, pin.detail.split(", ")))
+    yield ReasonText(reasons.phrase(pin.reason, what), reasons.let_go(pin, *asked))
+
+
+# -- what one process has of it --------------------------------------------------------------------
+
+
+def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:
+    """Of a process that holds it: one for each place it found, and what it didn't look at."""
+    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    for place in pin.places:
+        text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
+        yield ReasonText(text, _action(place, pin, processes, asked), place.cut, here)
+    free = reasons.let_go(pin, *asked)
+    if not pin.complete and not pin.seen:
+        text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")
+        yield ReasonText(text, "; ".join(filter(None, (f"ask again; {_at(pin, processes)}", free))))
+    elif not pin.complete:
+        more = " more" if pin.places else ""
+        text = f"{where}:{more} not found among the first {human_count(pin.seen)} objects"
+        deep = f"`%why {asked.name or asked.ref} --deep` looks at all"
+        yield ReasonText(reasons.phrase(pin.reason, text), deep)
+    elif not pin.places:
+        text = reasons.phrase(pin.reason, f"{where}, where nothing had it any more by then")
+        yield ReasonText(text, "ask again")
+
+
+def _keeper(place: Place) -> str:
+    """What has it, in words."""
+    paths, where = place.path.split("\n"), place.where
+    path = ", ".join(f"`{each}`" for each in paths)
+    many = f", {place.count} in all" if place.count > len(paths) else ""
+    match place.keeper:
+        case "stored":
+            return f"{path}, the stored object itself"
+        case "runs":
+            return f"{path}{many} in {where}, which runs"
+        case "cell":
+            return f"{path}{many} in a cell that runs"
+        case "error":
+            return f"{path}{many} in {where}, kept by `{place.by}`"
+        case "suspended":
+            return f"{path}{many} in {where}, which waits to go on: `{place.by}`"
+        case "task":
+            return f"asyncio's task {place.path!r}, which runs {where}()"
+        case "context":
+            return f"the context variable {path}"
+        case "figure":
+            return f"pyplot's figure {place.path}"
+        case "widget":
+            return f"the widget {path}"
+        case "cycle":
+            return "objects that refer to each other, and to which nothing else does"
+        case "own":
+            return "what IPython or Workbench is doing just now"
+        case "outside":
+            of = f"{place.path} objects, which are" if place.path else "what is"
+            return f"{of} held where Python doesn't show it: in C code, or in an expression"
+    return f"{path}{many}"
+
+
+def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
+    here = processes.is_here(pin.client)
+    free = reasons.let_go(pin, *asked)  # nothing if arrays keep the bytes whatever becomes of it
+    other = f"; or {free}" if free and not here else ""
+    match place.keeper:
+        case "runs" | "cell":
+            return f"it ends with that {'function' if place.keeper == 'runs' else 'cell'}{other}"
+        case "own":
+            return f"ask again in another cell{other}"
+        case "outside":
+            return free or "end what uses it, or restart " + (
+                "this process" if here else processes.name(pin.client)
+            )
+    if not place.cut:
+        return free or f"let go of {_keeper(place)}"
+    if here:
+        return f"`{place.cut}`"
+    return f"{_at(pin, processes)}: `{place.cut}`{other}"
+
+
+def _at(pin: PinRecord, processes: Processes) -> str:
+    """Where a person types what is to be done in another process."""
+    return f"in {processes.name(pin.client)}"
