@@ -133,7 +133,7 @@ class StoringMagics(NotebookMagics):
     @argument(
         "names",
         nargs="*",
-        help="names in the store, or variables that hold ObjectRefs, or that a background cell changed",
+        help="names in the store, or variables: that hold ObjectRefs, or that a cell changed",
     )
     @line_magic
     def get(self, line: str) -> None:
