@@ -198,7 +198,8 @@ class Done(Event, tag=16):
     """The task ended; one value per result. ``seconds`` is how long the function ran.
 
     ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
-    ``again``: it failed in a way after which it may be tried again.
+    ``again``: it failed in a way after which it may be tried again. ``threads``: some that it
+    started go on, and may show something.
     """
 
     task: Id
@@ -206,6 +207,7 @@ class Done(Event, tag=16):
     seconds: Seconds
     abouts: tuple[About | None, ...] = ()
     again: bool = False
+    threads: bool = False
 
 
 class Output(Event, tag=17):
