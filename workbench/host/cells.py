@@ -81,7 +81,8 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
                 "nothing in the notebook."
             )
         raise
-    ran = replace(ran, mutations=captured.mutations(ran.seconds))
+    outputs = {name: namespace[name] for name in cell.outputs if name in namespace}
+    ran = replace(ran, mutations=captured.mutations(ran.seconds, outputs))
     return _results(cell, ran, namespace)
 
 
