@@ -253,3 +253,25 @@ def test_who_was_asked_for_inline_objects_and_stays_silent_is_asked_again(stage:
     other.post(ev.Grow(1, PAGE))
     passes(s, PATIENCE)
     assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
+
+
+def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
+    """Its free memory may be what it is just writing to."""
+    s = stage(capacity=4 * PAGE)
+    keeper = s.driver()
+    keeper.post(ev.Opened(segment := keeper.id(), 8 * PAGE))
+    keeper.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    keeper.inbox.clear()
+    keeper.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim]
+    keeper.post(ev.Trimmed(0, answer=True))
+    s.turn()
+    passes(s, 10)
+    assert len(keeper.inbox) == 1
+    object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
+    s.turn()
+    keeper.drop(object)
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim, do.Release, do.Trim]
