@@ -68,8 +68,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"error_notes", "host.captured", "host.cells", "host.display", "host.environment"}
-        | {"host.seeding", "readonly", "report", "serialization"}
+        | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
+        | {"host.environment", "host.seeding", "readonly", "report", "serialization"}
         | {"widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),

@@ -100,6 +100,21 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> N
     assert any(peer.runs for peer in s.peers.values())
 
 
+def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), origin=5)[0]
+    s.all_read()
+    worker.runs.popleft()
+    worker.post(ev.Done(task, NONE, 0.1, threads=True))
+    s.turn()
+    driver.inbox.clear()
+    worker.post(ev.Output(task, "stdout", b"late"))
+    s.turn()
+    assert list(driver.inbox) == [ev.Output(task, "stdout", b"late", 5, worker.worker)]
+    assert not hung_up(passes(s, IDLE))
+
+
 def test_an_actor_stays(stage: Make) -> None:
     s = stage(workers=1, idle=IDLE)
     driver = s.driver()
