@@ -190,18 +190,21 @@ def _plain_array(values: Any, name: str) -> tuple[str, str, Callable[[Any], Any]
     dtype = _numbers_of(values)
     if dtype is not None:
         return "as an array", f"`np.array({name})`", lambda v: np.array(v, dtype)
+    dated = _dated(values)
+    if dated:
+        return "as an array", f"`np.array({name}, {dated!r})`", lambda v: np.array(v, dated)
     kinds = {*map(type, values)}
-    if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
-        return _dated(name, "datetime64[us]")
-    if kinds == {datetime.date}:
-        return _dated(name, "datetime64[D]")
     if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and has_arrow():
         return "as an Arrow array", f"`pa.array({name})`", _as_arrow
     return None
 
 
-def _dated(name: str, dtype: str) -> tuple[str, str, Callable[[Any], Any]]:
-    return "as an array", f"`np.array({name}, {dtype!r})`", lambda v: np.array(v, dtype)
+def _dated(values: Any) -> str:
+    """The dtype of an array of these, if they are dates, or times of no zone."""
+    kinds = {*map(type, values)}
+    if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
+        return "datetime64[us]"
+    return "datetime64[D]" if kinds == {datetime.date} else ""
 
 
 def _as_arrow(values: Any) -> Any:
@@ -324,15 +327,12 @@ def _array(value: Any, name: str) -> Iterator[Idea]:
     form, how, make = plain
     kind = "texts of numpy" if is_text else f"{type(flat[0]).__name__} as objects"
     what = f"{name} ({human_count(value.size)} {kind})"
-    dtype = _numbers_of(some)
-    if dtype is not None:
-        form, how = f"as {dtype}", f"`{name}.astype({str(dtype)!r})`"
-    elif "np.array" in how:
-        how = how.replace(f"np.array({name}, ", f"{name}.astype(")
+    dtype = str(_numbers_of(some) or "") or _dated(some)
+    if dtype:
+        form, how = f"as {dtype}", f"`{name}.astype({dtype!r})`"
+        make = operator.methodcaller("astype", dtype)
     elif value.ndim > 1:
         return
-    if dtype is not None or "astype" in how:
-        make = lambda v: v.astype(str(dtype or how.split("'")[1]))  # noqa: E731
     yield Idea(what, value, make, form, how, _at if value.ndim == 1 else None)
 
 

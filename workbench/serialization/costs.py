@@ -190,7 +190,7 @@ def explain(
     missed = Figures()
     if total is not None:
         missed = _corrected(tally, total, counting)
-    account = _Account(tally, total, at_least, reducers, measure, spend)
+    account = _Account(tally, total, at_least, counting.sampled, reducers, measure, spend)
     cost = with_room(lambda: account.cost(tally, ""))
     children = cost.children
     if not counting.complete or missed.bytes:
@@ -252,8 +252,8 @@ class _Account:
     """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures | None, begun: Figures, reducers: Reducers,
-        measure: Measure, spend: Spend,
+        self, root: Tally, total: Figures | None, begun: Figures, sampled: bool,
+        reducers: Reducers, measure: Measure, spend: Spend,
     ) -> None:  # fmt: skip
         self._root = root
         self._reducers = reducers
@@ -266,13 +266,15 @@ class _Account:
         heap = [(-1.0, next(order), root)]
         while heap and len(self._seconds) < MOST_PARTS:
             tally = heapq.heappop(heap)[2]
-            self._seconds[id(tally)] = self._measured(tally, total)
+            self._seconds[id(tally)] = None if tally is root else self._measured(tally)
             for part in tally.parts.values():
                 share = self._share(part.figures)
                 if share >= MATTERS:
                     heapq.heappush(heap, (-share, next(order), part))
-        if total is None:
+        if total is None or sampled:
             self._extrapolate(begun)
+        if total is not None:
+            self._seconds[id(root)], self._total = total.seconds, total
         self._advice_until = time.perf_counter() + spend.advice
 
     def _share(self, figures: Figures) -> float:
@@ -282,10 +284,8 @@ class _Account:
             return share
         return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
-    def _measured(self, tally: Tally, total: Figures | None) -> float | None:
+    def _measured(self, tally: Tally) -> float | None:
         """What it takes alone: if it is a sample, for all it stands for."""
-        if tally is self._root:
-            return None if total is None else total.seconds
         left = min(self._until - time.perf_counter(), self._spend.part)
         if left <= 0:
             return None

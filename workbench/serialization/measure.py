@@ -331,8 +331,7 @@ class MeasuringPickler(TracingPickler):
 
     def save_here(self, obj: Any) -> None:
         """An object that has a place of its own, or that is a part of its owner."""
-        if time.perf_counter() > self._until:
-            raise TooManyObjectsError
+        self._check_time()
         known = self.memo.get(id(obj))
         if known is not None:
             self.tally.refer({id(obj): known})
@@ -359,6 +358,7 @@ class MeasuringPickler(TracingPickler):
 
     def save_leaves(self, run: Sequence[Any]) -> None:
         """Numbers and short texts, together. They may belong to several columns of a table."""
+        self._check_time()
         here = self.path[-1]
         while run:
             step = here.step(run[0])
@@ -376,6 +376,7 @@ class MeasuringPickler(TracingPickler):
 
     def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
         """Entries of a large dict."""
+        self._check_time()
         here = self.path[-1]
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
@@ -392,6 +393,10 @@ class MeasuringPickler(TracingPickler):
         values.figures = Figures(seconds / 2, inband - round(of_keys))
         self.tally.merge(keys)
         self.tally.merge(values)
+
+    def _check_time(self) -> None:
+        if time.perf_counter() > self._until:
+            raise TooManyObjectsError
 
     def _begun(self, step: Step, objects: Sequence[Any]) -> Tally:
         """Until it ends, its figures are those from before it."""

@@ -40,6 +40,7 @@ MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
 whole: their parts come back as new objects."""
 
+_NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
 
 PIECE = 16 << 20
@@ -148,25 +149,26 @@ class MutationTracker:
             number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
         }
         found: dict[int, _Seen] = {}
-        soon = (time.thread_time() + until) / 2  # the rest is for what is too much to take apart
+        now = time.thread_time()
+        soon = (now + until) / 2  # the rest is for what is too much to take apart
         for roots in (*self._roots.values(), *self._inside.values()):
             mine: dict[int, _Seen] = {}
             queue = list(roots)
             for number in queue:  # grows meanwhile
                 if number in found or number in mine or number in self._bound:
                     continue
-                now = time.thread_time()
                 if number not in roots and (now > soon or len(found) + len(mine) > MOST_OBJECTS):
                     mine = {number: mine[number] for number in roots if number in mine}
                     self._coarse |= mine.keys()
                     break
                 try:
                     if now < until:
-                        mine[number] = self._with_parts(self._see(self._memo[number]))
+                        mine[number] = self._see(self._memo[number])
                         queue += mine[number].parts
                 except Exception:  # of code of the user's
                     self._unknown.add(number)
-                if time.thread_time() > until:  # it, or one before it, has taken it all
+                now = time.thread_time()
+                if now > until:  # it, or one before it, has taken it all
                     self._unknown.add(number)
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
@@ -174,14 +176,18 @@ class MutationTracker:
         self._numbers = {id(obj): number for number, obj in watched.items()}
         return found
 
-    def _see(self, obj: Any) -> _Seen:
+    def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
+        """What an object is now; ``before``, if that is what it was."""
         state = state_of(obj, self._reducers)
-        return _Seen(state.kind, leaves(state), b"", state.maker, frozenset())
-
-    def _with_parts(self, seen: _Seen) -> _Seen:
-        if not seen.leaves or FIXED.issuperset(map(type, seen.leaves)):
-            return seen._replace(is_flat=True)
-        return seen._replace(parts=frozenset(_numbers(seen.leaves, self._known)))
+        named = leaves(state)
+        if named is None:
+            return _Seen(state.kind, named, b"", state.maker, _NONE)
+        if before is not None and before.leaves is not None and is_same(before.leaves, named):
+            return before
+        if FIXED.issuperset(map(type, named)):
+            return _Seen(state.kind, named, b"", state.maker, _NONE, True)
+        parts = frozenset(_numbers(named, self._known))
+        return _Seen(state.kind, named, b"", state.maker, parts)
 
     def _take_digests(
         self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
@@ -214,7 +220,8 @@ class MutationTracker:
 
     def _never_the_same(self, until: float) -> set[int]:
         """Those whose state is another each time somebody asks."""
-        asked = [n for n, obj in self._objects.items() if is_by_user(type(obj))]
+        by_user = {kind for kind in {*map(type, self._objects.values())} if is_by_user(kind)}
+        asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
         asked = [n for n in asked if n not in self._unknown]
         _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
         return changed
@@ -273,18 +280,14 @@ class MutationTracker:
                 unknown.add(number)
                 continue
             try:
-                each = self._see(self._objects[number])
+                each = now[number] = self._see(self._objects[number], before)
             except Exception:  # of code of the user's; packing will say it
                 changed.add(number)
                 continue
             if before.leaves is None:
-                late[number] = self._with_parts(each)
-            elif each.leaves is None or not is_same(before.leaves, each.leaves):
+                late[number] = each
+            elif each is not before:
                 changed.add(number)
-                each = self._with_parts(each)
-            else:
-                each = before
-            now[number] = each
         missed, broken = self._take_digests(late, until)
         changed |= broken.keys()
         for number in late.keys() - missed - broken.keys():
