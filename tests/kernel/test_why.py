@@ -52,6 +52,8 @@ def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
     id = lab.value("blocks[0].hex()").strip("'")
     lab.ok(f"%pin {id}\n%free {id}")
     lab.ok("%free blocks")
+    assert names(lab).count("freed") == 4
+    lab.ok("del blocks")
     assert any(names(lab) == "No objects. %put makes one." for _ in range(100))
 
 

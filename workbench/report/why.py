@@ -87,7 +87,8 @@ def why(account: Account, name: str, ref: str = "ref") -> Why:
     names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
     what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
     if record.state == "freed":
-        what += ", freed already: its bytes stay as long as arrays show them"
+        stays = "its bytes stay as long as arrays show them"
+        what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
     asked = Asked(name, ref)
     found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
     return Why(what, tuple(found), all(pin.complete for pin in account.pins))
