@@ -61,6 +61,9 @@ class Config:
     huge_pages : bool
         Ask the kernel for pages of 2 MB for shared memory: large arrays are written and read
         faster where it grants them. The status says whether it did.
+    idle : float
+        Seconds without use after which a session's workers end, until there is a task again, and
+        its free memory goes back to the machine. 0: never.
     log_to_driver : bool
         Print here what tasks and actors print.
     cpus : int
@@ -76,6 +79,7 @@ class Config:
     reload: bool = False
     spill_dir: str = ""
     huge_pages: bool = False
+    idle: float = 600.0
     log_to_driver: bool = True
     cpus: int = 1
 
@@ -184,6 +188,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "reload": _switch,
     "spill_dir": _directory,
     "huge_pages": _switch,
+    "idle": _seconds,
     "log_to_driver": _switch,
 }
 

@@ -66,6 +66,12 @@ class Notebook:
         with self.page.expect_response(_is_for("/restart")):
             self.page.locator(".jp-Dialog .jp-mod-accept").click()
 
+    def reload(self) -> None:
+        """Load the page again, and say yes to the question whether to lose what isn't saved."""
+        self.page.once("dialog", lambda dialog: dialog.accept())
+        self.page.reload()
+        self.ready()
+
     def save(self) -> notebooks.Node:
         """Save, and read the file."""
         with self.page.expect_response(_is_for(f"/api/contents/{self.path.name}", "PUT")):

@@ -170,9 +170,23 @@ def test_its_page_has_the_output_and_loads_nothing(demo: Demo) -> None:
     assert not re.findall(r"(?:import\W|@import|url\()\W*https?:[^\n]*", demo.page)
 
 
+@pytest.mark.parametrize("demo", [SEEN], indirect=True, ids=["02-what-you-see"])
+def test_what_you_see_shows_what_the_text_says(demo: Demo) -> None:
+    """Each view as it was when its cell ran, though a program runs them without a pause."""
+    shown = {cell.id: text_of(cell) for cell in demo.notebook.cells if cell.cell_type == "code"}
+    assert "first, turned[0]" in shown["see-06"]
+    assert "turned[8]" in shown["see-06"]
+    assert "turned[3]" in shown["see-08"]
+    assert "turned[4]" not in shown["see-08"]  # let go of in the line above the view
+    assert "serialized 6 ×: put it once" in shown["see-12"]
+    assert re.search(r"stored\[\d\][\s\S]*table", shown["see-12"])
+    assert re.search(r"#1 +cell 8 +(running|done)", shown["see-17"])
+    assert "share" in shown["see-17"]
+
+
 SHOWN = {
     "start": r"^Workbench started session \d+-\w+: \d+ workers?, store of",  # a name of its own
-    "put": r"^digits: dict \(4\), [\d.]+ MB in .* GB/s; [\d.]+ MB copied directly in 4 buffers"
+    "put": r"^digits: dict \(4\), [\d.]+ MB in .*B/s.*; [\d.]+ MB copied directly in 4 buffers"
     r"[\s\S]*ObjectRef \w+: ready\n +name +digits\n",
     "get": r"writeable: False\nValueError: assignment destination is read-only\n[\d.]+ \S+ ± ",
     "remote": r"reading 40410 pictures[\s\S]*found 64 directions[\s\S]*<text/markdown>"

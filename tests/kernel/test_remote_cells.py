@@ -342,11 +342,14 @@ def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
 
 def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
     session.run("%%remote -w\nx = 1\nx / 0")
-    said = session.ok("%debug").text()
+    printed = session.ok("%debug").text()
+    assert max(map(len, printed.splitlines())) <= 80
+    said = " ".join(printed.split())
     assert "ZeroDivisionError was raised on a worker in cell [" in said
     assert "without its first line, `%%remote`, and then `%debug`" in said
     session.run("wb.get(wb.remote(lambda: 1 / 0).remote())")
-    assert "call the function here, without `.remote`," in session.ok("%debug").text()
+    said = " ".join(session.ok("%debug").text().split())
+    assert "call the function here, without `.remote`," in said
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,16 +15,17 @@ from tests.leaks import eventually
 
 
 @pytest.fixture
-def notebook(runtime_dir: str) -> Iterator[Callable[[str], Kernel]]:
+def notebook(runtime_dir: str) -> Iterator[Callable[..., Kernel]]:
     """Opens notebooks, each with a kernel that knows its name. Their sessions end with the test."""
     kernels: list[Kernel] = []
 
-    def start(name: str) -> Kernel:
+    def start(name: str, **more: str) -> Kernel:
         kernel = Kernel(
             {
                 "WORKBENCH_RUNTIME_DIR": runtime_dir,
                 "WORKBENCH_WORKERS": "2",
                 "JPY_SESSION_NAME": name,
+                **more,
             }
         )
         kernels.append(kernel)
@@ -135,6 +138,68 @@ def test_what_a_cell_made_survives_the_kernel_that_had_it(
     kernel.ok("%get scores")
     assert kernel.value("scores") == "[3]"
     assert "not defined in the store" in kernel.run("%get model").failure
+
+
+def test_what_nobody_has_goes_when_memory_is_needed_and_that_is_said(
+    notebook: Callable[..., Kernel],
+) -> None:
+    kernel = notebook("full.ipynb", WORKBENCH_MEMORY="64MB", WORKBENCH_SPILL_DIR="none")
+    kernel.ok("%load_ext workbench")
+    for name in ("old", "new"):
+        cell = kernel.ok(f"%%remote --name {name}\nimport numpy as np\n{name} = np.ones(2_500_000)")
+        kernel.until(lambda cell=cell: "done" in cell.line)  # type: ignore[misc]
+    crash(kernel)
+    line = kernel.ok("%load_ext workbench").text()
+    assert line.endswith(" Of cells that are done: old, new; %get brings them.\n")
+    kernel.ok("import numpy as np\nx = np.ones(3_500_000)\n%put x")
+    gone = kernel.run("%get old").failure
+    assert "'old' is gone: old had assigned it, and nobody had it when memory was needed" in gone
+    kernel.ok("%get new")
+    assert kernel.value("new.sum()") == "np.float64(2500000.0)"
+    shown = kernel.ok("%workbench jobs old")
+    kernel.until(lambda: "done" in shown.line)
+    assert "What it made is gone: nobody had it when memory was needed" in shown.line
+    assert "results gone" in kernel.ok("%workbench jobs").results()[0]
+    kernel.ok("del new, x\n%free x")
+
+
+def asks(kernel: Kernel, **asked: str) -> dict[str, Any]:
+    """What a page is told that asks after one line."""
+    page = kernel.value("get_ipython().workbench._notebook.lines._page.model_id").strip("'")
+    said = {"do": "lines", "lines": [asked]}
+    data = {"method": "custom", "content": said}
+    answer = kernel.send("comm_msg", {"comm_id": page, "data": data})
+    kernel.until(lambda: answer.comms)
+    content: dict[str, Any] = answer.comms[-1][1]["data"]["content"]
+    return content
+
+
+def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
+    notebook: Callable[..., Kernel], gates: Callable[[], Gate]
+) -> None:
+    kernel, gate = notebook("lines.ipynb"), gates()
+    kernel.ok("%load_ext workbench")
+    cell = kernel.ok(f"%%remote --name training\n{gate.wait}\nloss = 1")
+    kernel.until(lambda: kernel.says("training · .*running"))
+    saved = cell.lines[-1]
+    assert re.search(r"running .* \(as of \d\d:\d\d, \d+ \w+\)$", saved["text/plain"])
+    found = re.findall(r'data-(line|job|name)="(.*?)"', saved["text/html"])
+    asked = {key: html.unescape(value) for key, value in found}
+    assert asks(kernel, **asked)["button"] == "Stop"
+    crash(kernel)
+    kernel.ok("%load_ext workbench")
+    has_page = "get_ipython().workbench._notebook.lines._page is not None"
+    assert eventually(lambda: kernel.value(has_page) == "True")
+    told = asks(kernel, **asked)
+    assert (told["sign"], told["over"], told["foreign"]) == ("●", False, True)
+    went_on = "The kernel ended; the cell went on. `%workbench jobs training` shows it."
+    assert told["notes"] == [went_on]
+    gate.open()
+    assert eventually(lambda: asks(kernel, **asked)["over"])
+    told = asks(kernel, **asked)
+    assert (told["sign"], told["text"].split(" in ")[0]) == ("✓", "training · done")
+    told = asks(kernel, **asked | {"job": "other.1/7"})
+    assert told["text"] == "training · of another session, so how it ended isn't known here"
 
 
 def test_what_a_collected_cell_shows(

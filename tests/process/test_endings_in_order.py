@@ -78,7 +78,7 @@ def test_a_worker_s_files_and_exit_functions(runtime: str, tmp_path: Path) -> No
 
 def sleeper(detached: bool) -> int:
     """The pid of a process that a task started and forgot."""
-    code = "import time; time.sleep(600)"
+    code = "import signal; signal.pause()"
     if detached:  # a daemon: its parent has ended, and it has a session of its own
         code = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {code!r}], "
         code += "stdout=subprocess.DEVNULL, start_new_session=True); print(p.pid)"
@@ -115,9 +115,9 @@ def test_who_does_not_end_in_order_is_killed(runtime: str) -> None:
             return os.getpid()
 
         def __del__(self) -> None:
-            import time
+            import signal
 
-            time.sleep(600)
+            signal.pause()
 
     wb.init(workers=1)
     stubborn = wb.remote(Stubborn).remote()

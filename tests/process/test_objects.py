@@ -33,6 +33,7 @@ from workbench.errors import (
     SessionError,
     TaskError,
 )
+from workbench.report.text import put_line
 
 READ_ONLY = "r--s /memfd:workbench"
 
@@ -476,3 +477,19 @@ def test_await_and_futures(session: Engine, gate: Gate) -> None:
     assert [future.result(TIMEOUT) for future in futures] == ["later", "later"]
     assert wb.put(3).future().result(TIMEOUT) == 3
     assert isinstance(fails.remote().future().exception(30), KeyError)
+
+
+@pytest.mark.fresh_session
+def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine) -> None:
+    first, about = session.put(np.ones(1 << 18))
+    assert about.cold
+    assert " in new memory; " in put_line("x", about)
+    (record,) = wb.snapshot().objects
+    assert record.about is not None
+    assert record.about.cold
+    del first
+    assert eventually(lambda: not wb.snapshot().objects)
+    again, about = session.put(np.ones(1 << 18))
+    assert not about.cold
+    assert "new memory" not in put_line("x", about)
+    assert again.id

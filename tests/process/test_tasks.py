@@ -30,8 +30,9 @@ def test_functions_travel_with_what_they_refer_to(session: Engine) -> None:
         return base + factorial(n), table["k"].sum()
 
     assert wb.get(uses.remote(5)) == (130, 3)
-    base = 20  # captured at the first call
-    assert wb.get(uses.remote(5)) == (130, 3)
+    base = 20
+    table["k"][0] = 7
+    assert wb.get(uses.remote(5)) == (140, 10)  # as a call here would give
     assert wb.get(wb.remote(lambda *a, **k: (a, k)).remote(1, x=2)) == ((1,), {"x": 2})
     assert wb.get(wb.remote(max).remote([1, 3, 2])) == 3
 

@@ -214,10 +214,25 @@ def test_a_new_view_has_all_that_came_while_nobody_looked(session: Engine, feed:
     for name in ("first", "second"):
         wb.put(1, name=name)
         session.snapshot()  # it has been told by now what it had asked for
-    feed._looked = 0.0
     feed.catch_up()
     names = {row["name"] for row in feed.world()["objects"].values()}
     assert {"first", "second"} <= names
+
+
+def test_a_view_has_what_the_line_before_it_did(session: Engine, feed: Feed) -> None:
+    for number in range(20):
+        refs = [wb.put([n, number]) for n in range(3)]
+        feed.catch_up()
+        assert len(feed.world()["objects"]) == 3
+        del refs[1:]
+        kept = wb.put(number, name="kept")
+        feed.catch_up()
+        names = sorted(row["name"] for row in feed.world()["objects"].values())
+        assert names == ["", "kept"]
+        del refs, kept
+        wb.free("kept")
+        assert eventually(lambda: not wb.snapshot().objects)
+        feed.catch_up()
 
 
 def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
@@ -233,7 +248,6 @@ def test_when_nobody_has_looked_for_long_the_session_notes_nothing(
     assert subscription.is_over
     wb.free(kept)
     wb.put([2], name="later")
-    feed._looked = 0.0
     feed.catch_up()
     names = {row["name"] for row in feed.world()["objects"].values()}
     assert "later" in names
@@ -322,12 +336,12 @@ def test_spill(runtime: str) -> None:
     answer = do(engine, "spill", ref)
     assert answer["ok"], answer["text"]
     page.until(lambda: page.row(ref)["where"] == "disk")
-    assert page.row(ref)["owner"] == "disk"
-    assert dict(page.world["bars"][0]["parts"])["spilled"] == page.row(ref)["len"]
+    assert page.row(ref)["owner"] == "this process"  # who made it: in the file nobody writes
+    assert dict(page.world["bars"][0]["beside"])["spilled"] == page.row(ref)["len"]
     assert page.world["timeline"][-1][5] == 1
     wb.pin(ref)  # which brings it back
     page.until(lambda: page.row(ref)["where"] == "memory")
-    assert page.row(ref)["owner"] == "the server"
+    assert page.row(ref)["owner"] == "this process"
     assert "the server" in owners_of(wb.snapshot()).values()
     feed.close()
 

@@ -67,7 +67,7 @@ class Client:
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
-        self.why, self.summary = requests.why, requests.summary
+        self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
         self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
         self.abandon = base.abandon

@@ -1,4 +1,4 @@
-"""Functions that were sent, and whether the globals they read are the same. Sends nothing."""
+"""Functions that were sent, and whether what they read is the same still. Sends nothing."""
 
 from __future__ import annotations
 
@@ -6,41 +6,115 @@ import builtins
 import dis
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from workbench.ref import ObjectRef
+from workbench.serialization.arrays import Reducers
+from workbench.serialization.changes import Verdict, compare, is_immutable, remember
+from workbench.serialization.codec import Contents
+
+MOST_REMEMBERED = 1 << 20
+"""Bytes of what a function reads that are kept, to be compared with at each submit."""
 
 _ABSENT = object()
 _GONE = object()
+_CODE = type, FunctionType, ModuleType
 
 
 class Export:
-    """The stored form of a function, good as long as the globals it took along are the same.
+    """The stored form of a function, good as long as what it took along is the same.
 
-    A notebook's function refers to other functions and classes by their names. When a cell
-    defines one of those again, the function has to be sent again. What is changed in place, an
-    element of a list for instance, isn't noticed.
+    A notebook's function refers to other functions, classes and data by their names, or closes over
+    them. When a cell defines one of those again, or changes an element of a list, the function has
+    to be sent again. ``reducers`` is asked for those that it was pickled with. If it
+    ``has_more``, it reads more data than is remembered here: see `Submitter`.
     """
 
-    __slots__ = ("_watched", "ref")
+    __slots__ = (
+        "_cells",
+        "_data",
+        "_left",
+        "_reducers",
+        "_watched",
+        "has_more",
+        "next_look",
+        "ref",
+    )
 
-    def __init__(self, ref: ObjectRef, functions: Sequence[FunctionType]) -> None:
+    def __init__(
+        self,
+        ref: ObjectRef,
+        functions: Sequence[FunctionType],
+        reducers: Callable[[], Reducers] = dict,
+    ) -> None:
         self.ref = ref
+        self.has_more = False
+        self.next_look = 0.0  # when it is compared as a whole, if it has more
+        self._reducers = reducers
+        self._left = MOST_REMEMBERED
         self._watched: list[tuple[dict[str, Any], str, Callable[[], Any]]] = []
+        self._cells: list[tuple[Any, Callable[[], Any]]] = []
+        self._data: list[tuple[Callable[[], Any], Contents]] = []
+        seen: set[int] = set()
         for function in functions:
             namespace = function.__globals__
             for name in _global_names(function.__code__):
                 value = namespace.get(name, _ABSENT)
                 if value is not _ABSENT or not hasattr(builtins, name):
-                    self._watched.append((namespace, name, _watch(value)))
+                    watch = _watch(value)
+                    self._watched.append((namespace, name, watch))
+                    self._remember(value, watch, seen)
+            for cell in function.__closure__ or ():
+                value = _content(cell)
+                watch = _watch(value)
+                self._cells.append((cell, watch))
+                self._remember(value, watch, seen)
+            for value in (
+                *(function.__defaults__ or ()),
+                *(function.__kwdefaults__ or {}).values(),
+            ):
+                self._remember(value, _watch(value), seen)
 
     def is_current(self) -> bool:
-        """Whether each of those names still means the same object."""
+        """Whether each of those names still means the same object, and that is as it was."""
         for namespace, name, value in self._watched:  # at each submit: faster than `all`
             if namespace.get(name, _ABSENT) is not value():
                 return False
+        for cell, value in self._cells:
+            if _content(cell) is not value():
+                return False
+        for value, was in self._data:
+            if compare(value(), was, self._reducers()).verdict is Verdict.CHANGED:
+                return False
         return True
+
+    def _remember(self, value: Any, watch: Callable[[], Any], seen: set[int]) -> None:
+        """What it is now, if it can change in place."""
+        if id(value) in seen or value is _ABSENT or is_immutable(value) or _is_code(value):
+            return
+        seen.add(id(value))
+        try:
+            was = remember(value, self._reducers(), self._left)
+        except Exception:  # it goes another way than as data: a serializer of the function's own
+            return
+        if was is None:
+            self.has_more = True
+        elif compare(value, was, self._reducers()).verdict is Verdict.SAME:  # else it never is
+            self._left -= len(was.stream) + sum(b.nbytes for b in was.buffers)
+            self._data.append((watch, was))
+
+
+def _is_code(value: Any) -> bool:
+    """What is followed by its own names, or handles of ours that don't change."""
+    return isinstance(value, _CODE) or type(value).__module__.partition(".")[0] == "workbench"
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return _ABSENT
 
 
 def _watch(value: Any) -> Callable[[], Any]:

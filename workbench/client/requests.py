@@ -117,6 +117,12 @@ class Requests:
     def names(self, beginning: str) -> tuple[str, ...]:
         return self._ask("names", name=beginning).names
 
+    def settle(self) -> None:
+        # Messages of one connection arrive in order; what has changed is told behind the answers to
+        # those that came together. So of no object, twice.
+        self._ask("describe")
+        self._ask("describe")
+
     def summary(self) -> Snapshot:
         snapshot = self._ask("overview").snapshot
         assert snapshot is not None

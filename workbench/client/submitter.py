@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -23,6 +24,7 @@ from workbench.options import (
     parameters_of,
 )
 from workbench.ref import ObjectRef
+from workbench.serialization.changes import Verdict, compare
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None
@@ -35,6 +37,9 @@ ARGUMENTS = "arguments"
 
 UNLIMITED = 1 << 62
 """Retries: as many as it takes."""
+
+LOOK_EVERY = 10
+"""For how much longer than it took to compare a function with much data it isn't compared again."""
 
 MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
@@ -152,14 +157,35 @@ class Submitter:
     def _exported(self, function: Exported, what: str = "") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
-        if handle is not None and handle[0] is self._references.engine and handle[1].is_current():
-            return handle[1]  # type: ignore[no-any-return]
+        if handle is not None and handle[0] is self._references.engine:
+            known: Export = handle[1]
+            if known.is_current() and not (known.has_more and self._differs(function, known)):
+                return known
+        began = time.perf_counter()
         ref, encoded, _ = self._store.store(
             function.function, "", lambda: {function.name: function.function}, what
         )
-        export = Export(ref, encoded.serialized.functions)
+        functions = encoded.serialized.functions
+        export = Export(ref, functions, lambda: self._marshal.reducers([]))
+        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
         function.handle = self._references.engine, export
         return export
+
+    def _differs(self, function: Exported, export: Export) -> bool:
+        """Whether a function that takes much data along is no longer what is stored.
+
+        Not looked at each time: that would take longer than the submits.
+        """
+        began = time.perf_counter()
+        if began < export.next_look:
+            return False
+        try:
+            contents = self._objects.contents(export.ref.id)
+        except LookupError:
+            return False
+        found = compare(function.function, contents, self._marshal.reducers([]))
+        export.next_look = time.perf_counter() + LOOK_EVERY * (time.perf_counter() - began)
+        return found.verdict is Verdict.CHANGED
 
     def _pack(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters

@@ -4,12 +4,16 @@ An arena's *grant* is the memory its owner may have touched: its live extents pl
 ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come
 unasked: they alone can exceed it, and then nobody's arena grows.
 
+What the machine has left limits grants too: other processes, and other sessions, take memory as
+well. It is measured for each request.
+
 An arena without an owner is written by nobody, or by the server, which moves objects there: on
 disk, where they take no memory, or in memory when they come back.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +23,10 @@ from workbench.sizes import PAGE, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""
+
+SLACK = 1 / 64
+"""A share of the capacity: so much more than needed is trimmed for inline objects, which come a few
+at a time."""
 
 PATIENCE = 5.0
 """Seconds in which a process must trim: one that was stopped mustn't keep all others waiting."""
@@ -73,6 +81,9 @@ class Budget:
         self.capacity = capacity
         self.arenas: dict[int, ArenaUsage] = {}  # by segment
         self.spilled = 0  # bytes on disk
+        # Bytes that may be touched before the machine's last ones are; None: not known now.
+        self.room: float | None = math.inf
+        self.measures = False  # it is to be measured
         self._granted = 0
         self._live = 0
         self._inline_bytes = inline_bytes
@@ -82,6 +93,9 @@ class Budget:
         self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
+        self._dry: set[int] = (
+            set()
+        )  # clients that gave less than was asked, and got none back since
 
     @property
     def granted(self) -> int:
@@ -159,6 +173,7 @@ class Budget:
         """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
         memory: its pages have been given back."""
         arena = self.arenas[segment]
+        self._dry.discard(arena.owner or 0)
         length = arena.extents.pop(offset) * PAGE
         arena.live -= length
         if arena.disk:
@@ -172,6 +187,7 @@ class Budget:
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
+        self._dry.discard(client)
         self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
         if arena is not None:
@@ -188,16 +204,36 @@ class Budget:
     def _grant(self, arena: ArenaUsage, nbytes: int) -> None:
         arena.granted += nbytes
         self._granted += nbytes
+        if self.room is not None:
+            self.room -= nbytes
 
     def ask(self, request: GrowRequest) -> None:
         self.requests.append(request)
+        if self.measures:
+            self.room = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `settle` may have something to do."""
+        return bool(self.requests or self._trimming) or self.granted > self.capacity
+
+    def cool(self, now: float) -> Iterator[tuple[int, int]]:
+        """Nobody uses the session: whom to ask for how much, all that is kept warm."""
+        for arena in self._by_owner.values():
+            if arena.granted > arena.live and arena.owner not in self._trimming:
+                assert arena.owner is not None
+                nbytes = arena.granted - arena.live
+                self._trimming[arena.owner] = nbytes, now + PATIENCE
+                yield arena.owner, nbytes
 
     def trimmed(self, client: int, nbytes: int, answer: bool) -> None:
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
-        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self.requests:
-            self.requests[0].spent.add(client)
+        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0]:
+            self._dry.add(client)
+            if self.requests:
+                self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
         """Whether who waits for memory is the owner of these free bytes: then they are its."""
@@ -218,11 +254,17 @@ class Budget:
         made from what others keep warm, then from what is kept for nobody, and only then by moving
         objects to disk.
         """
+        for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
+            del self._trimming[late]
+            if self.requests:
+                self.requests[0].spent.add(late)
         while self.requests:
+            if self.room is None:
+                return  # it is being measured
             head = self.requests[0]
             arena = self.of(head.client)
             nbytes = max(head.nbytes - head.returned, 0)
-            short = self.granted + nbytes - self.capacity
+            short = self._short(nbytes)
             nobody = arena is None and head.client != SERVER
             if short <= 0 and not nobody:
                 self.requests.popleft()
@@ -230,33 +272,47 @@ class Budget:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
                 continue
-            for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
-                del self._trimming[late]
-                head.spent.add(late)
             if self._trimming:
                 return  # an answer is due, and will bring us back
-            donors = [
-                a for a in self._by_owner.values()
-                if a is not arena and a.granted > a.live and a.owner not in head.spent
-            ]  # fmt: skip
+            donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
             spare = sum(a.granted - a.live for a in donors)
             if not nobody and head.spill and spare < short and self.let_go(short - spare):
                 head.spent.clear()  # it may be theirs
                 continue
             if not nobody and donors and (spare >= short or head.spill):
-                for donor in donors:
-                    assert donor.owner is not None
-                    take = min(short, donor.granted - donor.live)
-                    self._trimming[donor.owner] = take, now + PATIENCE
-                    yield "trim", donor.owner, 0, take
-                    short -= take
-                    if short <= 0:
-                        break
+                yield from self._trim(donors, short, now)
                 return
             if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
             self.requests.popleft()
             yield "refuse", head.client, head.request, max(short, 1)
+        if not self._trimming and self.granted > self.capacity:  # inline objects, unasked
+            excess = self.granted - self.capacity + int(self.capacity * SLACK)
+            donors = [arena for arena in self._donors() if arena.owner not in self._dry]
+            yield from self._trim(donors, excess, now)
+
+    def _short(self, nbytes: int) -> int:
+        """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""
+        short = self.granted + nbytes - self.capacity
+        if self.room is not None and self.room < nbytes:
+            short = max(short, nbytes - max(int(self.room), 0))
+        return short
+
+    def _donors(self) -> list[ArenaUsage]:
+        """Who keeps free memory warm."""
+        return [arena for arena in self._by_owner.values() if arena.granted > arena.live]
+
+    def _trim(
+        self, donors: Iterable[ArenaUsage], nbytes: int, now: float
+    ) -> Iterator[tuple[str, int, int, int]]:
+        for donor in donors:
+            if nbytes <= 0:
+                return
+            assert donor.owner is not None
+            take = min(nbytes, donor.granted - donor.live)
+            self._trimming[donor.owner] = take, now + PATIENCE
+            yield "trim", donor.owner, 0, take
+            nbytes -= take
 
 
 def _gaps(arena: ArenaUsage) -> Iterator[tuple[int, int]]:

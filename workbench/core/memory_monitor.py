@@ -5,6 +5,8 @@ It says when to measure, and decides on what was measured.
 
 from __future__ import annotations
 
+import math
+
 from workbench.core import instructions as do
 from workbench.core.loop_events import Measured
 from workbench.core.state import State
@@ -13,6 +15,9 @@ from workbench.report.format import human_bytes
 
 SPEED = 2 << 30
 """Bytes a second at which memory is taken, at worst: about what writing untouched pages reaches."""
+
+TOO_LITTLE = 64 << 20
+"""Bytes; who is refused although the machine has more was refused for another reason."""
 
 SOON, LATE = 0.03, 1.0
 """Seconds between two looks at the memory: the less is left, the sooner."""
@@ -30,23 +35,46 @@ class MemoryMonitor:
         self.headroom = headroom
         self.due: float | None = None
         self._ending = 0  # the worker we ended, until it has
+        self._asked = False  # a Measured is due
 
     def settle(self) -> None:
         """Begin to look when somebody works, and have the memory measured when it is time."""
         now = self._state.now
         if self.due is not None:
             self.due = now + LATE  # or as the answer says
-            self._state.out.append(do.Measure())
+            self._ask()
         elif self.headroom and self._is_busy:
             self.due = now + SOON
 
+    def look(self) -> None:
+        """Somebody needs to know what is left."""
+        if not self._asked:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._asked = True
+        self._state.out.append(do.Measure())
+
     def measured(self, event: Measured) -> None:
+        self._asked = False
         spare = event.available - self.headroom
+        self._state.budget.room = spare if self.headroom else math.inf
         if spare < 0 and self._ending not in self._scheduler.workers:
             self._relieve(event)
         self.due = self._state.now + min(max(spare / SPEED, SOON), LATE)
         if not self._is_busy:
             self.due = None
+
+    def explain(self) -> str:
+        """Why nobody gets more memory although the store isn't full; '' if that isn't so."""
+        room = self._state.budget.room
+        if not self.headroom or room is None or room > TOO_LITTLE:
+            return ""
+        return (
+            "The machine has too little memory left: "
+            f"{human_bytes(self.headroom)} of it shall stay free (`WORKBENCH_HEADROOM`), and other "
+            "processes, or other sessions (`workbench ps`), have the rest."
+        )
 
     @property
     def _is_busy(self) -> bool:

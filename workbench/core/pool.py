@@ -42,6 +42,7 @@ class Pool:
         self.startup_failures = 0  # those deaths, from outside each as one, any other as KILLS
         self.last_words = ""  # how the last worker went that failed at its start
         self.steady = False  # as many have a slot as shall have one: nothing to decide
+        self.resting = False  # nobody uses the session: none shall, until a task is queued
         self.retry_at: float | None = None  # when the next may be forked; None: now
         self._scheduler = scheduler
         self._numbers = 0
@@ -74,12 +75,14 @@ class Pool:
 
     def wanted(self, now: float) -> Iterator[int]:
         """Numbers of the workers to fork now."""
+        scheduler = self._scheduler
+        if self.resting and scheduler.queue.size:
+            self.resting = self.steady = False
         if self.waits(now):
             return
-        scheduler = self._scheduler
         if scheduler.queue.size and scheduler.has_room:
             yield from self._wanted_for_light()
-        if self.steady:
+        if self.steady or self.resting:
             return
         while scheduler.working < self.target and self._may_grow:
             if scheduler.pooled >= self.target and not scheduler.queue:
@@ -102,6 +105,17 @@ class Pool:
         self._numbers += 1
         self._scheduler.new_worker(self._numbers, actor)
         return self._numbers
+
+    def rest(self) -> Iterator[Worker]:
+        """Nobody uses the session: workers to release, all that have nothing to do.
+
+        What tasks left running in threads isn't ended.
+        """
+        self.resting = True
+        for worker in list(self._scheduler.idle.values()):
+            if not worker.lingering:
+                self.block(worker)
+                yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to release: slots came back, and nobody used the extra one for a while."""

@@ -15,6 +15,7 @@ from workbench.core.actor_manager import ActorManager
 from workbench.core.budget import SERVER, GrowRequest
 from workbench.core.entry import Entry
 from workbench.core.generators import GeneratorManager
+from workbench.core.idleness import Idleness
 from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import Copied, Left, Measured, Tick, WorkerExited, WorkerForked
 from workbench.core.memory_monitor import MemoryMonitor
@@ -37,11 +38,18 @@ ALONE_AT_START = 30.0
 class Session:
     """See the module. ``workers`` shall have a slot at any time; the store may hold ``capacity``
     bytes. Before the machine's last ``headroom`` bytes of memory are taken, a task is ended.
-    ``spills``: objects may move to disk.
+    ``spills``: objects may move to disk. After ``idle`` seconds without use, workers end and free
+    memory is given back; 0: never.
     """
 
     def __init__(
-        self, name: str, workers: int, capacity: int, headroom: int = 0, spills: bool = False
+        self,
+        name: str,
+        workers: int,
+        capacity: int,
+        headroom: int = 0,
+        spills: bool = False,
+        idle: float = 0.0,
     ) -> None:
         self.state = state = State(name, workers, capacity)
         self._exit_at: float | None = None
@@ -55,6 +63,7 @@ class Session:
         self.tasks = TaskManager(state, self.objects, self.spilling, self.jobs, self.actors)
         self.generators = GeneratorManager(state, self.objects, self.tasks)
         self.memory_monitor = MemoryMonitor(state, headroom)
+        self.idleness = Idleness(state, idle)
         self.serializers = Serializers(state)
         self.referrers = Referrers(state)
         self.subscriptions = Subscriptions(state)
@@ -63,6 +72,7 @@ class Session:
         state.catalog.on_rest = self.spilling.rested
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
+        state.budget.measures = headroom > 0
         state.budget.let_go = self.jobs.make_room
         state.job_records = self.jobs.last_records
         self._handlers: dict[type, Callable[[ClientState, Any], None]] = {
@@ -132,6 +142,7 @@ class Session:
                 self._outside(number, event)
             if state.failing:
                 self.tasks.fail_all()
+        self.idleness.note(batch)
         self._settle()
         if self.subscriptions.subscribers:
             self.subscriptions.settle(event for _, event in batch)
@@ -145,9 +156,10 @@ class Session:
         for time in (
             state.pool.deadline(),
             self.memory_monitor.due,
+            self.idleness.due,
             self.tasks.deadline() if state.scheduler.limits else None,
             self.referrers.deadline() if self.referrers.inquiries else None,
-            state.budget.deadline() if state.budget.requests else None,
+            state.budget.deadline(),
             self.spilling.deadline() if state.budget.requests else None,
         ):
             if time is not None and (when is None or time < when):
@@ -180,12 +192,13 @@ class Session:
         if self.spilling.is_busy:
             self.spilling.settle()
         self._send_releases()
-        if state.budget.requests:
+        if state.budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
         if self.referrers.inquiries:
             self.referrers.settle()
+        self.idleness.settle()
         if scheduler.queue.size or not state.pool.steady:
             for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
@@ -203,6 +216,8 @@ class Session:
 
     def _settle_memory(self) -> None:
         state = self.state
+        if state.budget.room is None:
+            self.memory_monitor.look()
         for what, client, request, nbytes in state.budget.settle(state.now):
             self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
@@ -213,7 +228,8 @@ class Session:
                 state.send(client, do.Trim(nbytes))
             else:
                 found = take_snapshot(state, largest(state))
-                state.send(client, do.Granted(request, 0, self.spilling.explain(), found))
+                why = self.memory_monitor.explain() or self.spilling.explain()
+                state.send(client, do.Granted(request, 0, why, found))
         self._send_releases()
 
     def _outside(self, number: int, event: ev.Event) -> None:

@@ -174,6 +174,10 @@ class Observed(Protocol):
     def changes(self) -> Changes:
         """The same, followed: see `Changes`."""
 
+    def settle(self) -> None:
+        """Return when what this process let go of or made before is in what `changes` brings, if
+        that is soon."""
+
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         """By object, where this process holds it, as far as that is found soon.
 

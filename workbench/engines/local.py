@@ -110,6 +110,7 @@ def _launch(
             spill_dir=config.spill_dir,
             huge_pages=config.huge_pages,
             reload=config.reload,
+            idle=config.idle,
             path=tuple(p or os.getcwd() for p in sys.path),
         )
         process = subprocess.Popen(

@@ -154,6 +154,10 @@ class Observer(ABC):
     def _key(self, thing: object) -> str | None:
         """The key of what a thing here refers to, if it is one of that system's handles."""
 
+    def settle(self) -> None:
+        """What it is asked for next is as new as it can be."""
+        return
+
     def held(self) -> dict[int, tuple[tuple[str, str], ...]]:
         def held_by(thing: object) -> tuple[int | None, str]:
             key = self._key(thing)

@@ -29,6 +29,8 @@ from workbench.report.job_status import DROPPED, JobStatus, why_lost
 from workbench.report.mistyped import did_you_mean
 from workbench.serialization.mutations import Mutations
 
+MOST_NUMBERS = 10_000  # tasks that are told apart after a job's end
+
 _PERCENT = re.compile(rb"(\d{1,3})%\|")
 """tqdm's bars."""
 
@@ -61,6 +63,7 @@ class Job(Rich):
         self.printed = 0  # so often it has printed something
         self.taken: TakenAlong | None = None  # what it captured by value
         self.mutations: list[Mutations] = []  # what its tasks changed of that
+        self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those
         self.lost: dict[str, str] = {}  # at its end: outputs that aren't good, with why
         self.over = threading.Event()  # set when its last line is shown too
@@ -121,6 +124,11 @@ class Job(Rich):
         """Which of its tasks that is; None if it is none."""
         return self._numbers.get(task)
 
+    def label_of(self, output: Output) -> str:
+        """Who wrote that, in a word: of several tasks, which one."""
+        number = self.number_of(output.task) if self.size > 1 else None
+        return f"(worker {output.worker})" if number is None else f"[{number}]"
+
     def follow(self) -> None:
         """All of it was submitted: have its end noticed."""
         dones = list(self._dones)
@@ -179,7 +187,8 @@ class Job(Rich):
                 self.on_end(self)
         finally:
             self._dones.clear()
-            self._numbers.clear()
+            if len(self._numbers) > MOST_NUMBERS:
+                self._numbers.clear()
             self.over.set()
             self._finished.set_result(None)
 

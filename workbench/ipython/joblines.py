@@ -10,20 +10,21 @@ pages (the kernel's main one, or a subshell's).
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from workbench import context
-from workbench.core.events import Output
 from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
 from workbench.markup import line_place, mood_color
-from workbench.report.job_status import JobStatus, gone, of_record
+from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
 
 TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is
@@ -37,6 +38,9 @@ HEARTBEAT = 2.0
 
 MOST_LINES = 1_000
 """Lines remembered, for pages that are opened later."""
+
+MOST_TOLD = 100
+"""Lines that a page hears of without having asked: its notebook may not have been saved since."""
 
 MOST_MISSED = 100_000
 """Letters of a cell's prints that a page which was opened later is sent: the last ones."""
@@ -54,7 +58,6 @@ class JobLine:
         self._number = 0  # renewals
         self._renewed = self._told_at = 0.0
         self._said = ""
-        self._state = ""
         self._printed = -1
         self._ended = False
 
@@ -62,9 +65,8 @@ class JobLine:
         """Put it under its cell; again, if the cell has cleared its output."""
         with self._lock:
             if not self._router.is_terminal:
-                is_new = True
                 self.name = self.name or self._router.display_id("job")
-                self._publish(is_new)
+                self._publish(is_new=True)
 
     def began(self, tell: Callable[[JobLine], None]) -> None:
         """It runs now: that is said at once, where there is a line. The thread that reads."""
@@ -112,12 +114,11 @@ class JobLine:
     def _bundle(self) -> dict[str, Any]:
         job = self.job
         status = job.status
-        still = status if job.is_over else status.at(time.strftime("%H:%M, %d %b"))
+        still = status if job.is_over else status.at(time.strftime("%H:%M, %-d %b"))
         shown: dict[str, Any] = dict(still._repr_mimebundle_())
-        if not self._router.headless or self._number > 1:
-            shown["text/html"] = line_place(
-                self.name, job.key, job.name, self._number, shown["text/html"]
-            )
+        shown["text/html"] = line_place(
+            self.name, job.key, job.name, self._number, shown["text/html"]
+        )
         if self.view is not None:
             shown["application/vnd.jupyter.widget-view+json"] = {
                 "version_major": 2,
@@ -161,9 +162,7 @@ class JobLine:
         if printed == self._printed:
             return None
         self._printed = printed
-        label = self._router.cell(self.job.origin).label
-        shown = self.job.shown() or ()
-        text = _as_printed(shown, label, self.job.size > 1)[-MOST_MISSED:]
+        text = _as_printed(self.job)[-MOST_MISSED:]
         if error := self.job.errors[:1]:
             text += f"{type(error[0]).__name__}: {error[0]}"
         return {"kind": "text", "line": self.name, "text": text}
@@ -191,12 +190,12 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
     }
 
 
-def _as_printed(outputs: Any, label: Callable[[Output], str], labelled: bool) -> str:
-    """Prints as they stand under a cell."""
-    screen, lines = Screen(labelled), []
-    for output in outputs:
+def _as_printed(job: Job) -> str:
+    """All its prints, as they stand under its cell."""
+    screen, lines = Screen(job.size > 1), []
+    for output in job.shown() or ():
         text = output.data.decode("utf-8", "replace")
-        for part in screen.write(label(output), output.kind, text):
+        for part in screen.write(job.label_of(output), output.kind, text):
             if isinstance(part, Text):
                 lines.append(part.text)
             elif part.is_last:
@@ -281,7 +280,7 @@ class JobLines:
     def _attend(self) -> None:
         engine = context.get()
         with contextlib.suppress(Exception):  # a front end that can't, or the session's end
-            if engine is not None and engine.jobs():
+            if engine is not None and (_has_open_lines() or (engine.joined and engine.jobs())):
                 self._make_page()
 
     def _make_page(self, line: JobLine | None = None) -> None:
@@ -323,9 +322,10 @@ class JobLines:
                 self._tell_missed(line)
 
     def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
-        """A page has lines of these names: what is true of them now; and of all that are open."""
+        """A page has lines of these names: what is true of them now. A page that has just been
+        loaded, and asks after none, is told of the last ones."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
-        for line in {*known, *self._lines.values()}:
+        for line in known if asked else list(self._shown.values())[-MOST_TOLD:]:
             page.tell({**line.told(), "source": line.source})
         others = [each for each in asked if each.get("line") not in self._shown]
         engine = context.get()
@@ -335,5 +335,13 @@ class JobLines:
             records = {key_of(engine, job.id): job for job in engine.jobs()}
             for each in others:  # of kernels that are gone
                 record = records.get(each.get("job", ""))
-                status = gone(each.get("name", "")) if record is None else of_record(record)
+                status = of_record(record) if record else elsewhere(each.get("name", ""))
                 page.tell({**_worded(each.get("line", ""), status), "foreign": True})
+
+
+def _has_open_lines() -> bool:
+    """Whether the notebook's file has lines of cells that ran when it was saved."""
+    with contextlib.suppress(OSError, KeyError):
+        saved = Path(os.environ["JPY_SESSION_NAME"]).read_bytes()
+        return b"workbench-line" in saved and AS_OF.encode() in saved
+    return False

@@ -14,19 +14,26 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
+
+from IPython.core.displaypub import CapturingDisplayPublisher
 
 from workbench.core.events import Output
 from workbench.core.logs import TEXT
 from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
-from workbench.ipython.worker_widgets import Widgets
+from workbench.ipython.worker_widgets import Widgets, is_control
+from workbench.report.job_status import STILL
 
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
 
 _MESSAGES = {"display": "display_data", "update": "update_display_data", "clear": "clear_output"}
 """Kinds of output that are Jupyter messages as they are."""
+
+OURS = "workbench-"
+"""With this, the ids of displays begin that are no task's."""
 
 Bundle = dict[str, str]
 """One thing in several formats, by MIME type."""
@@ -37,14 +44,16 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Where one cell's output goes."""
 
-    __slots__ = ("fixed", "header", "held", "job", "label", "lock", "screen")
+    __slots__ = ("actor", "fixed", "header", "held", "is_running", "job", "label", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
+        self.is_running = True  # its own code, in the kernel
         self.screen = Screen()
         self.label: Callable[[Output], str] = _worker_label  # who wrote that, in a word
         self.job: Job | None = None  # the background cell that shows something here
         self.fixed: Callable[[], None] | None = None  # shows again what stays after a clear
+        self.actor = ""  # the namespace in which it runs, if it isn't the pool
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -64,7 +73,10 @@ class Router:
         self._numbers = itertools.count(1)
         self._cells: OrderedDict[int, CellOutput] = OrderedDict()
         self.latest = 0  # number of the cell that began last: hooks have another context
+        self._running: list[CellOutput] = []
         self.logs = True  # what tasks show that belong to no background cell is shown too
+        # Told a namespace, a cell's number, a widget's id, and what was done to it.
+        self.on_widget: Callable[[str, int, str, dict[str, Any]], None] = lambda *_: None
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -80,6 +92,12 @@ class Router:
         if len(self._cells) > MOST_CELLS:
             self._cells.popitem(last=False)
         _origin.set(self.latest)
+        self._running.append(self._cells[self.latest])
+
+    def leave_cell(self) -> None:
+        """The cell that began last has ended; with ``%%capture``, another goes on around it."""
+        if self._running:
+            self._running.pop().is_running = False
 
     @property
     def headless(self) -> bool:
@@ -95,6 +113,15 @@ class Router:
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
         return _origin.get(self.latest)
+
+    @contextlib.contextmanager
+    def within(self, origin: int) -> Iterator[None]:
+        """What is submitted here belongs to that cell."""
+        before = _origin.set(origin)
+        try:
+            yield
+        finally:
+            _origin.reset(before)
 
     def cell(self, origin: int) -> CellOutput:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
@@ -148,7 +175,13 @@ class Router:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind == "comm":
-            kind, content, parts = self._widgets.message(output.data)
+            header = (cell.header or {}).get("header", {})
+            tell = partial(self.on_widget, cell.actor, output.origin) if cell.actor else None
+            kind, content, parts = self._widgets.message(
+                output.data, header.get("msg_id", ""), tell
+            )
+            if kind == "comm_open" and tell is None and cell.job and is_control(content):
+                cell.job.note(STILL)
             self._send(cell.header, kind, content, **parts)
         elif kind in _MESSAGES:
             if kind == "display":
@@ -161,7 +194,7 @@ class Router:
                     cell.fixed()
 
     def _show(self, cell: CellOutput, output: Output, part: Any) -> None:
-        if self._kernel is None:
+        if self._kernel is None or (cell.is_running and _stands_in(output.kind)):
             self._print(part, output.kind)
         elif isinstance(part, OpenLine):
             name = self._named("bar", f"{output.origin}-{part.number}")
@@ -171,7 +204,7 @@ class Router:
 
     @staticmethod
     def _print(part: Any, kind: str) -> None:
-        """In a terminal, all there is to show is text."""
+        """Where all there is to show is text."""
         stream = sys.stdout if kind == "stdout" else sys.stderr
         if not isinstance(part, OpenLine):
             stream.write(part.text)
@@ -211,15 +244,37 @@ class Router:
     def _named(self, what: str, which: object) -> str:
         """A display id; the kernel's own is in it, for a notebook outlives its kernels."""
         ident = "terminal" if self._kernel is None else self._kernel.ident
-        return f"workbench-{what}-{ident}-{which}"
+        return f"{OURS}{what}-{ident}-{which}"
 
     def _answer(self, kind: str, content: dict[str, Any]) -> None:
         """Answer the front end's message that the kernel is handling."""
         self._send(self._shell.get_parent(), kind, content)
 
     def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
-        """Send a message with the cell's header: front ends put it where that cell's output is."""
-        self._send(cell.header, kind, content)
+        """Send a message with the cell's header: front ends put it where that cell's output is.
+
+        While the cell runs, what it prints and displays may go elsewhere, and this with it.
+        """
+        if not (cell.is_running and self._is_captured(kind, content)):
+            self._send(cell.header, kind, content)
+
+    def _is_captured(self, kind: str, content: dict[str, Any]) -> bool:
+        """Whether ``%%capture``, `redirect_stdout` or the like has taken it: then they have it."""
+        if kind == "stream":
+            stream = _stands_in(content["name"])
+            if stream is not None:
+                stream.write(content["text"])
+            return stream is not None
+        publisher = self._shell.display_pub
+        if kind not in _MESSAGES.values() or not isinstance(publisher, CapturingDisplayPublisher):
+            return False
+        if kind == "clear_output":
+            publisher.clear_output(content.get("wait", False))
+            return True
+        name, is_update = content["transient"].get("display_id", ""), kind != "display_data"
+        if not (is_update and name.startswith(OURS)):  # our lines: their first state is enough
+            publisher.publish(**content, update=is_update)
+        return True
 
     def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
         """`Session.send` hands over to the kernel's IOPub thread, so any thread may call this."""
@@ -227,6 +282,15 @@ class Router:
         topic = f"kernel.{ident}.{kind}".encode()
         send = self._kernel.session.send
         send(socket, kind, content, parent=header, ident=topic, **parts)
+
+
+def _stands_in(name: str) -> Any:
+    """What is in the place of the kernel's stdout or stderr, if anything is.
+
+    ipykernel's own streams know under which cell they print.
+    """
+    stream = sys.stderr if name == "stderr" else sys.stdout
+    return None if hasattr(stream, "parent_header") else stream
 
 
 def _worker_label(output: Output) -> str:

@@ -78,9 +78,13 @@ class TakenAlong:
         reducers = self._engine.reducers()
         self._tracker = MutationTracker(values, self.objects(), reducers, LOOK)
 
-    def changed_here(self) -> tuple[str, ...]:
-        """The variables whose objects the notebook itself has changed since `watch`."""
-        return self._tracker.difference(LOOK).names if self._tracker is not None else ()
+    def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The variables whose objects the notebook itself has changed since `watch`; and those of
+        which nobody knows."""
+        if self._tracker is None:
+            return (), ()
+        found = self._tracker.difference(LOOK)
+        return found.names, (*found.unknown, *found.unsteady)
 
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
         """Make the notebook's objects what the worker's are now.
@@ -150,13 +154,17 @@ _ORDER = {"state": 0, "array": 2}
 
 
 def _all_or_nothing(updates: list[tuple[Any, ReducedState, ReducedState]]) -> None:
-    done: list[tuple[Any, ReducedState, ReducedState]] = []
+    done: list[tuple[Any, ReducedState, ReducedState, dict[str, Any] | None]] = []
     try:
-        for update in updates:
-            done.append(update)
-            restore(*update)
+        for value, new, old in updates:
+            attributes = getattr(value, "__dict__", None) if new.kind == "state" else None
+            done.append((value, new, old, attributes and dict(attributes)))
+            restore(value, new, old)
     except BaseException:
-        for value, new, old in reversed(done):
+        for value, new, old, attributes in reversed(done):
             with contextlib.suppress(Exception):
                 restore(value, old, new)
+            if attributes is not None:  # all of them: also those that aren't pickled
+                vars(value).clear()
+                vars(value).update(attributes)
         raise

@@ -319,8 +319,13 @@ def users_text(snapshot: Snapshot) -> str:
 
 
 def workers_text(snapshot: Snapshot) -> str:
-    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it."""
+    """The pool: ``4 workers (3 idle, 1 busy)``. Actors' workers are no part of it.
+
+    Ours has none while nobody uses the session.
+    """
     states = worker_states(snapshot)
+    if not states and snapshot.engine == "local":
+        return "no workers until the next task"
     parts = ", ".join(f"{n} {state}" for state, n in states.items())
     return count(sum(states.values()), "worker") + (f" ({parts})" if parts else "")
 

@@ -23,6 +23,21 @@ def not_compared_text(names: Sequence[str]) -> str:
     )
 
 
+def unsteady_text(names: Sequence[str]) -> str:
+    return (
+        f"{_named(names)} can't be compared with what was sent, no two pickles of {_it(names)} are "
+        f"the same: `--out {' '.join(names[:MOST_NAMES])}` brings {_it(names)} back"
+    )
+
+
+def coarse_text(names: Sequence[str]) -> str:
+    """It has more objects in it than are looked at one by one."""
+    return (
+        f"{_named(names)}: so many objects came back as new ones; other variables that have some "
+        "of them have them as they were"
+    )
+
+
 def lost_text(names: Sequence[str], why: str) -> str:
     """It changed, and can't travel."""
     return f"{_named(names)} changed on the worker and can't be brought back: {why}"
@@ -57,6 +72,14 @@ def gone_text(names: Sequence[str]) -> str:
         f"{_named(names)} changed on the worker; the kernel that had {_it(names)} is gone, and "
         "nothing is left to be changed. Next time `--out` keeps it"
     )
+
+
+def brought_text(names: Sequence[str], job: str, unknown: Sequence[str]) -> str:
+    """``unknown``: those that the notebook may have changed meanwhile."""
+    text = f"{job}: {', '.join(names)}"
+    if not unknown:
+        return text
+    return f"{text}; not looked at is whether the notebook changed {_named(unknown)} meanwhile"
 
 
 def both_text(names: Sequence[str], job: str) -> str:

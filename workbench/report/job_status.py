@@ -10,7 +10,16 @@ from workbench.report.format import human_bytes, human_elapsed, human_seconds, h
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
+AS_OF = " (as of "
+"""Before the time, in the line of a cell that ran then."""
+
 DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
+
+STILL = (
+    "Its widgets are a still: what you do to them doesn't reach the worker. In a namespace "
+    "(`%%remote --actor NAME`) it does."
+)
+"""Of a cell that made sliders, buttons and the like."""
 
 _SIGNS = {
     "queued": ("○", "idle"),
@@ -73,7 +82,7 @@ class JobStatus(Rich):
     @property
     def line(self) -> str:
         if self.state == "unknown":
-            return f"{self.name} · not known any more: the session in which it ran has ended"
+            return f"{self.name} · of another session, so how it ended isn't known here"
         several = f"{self.ended} of {self.size}" if self.size > 1 else ""
         if self.state == "queued":
             parts = [f"queued {human_elapsed(self.seconds)}", several]
@@ -94,7 +103,7 @@ class JobStatus(Rich):
                 f"peak {human_bytes(self.peak)}" if self.peak else "",
                 self._names(),
             ]
-        when = f" ({self.when})" if self.when else ""
+        when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
 
     __repr__ = __str__
@@ -120,8 +129,8 @@ def of_record(record: JobRecord) -> JobStatus:
     )  # fmt: skip
 
 
-def gone(name: str) -> JobStatus:
-    """A cell of a session that is gone: how far it came isn't known."""
+def elsewhere(name: str) -> JobStatus:
+    """A cell that the session doesn't know: how far it came isn't known."""
     return JobStatus(name, "unknown", 0.0)
 
 

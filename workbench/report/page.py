@@ -75,7 +75,7 @@ class Row(PageRecord, kw_only=True, omit_defaults=True):
     buffers: int | None
     repeats: int | None
     site: str
-    cold: bool
+    cold: bool = False
 
 
 class Segment(PageRecord):

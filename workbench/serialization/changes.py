@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import StoreFullError
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
 from workbench.serialization.pickler import Pickler
@@ -129,8 +130,12 @@ def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
     SerializationError
         If it can't be pickled.
     """
-    now = serialize(value, reducers)
-    if now.inband * (not now.array) + sum(b.nbytes for b in now.buffers if not is_sealed(b)) > most:
+    try:
+        now = serialize(value, reducers, limit=most)
+    except StoreFullError:
+        return None
+    copied = sum(map(len, now.stream)) + sum(b.nbytes for b in now.buffers if not is_sealed(b))
+    if copied > most:
         return None
     form = plain_form(value) if now.array else None
     buffers = [_as_bytes(b) if is_sealed(b) else _as_bytes(b).copy() for b in now.buffers]
@@ -281,7 +286,7 @@ def _buffers(value: Any, contents: Contents, reducers: Reducers, clock: _Clock) 
             raise _DifferentError
         buffers.append(array)
 
-    stream = _Stream(contents, clock)
+    stream = _ComparedFile(contents, clock)
     Pickler(stream, reducers, keep).dump(value)
     if stream.at != len(contents.stream):
         raise _DifferentError
@@ -292,7 +297,7 @@ def _is_same_form(form: Form, other: Form) -> bool:
     return form == other and form.dtype.metadata == other.dtype.metadata
 
 
-class _Stream:
+class _ComparedFile:
     """The file that the pickler writes to: compares with what was written before."""
 
     def __init__(self, contents: Contents, clock: _Clock) -> None:

@@ -123,7 +123,7 @@ class _CountingPickler(Pickler):
         self._count.check()
         kind = type(obj)
         if kind not in self._by_users:
-            self._by_users[kind] = _is_by_user(kind) and kind not in self._reducers
+            self._by_users[kind] = is_by_user(kind) and kind not in self._reducers
         if self._by_users[kind]:
             return _by_default(obj)
         if hasattr(kind, "get_total_buffer_size"):  # Arrow's: a slice is copied to be pickled
@@ -141,7 +141,7 @@ def _as_nothing(obj: Any) -> Any:
     return str, (" " * SMALL,)
 
 
-def _is_by_user(kind: type) -> bool:
+def is_by_user(kind: type) -> bool:
     """Whether some code of the user's says how its instances are pickled."""
     methods = (getattr(kind, name, None) for name in _METHODS)
     return any(

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from workbench.serialization.arrays import Reducers, out_of_band
-from workbench.serialization.changes import is_sealed
+from workbench.serialization import codec
+from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.changes import Verdict, compare, is_sealed
+from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
     WHOLE,
@@ -31,27 +33,25 @@ from workbench.serialization.object_state import (
     state_of,
     travels_by_value,
 )
-from workbench.serialization.packing import NumberingPickler, PackedValues
+from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
 from workbench.serialization.pickler import Pickler
 
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
 whole: their parts come back as new objects."""
 
+_NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
 
 PIECE = 16 << 20
 """Bytes of an array after which it is looked whether there is time for more."""
-
-MANY = 100
-"""Parts of a container from which it is worth a look whether all of them are numbers and texts."""
 
 
 class _Seen(NamedTuple):
     """An object as it was when somebody looked.
 
     ``leaves``: what its state names, if that says all; else ``digest`` is that of its state.
-    ``parts``: numbers of the objects that it has.
+    ``parts``: numbers of the objects that it has. ``is_flat``: it has but numbers, texts and so on.
     """
 
     kind: str
@@ -59,6 +59,7 @@ class _Seen(NamedTuple):
     digest: bytes
     maker: Any
     parts: frozenset[int]
+    is_flat: bool = False
 
 
 class _TimeIsUpError(Exception):
@@ -73,6 +74,8 @@ class Difference:
     number. ``variables``: values of those that have to be bound anew. ``numbers``: what to write as
     a number when these are packed. ``names``: the variables through which any of it can be seen.
     ``unknown``: those not compared, or not wholly, because it would have taken too long.
+    ``unsteady``: those that can't be compared: no two pickles of them are the same.
+    ``coarse``: those whose parts are all sent, because there are too many to be told apart.
     """
 
     objects: dict[int, ReducedState] = field(default_factory=dict)
@@ -80,6 +83,8 @@ class Difference:
     numbers: dict[int, int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
 
 
 class MutationTracker:
@@ -94,7 +99,8 @@ class MutationTracker:
     reducers : mapping
         As the values were packed with.
     seconds : float
-        How long the look at them may take.
+        How long the look at them may take, of the processor's time: a busy machine makes no
+        look too long.
     foreign : collection of int
         Numbers of those that the other side hasn't: they are bound anew.
     """
@@ -114,13 +120,19 @@ class MutationTracker:
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
-        self._before = self._find()
-        self._unknown, broken = self._take_digests(self._before, time.perf_counter() + seconds)
-        self._unknown |= broken.keys()
+        until = time.thread_time() + seconds
+        self._unknown: set[int] = set()
+        self._coarse: set[int] = set()
+        self._before = self._find(until)
+        late = {n: seen for n, seen in self._before.items() if n not in self._unknown}
+        missed, broken = self._take_digests(late, until, is_fresh=True)
+        self._before |= late
+        self._unknown |= missed | broken.keys()
+        self._unsteady = self._never_the_same(until) - self._unknown
 
     # -- which they are, and what they are --------------------------------------------------------
 
-    def _find(self) -> dict[int, _Seen]:
+    def _find(self, until: float) -> dict[int, _Seen]:
         """Those that the variables lead to, through others that have a number."""
         known = self._known
         for number, obj in self._memo.items():
@@ -137,43 +149,57 @@ class MutationTracker:
             number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
         }
         found: dict[int, _Seen] = {}
+        now = time.thread_time()
+        soon = (now + until) / 2  # the rest is for what is too much to take apart
         for roots in (*self._roots.values(), *self._inside.values()):
             mine: dict[int, _Seen] = {}
             queue = list(roots)
             for number in queue:  # grows meanwhile
                 if number in found or number in mine or number in self._bound:
                     continue
-                try:
-                    mine[number] = self._see(self._memo[number])
-                except Exception:  # of code of the user's
-                    continue
-                if len(found) + len(mine) > MOST_OBJECTS:
+                if number not in roots and (now > soon or len(found) + len(mine) > MOST_OBJECTS):
                     mine = {number: mine[number] for number in roots if number in mine}
+                    self._coarse |= mine.keys()
                     break
-                queue += mine[number].parts
+                try:
+                    if now < until:
+                        mine[number] = self._see(self._memo[number])
+                        queue += mine[number].parts
+                except Exception:  # of code of the user's
+                    self._unknown.add(number)
+                now = time.thread_time()
+                if now > until:  # it, or one before it, has taken it all
+                    self._unknown.add(number)
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
         watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
         self._numbers = {id(obj): number for number, obj in watched.items()}
         return found
 
-    def _see(self, obj: Any) -> _Seen:
+    def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
+        """What an object is now; ``before``, if that is what it was."""
         state = state_of(obj, self._reducers)
         named = leaves(state)
-        parts = frozenset(_numbers(named, self._known) if named is not None else ())
+        if named is None:
+            return _Seen(state.kind, named, b"", state.maker, _NONE)
+        if before is not None and before.leaves is not None and is_same(before.leaves, named):
+            return before
+        if FIXED.issuperset(map(type, named)):
+            return _Seen(state.kind, named, b"", state.maker, _NONE, True)
+        parts = frozenset(_numbers(named, self._known))
         return _Seen(state.kind, named, b"", state.maker, parts)
 
     def _take_digests(
-        self, seen: dict[int, _Seen], until: float
+        self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
     ) -> tuple[set[int], dict[int, Exception]]:
         """Add digests where they are needed; those for which there was no time; those of which
         something can't be pickled."""
         unknown: set[int] = set()
         broken: dict[int, Exception] = {}
-        digest = _StateDigest(until)
+        digest = _StateDigest(until, is_fresh)
         pickler: NumberingPickler | None = None
         for number, each in seen.items():
-            if each.leaves is not None and self._say_all(each.leaves):
+            if each.leaves is not None and (each.is_flat or self._say_all(each.leaves)):
                 continue
             if pickler is None:
                 pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
@@ -192,11 +218,17 @@ class MutationTracker:
                 broken[number] = error
         return unknown, broken
 
+    def _never_the_same(self, until: float) -> set[int]:
+        """Those whose state is another each time somebody asks."""
+        by_user = {kind for kind in {*map(type, self._objects.values())} if is_by_user(kind)}
+        asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
+        asked = [n for n in asked if n not in self._unknown]
+        _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
+        return changed
+
     def _say_all(self, named: Iterable[Any]) -> bool:
         """Whether none of these can change without being noticed on its own."""
-        if FIXED.issuperset(map(type, named)):
-            return True
-        return all(
+        return FIXED.issuperset(map(type, named)) or all(
             type(each) in FIXED
             or id(each) in self._numbers
             or isinstance(each, _BY_NAME)
@@ -206,7 +238,8 @@ class MutationTracker:
 
     def difference(self, seconds: float) -> Difference:
         """What is not as it was; looking may take so many seconds."""
-        now, changed, unknown = self._compare(time.perf_counter() + seconds)
+        compared = [n for n in self._before if n not in self._unsteady]
+        now, changed, unknown = self._compare(compared, time.thread_time() + seconds)
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         anew |= changed & self._foreign
@@ -227,28 +260,33 @@ class MutationTracker:
             {key: n for key, n in self._numbers.items() if n not in anew},
             tuple(dict.fromkeys(names)),
             tuple(n for n in self._values if self._leads(n, edges, unknown)),
+            tuple(n for n in self._values if self._leads(n, edges, self._unsteady)),
+            tuple(n for n, roots in self._roots.items() if roots & self._coarse & changed),
         )
 
-    def _compare(self, until: float) -> tuple[dict[int, _Seen], set[int], set[int]]:
+    def _compare(
+        self, numbers: Iterable[int], until: float
+    ) -> tuple[dict[int, _Seen], set[int], set[int]]:
         """Each as it is now; those that changed; those that weren't compared."""
         now: dict[int, _Seen] = {}
         late: dict[int, _Seen] = {}  # those that have to be pickled
         changed: set[int] = set()
         unknown = set(self._unknown)
-        for number, before in self._before.items():
+        for number in numbers:
+            before = self._before[number]
             if number in unknown:
                 continue
-            if time.perf_counter() > until:
+            if time.thread_time() > until:
                 unknown.add(number)
                 continue
             try:
-                now[number] = each = self._see(self._objects[number])
+                each = now[number] = self._see(self._objects[number], before)
             except Exception:  # of code of the user's; packing will say it
                 changed.add(number)
                 continue
             if before.leaves is None:
                 late[number] = each
-            elif each.leaves is None or not is_same(before.leaves, each.leaves):
+            elif each is not before:
                 changed.add(number)
         missed, broken = self._take_digests(late, until)
         changed |= broken.keys()
@@ -290,12 +328,13 @@ class MutationTracker:
 class _StateDigest:
     """The file that pickles are written to, of which nothing is kept but a digest."""
 
-    def __init__(self, until: float) -> None:
+    def __init__(self, until: float, is_fresh: bool) -> None:
         self._until = until
+        self._is_fresh = is_fresh  # nobody has had the objects yet
         self._hash = xxhash.xxh3_128()
 
     def check(self) -> None:
-        if time.perf_counter() > self._until:
+        if time.thread_time() > self._until:
             raise _TimeIsUpError
 
     def of(self, pickler: Pickler, value: Any) -> bytes:
@@ -309,13 +348,33 @@ class _StateDigest:
         self._hash.update(data)
         self.check()
 
+    def _is_still(self, array: Array) -> bool | None:
+        """Whether an array has the bytes that were sent. Exact, and needs no digest of them.
+
+        None if nobody knows what was sent.
+        """
+        parts = written_parts(array)
+        if is_sealed(array) or (parts is not None and self._is_fresh):
+            return True
+        for now, before in parts or ():
+            form = codec.Form(now.dtype, now.shape, "C")
+            sent = codec.Contents(form, [before], memoryview(b""))
+            found = compare(now, sent, {}, self._until - time.thread_time())
+            if found.verdict is Verdict.UNKNOWN:
+                raise _TimeIsUpError
+            if found.verdict is Verdict.CHANGED:
+                return False
+        return None if parts is None else True
+
     def add_buffer(self, buffer: PickleBuffer) -> None:
         array = out_of_band(buffer)
-        if is_sealed(array):  # nobody can have changed it
-            self.write(str(array.__array_interface__).encode())
-            return
-        for part in _in_pieces(np.ascontiguousarray(array)):
-            self.write(part)
+        is_still = self._is_still(array)
+        if is_still is None:
+            for part in _in_pieces(np.ascontiguousarray(array)):
+                self.write(part)
+        else:
+            where = array.__array_interface__
+            self.write(str(where if is_still else None).encode())
 
 
 def _in_pieces(array: Any) -> Iterator[Any]:
@@ -331,8 +390,6 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
     stack = [parts]
     while stack:
         each = stack.pop()
-        if type(each) is list and len(each) > MANY and FIXED.issuperset(map(type, each)):
-            continue
         for part in each:
             kind = type(part)
             if kind is tuple or kind is frozenset:
@@ -353,10 +410,14 @@ class Mutations:
     """A `Difference` as it travels.
 
     ``packed`` has its objects and variables; None if they stayed: ``lost`` says why, in a sentence,
-    unless they weren't asked for.
+    unless they weren't asked for. ``outputs``: of what the cell assigned, the numbers of those
+    that are tracked objects.
     """
 
-    names: tuple[str, ...]
-    unknown: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
     packed: PackedValues | None = None
     lost: str = ""
+    outputs: Mapping[str, int] = field(default_factory=dict)

@@ -115,8 +115,7 @@ def state_of(value: Any, reducers: Reducers) -> ReducedState:
         return ReducedState(WHOLE, value)
     make, args, state, items, entries = (*reduced, None, None, None)[:5]
     is_empty = make is copyreg.__newobj__ and args == (kind,)  # type: ignore[attr-defined]
-    filled = state is not None or items is not None or entries is not None
-    if not is_empty and not (filled and (state is None or hasattr(kind, "__setstate__"))):
+    if not is_empty and state is items is entries is None:
         return ReducedState(WHOLE, value)
     parts = (
         _own(state),
@@ -304,7 +303,7 @@ def _restore_state(value: Any, new: Any, old: Any) -> None:
             object.__delattr__(value, name)
     if state is not None and hasattr(type(value), "__setstate__"):
         value.__setstate__(state)
-    elif state is not None:  # as pickle does; but a class may have lost its slots on the way
+    elif state is not None:  # as pickle does; only that a class may have lost its slots on the way
         attributes, slots = state if type(state) is tuple else (state, None)
         own = getattr(value, "__dict__", None)
         for name, part in (attributes or {}).items():

@@ -118,6 +118,31 @@ def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
     return flat.copy() if flat.nbytes < MAPPED else writable(flat)
 
 
+def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
+    """Of a large array that was opened here, the bytes that may have changed, and what they were.
+
+    None if it is none of those, or no part of one. Its pages are copies of sealed ones, made when
+    they are written to; see `ReadOnly.private`.
+    """
+    if array.nbytes < MAPPED or not array.flags.c_contiguous:
+        return None
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    sealed = getattr(owner, "keeps", None)
+    if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
+        return None
+    flat, mapped = array.reshape(-1).view(np.uint8), np.frombuffer(owner, np.uint8)
+    begins = len(mapped) - len(sealed)  # a mapping begins with a page
+    start = _address(flat) - _address(mapped) - begins
+    before = sealed[start : start + len(flat)]
+    return [(flat[a:b], before[a:b]) for a, b in owner.written(_address(flat), len(flat))]
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
 def pack(
     value: Any,
     reducers: Reducers,

@@ -29,7 +29,7 @@ def main() -> None:
     forkserver = ForkserverClient(settings)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
-        bool(settings.spill_dir),
+        bool(settings.spill_dir), settings.idle,
     )  # fmt: skip
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM

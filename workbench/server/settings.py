@@ -16,7 +16,8 @@ class Settings(msgspec.Struct, frozen=True):
     ``pickle_debug`` has workers pickle slowly and say where something broke. ``headroom`` is how
     many bytes of the machine's memory shall stay free. ``spill_dir`` is where objects go that move
     to disk, '' if none do; ``huge_pages`` has workers ask for such. ``reload`` has workers look
-    for edited source files before each task.
+    for edited source files before each task. ``idle`` is after how many seconds without use the
+    workers end.
     """
 
     session: str
@@ -32,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True):
     spill_dir: str = ""
     huge_pages: bool = False
     reload: bool = False
+    idle: float = 0.0
 
     def text(self) -> str:
         """As JSON: Python's, because paths may hold bytes that are no UTF-8."""

@@ -20,7 +20,7 @@ from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
 from workbench.core.snapshot import Sample as Past
 from workbench.engines.base import Observed
-from workbench.errors import SessionError
+from workbench.errors import SessionError, WorkbenchError
 from workbench.report import page
 from workbench.report.colors import hues
 from workbench.report.facts import Place
@@ -37,9 +37,6 @@ SHARE = 30
 
 FIRST = 0.5
 """Seconds that a first view waits to have something to show; of very much, it waits no longer."""
-
-GLANCE = 0.05
-"""Seconds that another one waits to hear what is new, if anything is."""
 
 UNSEEN = 60.0
 """A page says every 20 seconds that it is looked at. If none has for so long, it may be gone, or
@@ -81,7 +78,6 @@ class Feed:
         self._fresh: list[Sample] = []  # of the timeline, not told yet
         self.seq = 0  # of the last difference
         self._anew = 0.0  # from when on everything may be heard again
-        self._looked = 0.0  # when it last took in what had changed
         self._speed: float | None = None
         self._hues: dict[str, dict[str, int]] = {}
         self._changes = engine.changes()
@@ -127,11 +123,15 @@ class Feed:
             return self._mirror.session.having(self._mirror.records(), history)
 
     def catch_up(self) -> None:
+        """Have in it what this process has done so far: a cell that deletes a variable may show a
+        view in the next line."""
         with self._lock:
-            late = time.monotonic() - self._looked > GLANCE
-            if late and self._thread is None and not self.is_over:
+            if self._thread is None and not self.is_over:
                 self._take_in(0.0)  # what has been on its way since it was asked for last
-                self._take_in(GLANCE)
+                self._take_in(0.0)  # asks anew
+                with contextlib.suppress(WorkbenchError):  # it has just ended, or doesn't answer
+                    self.engine.settle()
+                self._take_in(0.0)
                 if self._difference():
                     self.seq += 1
 
@@ -263,7 +263,6 @@ class Feed:
                 began = time.monotonic()
                 self._begin_anew()
                 self._anew = time.monotonic() + SHARE * (time.monotonic() - began)
-        self._looked = time.monotonic()
 
     def _begin_anew(self) -> None:
         """Hear of everything again, and then forget what was known. Others needn't wait for it."""

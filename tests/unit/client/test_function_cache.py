@@ -40,6 +40,63 @@ def cell() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        "data.append(3)",
+        "data[0] = 7",
+        "options['depth']['least'] = 1",
+        "array[2] = 5",
+        "settings.rate = 0.5",
+        "default.add(3)",
+        "keyword.append(1)",
+        "closed.append(2)",
+        "rebind(1)",
+    ],
+)
+def test_what_is_changed_in_place(change: str) -> None:
+    cell = {"__name__": "__main__"}
+    exec(DATA, cell)
+    sent = export(cell["task"])
+    for _ in range(2):
+        assert sent.is_current()
+    exec(change, cell)
+    assert not sent.is_current()
+    assert export(cell["task"]).is_current()
+
+
+DATA = """
+import numpy as np, types
+data, options, array = [1, 2], {"depth": {}}, np.zeros(5)
+settings = types.SimpleNamespace(rate=0.1)
+default, keyword = {1}, []
+def make():
+    closed, number = [1], 0
+    def task(x=default, *, y=keyword):
+        return data, options, array, settings, closed, number
+    def rebind(value):
+        nonlocal number
+        number = value
+    return task, closed, rebind
+task, closed, rebind = make()
+"""
+
+
+def test_what_has_no_two_equal_pickles_is_not_watched(cell: dict[str, Any]) -> None:
+    exec("import itertools\nclass Odd:\n    def __reduce__(self): return Odd, (), next(it)", cell)
+    exec("it, odd = itertools.count(), Odd()\ndef task(): return odd", cell)
+    assert export(cell["task"]).is_current()
+
+
+def test_much_data_is_left_to_be_compared_as_a_whole(cell: dict[str, Any]) -> None:
+    exec("def task(): return data", cell)
+    assert not export(cell["task"]).has_more
+    cell["data"] = np.zeros(1 << 20)
+    assert export(cell["task"]).has_more
+    cell["data"] = [*range(1 << 20)]
+    assert export(cell["task"]).has_more
+
+
+@pytest.mark.parametrize(
     "again",
     [
         "class Model: version = 1",

@@ -19,8 +19,10 @@ FUNCTION = ev.Value(b"a function")
 class Stage:
     """Events gather until `turn`, which delivers what comes of them and checks the state."""
 
-    def __init__(self, workers: int, capacity: int, spills: bool = False) -> None:
-        self.session = Session("test", workers, capacity, spills=spills)
+    def __init__(
+        self, workers: int, capacity: int, spills: bool = False, headroom: int = 0, idle: float = 0
+    ) -> None:
+        self.session = Session("test", workers, capacity, headroom, spills, idle)
         self.now = 0.0
         self.peers: dict[int, Peer] = {}
         self.starting: list[int] = []
@@ -109,7 +111,13 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Callable[..., Stage]:
-    def make(workers: int = 1, capacity: int = 1 << 20, spills: bool = False) -> Stage:
-        return Stage(workers, capacity, spills)
+    def make(
+        workers: int = 1,
+        capacity: int = 1 << 20,
+        spills: bool = False,
+        headroom: int = 0,
+        idle: float = 0,
+    ) -> Stage:
+        return Stage(workers, capacity, spills, headroom, idle)
 
     return make

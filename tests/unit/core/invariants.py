@@ -56,7 +56,8 @@ def _check_memory(state: State) -> None:
     )
     assert all((v.segment in disk) == bool(v.digest) for v in values)
     if state.budget.requests:
-        busy = state.budget._trimming or state.moves or state.stale_copies
+        budget = state.budget
+        busy = budget._trimming or state.moves or state.stale_copies or budget.room is None
         assert busy, "somebody waits for memory, and nobody was asked for it"
 
 
@@ -230,7 +231,8 @@ def _check_pool(pool: Pool) -> None:
     scheduler = pool._scheduler
     assert len(scheduler.workers) <= pool.most
     assert not pool.steady or scheduler.working == pool.target
-    if scheduler.working < pool.target and pool._may_grow:
+    assert not pool.resting or not scheduler.queue.size
+    if scheduler.working < pool.target and pool._may_grow and not pool.resting:
         assert scheduler.pooled >= pool.target
         assert not scheduler.queue, "tasks wait, and a slot is not filled"
 

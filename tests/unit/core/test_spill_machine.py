@@ -149,6 +149,15 @@ class SpillMachine(RuleBasedStateMachine):
         pick([p for p in self.stage.peers.values() if p.inbox], n).read()
         self.turn()
 
+    @rule()
+    def is_left_alone(self) -> None:
+        """Nobody uses the session: free memory is to go back."""
+        state = self.stage.session.state
+        for client, nbytes in state.budget.cool(state.now):
+            state.send(client, do.Trim(nbytes))
+        self.stage.post(0, Tick())
+        self.turn()
+
     @rule(seconds=st.sampled_from([0.1, 6.0]))
     def time_passes(self, seconds: float) -> None:
         self.stage.post(0, Tick())

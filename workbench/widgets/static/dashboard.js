@@ -94,6 +94,7 @@ export class Dashboard {
       const [tab, { el }] = [this.tabs.get(each), this.panes.get(each)];
       const behind = tabbed.length > 1 && tabbed.includes(each);
       const on = !behind || each === this.chosen;
+      if (on && el.hidden) this.note(each, changeOf("size")); // it couldn't be measured
       tab.hidden = !behind;
       setAttr(tab, "aria-selected", String(on));
       setAttr(tab, "tabindex", on ? 0 : -1);
@@ -188,11 +189,14 @@ export class Dashboard {
   }
 
   changed(change) {
-    for (const part of this.panes.keys()) {
-      const had = this.stale.get(part);
-      this.stale.set(part, had ? merged(had, change) : change);
-    }
+    for (const part of this.panes.keys()) this.note(part, change);
     this.refresh();
+  }
+
+  /** What a pane hasn't drawn yet. */
+  note(part, change) {
+    const had = this.stale.get(part);
+    this.stale.set(part, had ? merged(had, change) : change);
   }
 
   /** One frame for all that has changed; none as long as no one can see it, but the first. */
@@ -212,7 +216,7 @@ export class Dashboard {
     }
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
-    if ([...this.panes.keys()].some(resized)) this.widen();
+    if ([...this.panes.keys()].some(resized)) this.widen(); // which may show other panes
     if (!this.themed) this.retheme();
     this.head();
     const due = [...this.stale.keys()].filter((part) => !this.panes.get(part).el.hidden);

@@ -8,7 +8,10 @@ const LAG = 1500;
 /** Milliseconds without a word from the kernel after which a line that isn't over is said to be unsure. */
 const SILENCE = 8000;
 /** Milliseconds between two questions after lines that another kernel's cells have. */
-const AGAIN = 5000;
+const AGAIN = 2000;
+
+/** Milliseconds for which a line without a place waits for its cell, which may not be drawn yet. */
+const PATIENCE = 60_000;
 
 const PLACE = "workbench-line";
 const STREAMS = ["stdout", "stderr"].map((name) => `[data-mime-type="application/vnd.jupyter.${name}"]`).join();
@@ -35,7 +38,7 @@ const STYLE =
   "margin-left:12px;font:inherit;height:24px;padding:0 10px;cursor:pointer;color:inherit;" +
   "border:1px solid var(--jp-border-color1,#bbb);border-radius:3px;background:var(--jp-layout-color2,#eee)";
 const MISSED =
-  "margin:4px 0 4px calc(var(--jp-cell-prompt-width,64px) + 8px);padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
+  "margin:4px 0;padding-left:8px;border-left:2px solid var(--jp-border-color2,#ccc);white-space:pre-wrap;" +
   "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);" +
   "max-height:24em;overflow:auto;color:var(--jp-content-font-color1,inherit)";
 
@@ -45,19 +48,24 @@ export function settled(text) {
   return plain.replace(/\r+\n/g, "\n").replace(/[^\n]*\r(?=[^\n])/g, "").replace(/\r/g, "");
 }
 
-/** What of `all` comes after what was `seen`, by its last lines; all of it if that isn't there. */
+/**
+ * What of `all` comes after what was `seen`; all of it if that can't be told. If the beginning of `all` is gone,
+ * it is told by the last lines seen: where they come first, because rather twice than not at all.
+ */
 export function rest(all, seen) {
-  const lines = settled(seen).trimEnd().split("\n");
-  for (let count = Math.min(lines.length, 5); count > 0; count -= 1) {
+  const before = settled(seen).trimEnd();
+  if (!before) return all;
+  const lines = before.split("\n");
+  for (let count = lines.length; count > 0; count = count > 20 ? 20 : count - 1) {
     const last = lines.slice(-count).join("\n");
-    const at = last ? all.lastIndexOf(last) : -1;
+    const at = all.indexOf(last);
     if (at >= 0) return all.slice(at + last.length).replace(/^\n/, "");
   }
   return all;
 }
 
 /** All of one model's: a kernel's, or (`only`) one line's where the front end wants a view for each. */
-export class JobLines {
+class JobLines {
   constructor(model, only = "") {
     this.model = model;
     this.only = only;
@@ -65,6 +73,7 @@ export class JobLines {
     this.states = new Map(); // by name: what the kernel said last
     this.asked = new Set(); // names
     this.bare = new Map(); // names that had no place when they were told → since when
+    this.seen = new Set(); // names that have had one
     this.below = new Map(); // what stands below others' outputs → its place
     this.last = new Map(); // by name: the place that was filled last
     model.on("msg:custom", (this.heard = (message) => this.hear(message)));
@@ -91,7 +100,9 @@ export class JobLines {
     const unknown = [];
     for (const place of this.places) {
       const name = place.dataset.line;
-      if (this.states.has(name)) this.fill(place, this.states.get(name));
+      this.seen.add(name);
+      const state = this.states.get(name);
+      if (state && place.wbLine?.node.parentNode !== place) this.fill(place, state);
       if (this.asked.has(name)) continue;
       this.asked.add(name);
       unknown.push(place);
@@ -103,18 +114,17 @@ export class JobLines {
     if (message.kind === "line") {
       const before = this.states.get(message.line);
       const now = performance.now();
-      const same = before?.seq === message.seq;
-      const state = { ...before, ...message, heard: now, since: same ? before.since : now };
+      const since = before?.seq === message.seq ? before?.since : now;
+      const state = { ...before, ...message, heard: now, since: since ?? now };
       this.states.set(message.line, state);
       this.asked.add(message.line);
-      let found = false;
       for (const place of this.places) {
         if (place.dataset.line !== message.line) continue;
-        found = true;
+        this.seen.add(message.line);
         shownIn(place).owner = this;
         this.fill(place, state);
       }
-      if (!found && !state.over && !this.bare.has(message.line)) this.bare.set(message.line, now);
+      if (!this.seen.has(message.line) && !this.bare.has(message.line)) this.bare.set(message.line, now);
     } else if (message.kind === "text") {
       const state = this.states.get(message.line);
       if (state) state.printed = settled(message.text);
@@ -160,6 +170,7 @@ export class JobLines {
     // Below what is saved of its prints, which stands below the line.
     const area = place.closest(".jp-OutputArea");
     if (area && shown.missed.parentNode !== area) {
+      shown.missed.style.marginLeft = "calc(var(--jp-cell-prompt-width, 64px) + 8px)";
       area.append(shown.missed);
       this.below.set(shown.missed, place);
     }
@@ -185,7 +196,7 @@ export class JobLines {
     for (const place of this.places) {
       const state = this.states.get(place.dataset.line);
       if (!state || shownIn(place).owner !== this) continue;
-      this.fill(place, state);
+      if (!state.over) this.fill(place, state);
       if (state.foreign && !state.over && performance.now() - state.heard > AGAIN) again.push(place);
       if (!state.followed && this.isLate(place, state)) {
         state.followed = true;
@@ -193,21 +204,29 @@ export class JobLines {
       }
     }
     if (again.length) this.ask(again);
-    for (const [name, since] of this.bare) if (performance.now() - since > LAG) this.place(name);
+    const bare = [...this.bare].filter(([, since]) => performance.now() - since > LAG);
+    const isOver = ([name]) => this.states.get(name).over;
+    // One that runs has the better claim to a cell of its text.
+    for (const [name, since] of [...bare.filter((each) => !isOver(each)), ...bare.filter(isOver)]) {
+      this.place(name);
+      if (this.seen.has(name) || performance.now() - since > PATIENCE) this.bare.delete(name);
+    }
   }
 
   /** A line without a place: the notebook wasn't saved since its cell began. Its cell is known by its text. */
   place(name) {
-    this.bare.delete(name);
     const state = this.states.get(name);
-    if (!state?.source || [...this.places].some(({ dataset }) => dataset.line === name)) return;
+    if (!state?.source || this.seen.has(name)) return;
     const wanted = state.source.split("\n");
     for (const cell of document.querySelectorAll(".jp-CodeCell")) {
       const lines = [...cell.querySelectorAll(".cm-line")].map(({ textContent }) => textContent);
       if (!lines.length || lines.some((line, number) => line !== wanted[number])) continue;
       if (lines.length < wanted.length && lines.length < 10) continue;
+      // What is over may have been run again since.
+      if (state.over && cell.querySelector(`.jp-OutputArea-child, .${PLACE}`)) continue;
       const place = h("div", { class: PLACE, "data-line": name, "data-job": state.job, "data-seq": 0 });
       place.style.padding = "4px 0 4px calc(var(--jp-cell-prompt-width, 64px) + 16px)";
+      this.seen.add(name);
       cell.append(place);
       this.fill(place, state);
       return;
@@ -216,17 +235,17 @@ export class JobLines {
 }
 
 /** anywidget: the model has been made. */
-function initialize({ model }) {
+function follow({ model }) {
   const lines = model.get("key") ? null : new JobLines(model);
   return () => lines?.close();
 }
 
 /** anywidget: one line in an element of the front end's own. */
-function render({ model, el }) {
+function followOne({ model, el }) {
   const name = model.get("key");
   el.append(h("div", { class: PLACE, "data-line": name, "data-seq": 1e9 }));
   const lines = new JobLines(model, name);
   return () => lines.close();
 }
 
-export default { initialize, render };
+export default { initialize: follow, render: followOne };

@@ -40,13 +40,14 @@ export class Table {
     this.order = new Map();
     this.nodes = new Map();
     this.current = "";
-    this.selected = "";
+    this.selected = this.unseen = "";
     const column = options.columns.find(({ key }) => key === options.sort);
     this.sort = { column, down: Boolean(column.right) };
     this.accepts = () => true;
     // As last read: asking in the middle of writing would make the browser lay out at once.
     this.high = HEIGHT;
     this.top = 0;
+    this.widths = new Map(options.columns.filter(({ width }) => width).map((each) => [each, new WeakMap()]));
     this.heads = new Map(options.columns.map((each) => [each, this.head(each)]));
     this.body = h("tbody", { role: "rowgroup" });
     this.table = h(
@@ -127,9 +128,12 @@ export class Table {
 
   /** Tells the style sheet what room the columns need: nothing is cut beside empty space. */
   fit() {
-    for (const { key, width } of this.options.columns) {
-      if (!width) continue;
-      const most = PADDING + this.shown.reduce((widest, row) => Math.max(widest, width(row)), 0);
+    for (const [{ key, width }, known] of this.widths) {
+      let most = 0;
+      for (const row of this.shown) {
+        if (!known.has(row)) known.set(row, width(row) + PADDING);
+        most = Math.max(most, known.get(row));
+      }
       setVar(this.table, `--wb-need-${key}`, `${Math.min(Math.ceil(most / STEP) * STEP, WIDEST)}px`);
     }
   }
@@ -138,6 +142,12 @@ export class Table {
   measure() {
     this.high = this.el.clientHeight || this.high;
     this.top = this.el.scrollTop;
+  }
+
+  /** It has another size, or is seen again: draws where it stands now. */
+  resized() {
+    if (this.order.has(this.unseen)) this.reveal(this.unseen);
+    this.draw();
   }
 
   scrolled() {
@@ -220,6 +230,8 @@ export class Table {
   }
 
   reveal(id) {
+    this.unseen = this.el.clientHeight ? "" : id; // behind a tab nothing can be scrolled
+    if (this.unseen) return;
     const top = this.order.get(id) * ROW_HEIGHT;
     const room = this.high - 2 * ROW_HEIGHT; // without the head
     if (top < this.top) this.scrollTo(top);

@@ -1,0 +1,32 @@
+// What a page that was opened later shows of a cell's prints: what isn't saved, once.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { rest, settled } from "../../workbench/widgets/static/lines.js";
+
+test("text is as a terminal leaves it", () => {
+  assert.equal(settled("\u001b[31mred\u001b[0m\n"), "red\n");
+  assert.equal(settled(" 10%|#\r 20%|##\ndone\n"), " 20%|##\ndone\n");
+  assert.equal(settled("windows\r\nlines\r\n"), "windows\nlines\n");
+  assert.equal(settled("a bar\r"), "a bar");
+});
+
+test("what was saved isn't shown again", () => {
+  const all = "epoch 0\nepoch 1\nepoch 2\n";
+  assert.equal(rest(all, "epoch 0\n"), "epoch 1\nepoch 2\n");
+  assert.equal(rest(all, all), "");
+  assert.equal(rest(all, ""), all);
+  assert.equal(rest(all, "something else\n"), all, "rather twice than not at all");
+});
+
+test("a line that came often is known by those before it", () => {
+  const all = "a\nsame\nb\nsame\nc\nsame\n";
+  assert.equal(rest(all, "a\nsame\nb\nsame\n"), "c\nsame\n");
+  assert.equal(rest(all, "not kept\nb\nsame\n"), "c\nsame\n");
+  assert.equal(rest("same\nb\nsame\nc\n", "same\n"), "b\nsame\nc\n", "nothing is left out");
+});
+
+test("a log whose beginning is gone goes on where the page is", () => {
+  assert.equal(rest("[1 MB before this, not kept]\n7\n8\n9\n", "5\n6\n7\n8\n"), "9\n");
+});

@@ -1,0 +1,94 @@
+"""What a cell that waits shows goes where the cell's own output goes: `%%capture` and the like."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
+from tests.patience import TIMEOUT
+
+SHOWS = """\
+import sys
+from IPython.display import HTML, display
+print('out')
+print('err', file=sys.stderr)
+display(HTML('<b>shown</b>'))
+'last'
+"""
+
+
+def test_capture_has_all_in_its_parts(session: Kernel) -> None:
+    cell = session.ok(f"%%capture kept\n%%remote --wait\n{SHOWS}")
+    assert cell.outputs == []
+    assert session.value("[kept.stdout, kept.stderr]") == "['out\\n', 'err\\n']"
+    shown = session.value("[each.data.get('text/html') or each.data for each in kept.outputs]")
+    assert shown == """['<b>shown</b>', {'text/plain': "'last'"}]"""
+    again = session.ok("kept.show()")
+    assert (again.text(), again.results("text/html")) == ("out\n", ["<b>shown</b>"])
+
+    cell = session.ok(f"%%capture kept --no-stderr\n%%remote --wait\n{SHOWS}")
+    assert (cell.text(), cell.text("stderr")) == ("", "err\n")
+    assert session.value("[kept.stdout, kept.stderr]") == "['out\\n', '']"
+
+
+def test_what_runs_for_long_or_by_several_is_captured_too(session: Kernel, gate: Gate) -> None:
+    """A line is shown then, and each line says whose it is."""
+    cell = session.start(
+        "%%capture kept\n%%remote --wait --each 2\nprint(index, end=' ')\n"
+        f"print('begins')\nif index: {gate.wait}\nprint('ends')"
+    )
+    session.start("'behind it'")
+    session.until(lambda: session.client.is_alive())
+    gate.open()
+    session.until(lambda: cell.idle)
+    assert (cell.outputs, cell.lines, cell.bars) == ([], [], {})
+    lines = sorted(session.ok("print(kept.stdout)").text().split("\n"))
+    assert [line for line in lines if line] == [
+        "[0] 0 begins", "[0] ends", "[1] 1 begins", "[1] ends"
+    ]  # fmt: skip
+
+
+def test_tasks_that_a_cell_waits_for_print_where_it_does(session: Kernel) -> None:
+    session.ok("say = wb.remote(lambda word: print(word))")
+    cell = session.ok(
+        "import io, contextlib\nfrom IPython.utils.capture import capture_output\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as file: wb.get(say.remote('one'))\n"
+        "with capture_output() as kept: wb.get(say.remote('two'))\n"
+        "wb.get(say.remote('three'))"
+    )
+    assert cell.text() == "three\n"
+    assert session.value("[file.getvalue(), kept.stdout]") == "['one\\n', 'two\\n']"
+
+
+def test_another_cells_output_is_not_captured(session: Kernel, gate: Gate) -> None:
+    background = session.ok(f"%%remote --quiet\n{gate.wait}\nprint('mine')")
+    gate.open()
+    session.ok("%%capture kept\nwb.get(wb.remote(print).remote('captured'))\n%get --jobs")
+    session.until(lambda: background.text() == "mine\n")
+    session.ok("%%capture kept\nwb.get(wb.remote(print).remote('captured'))")
+    assert session.value("kept.stdout") == "'captured\\n'"
+
+
+@pytest.mark.parametrize("wait", ["%%remote --wait\nprint('inside')", ""])
+def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str, wait: str) -> None:
+    """Front ends put there whatever comes with the cell's number meanwhile."""
+    run = (
+        "get_ipython().run_cell_magic('remote', '--wait', \"print('inside')\")"
+        if wait
+        else "wb.get(wb.remote(print).remote('inside'))"
+    )
+    cells = [
+        f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"
+        "%load_ext workbench\nimport workbench as wb, ipywidgets\nout = ipywidgets.Output()",
+        f"with out:\n    {run}\nprint('outside')",
+        "%workbench stop",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3").execute()
+    assert [output.get("text") for output in notebook.cells[1].outputs] == ["outside\n"]
+    states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    (state,) = (s["state"] for s in states.values() if s["model_name"] == "OutputModel")
+    assert [output.get("text") for output in state["outputs"]] == ["inside\n"]

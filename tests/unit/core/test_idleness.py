@@ -1,0 +1,277 @@
+"""A session that nobody uses gives back what it keeps ready; and the machine's memory is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.unit.core.conftest import Stage
+from tests.unit.core.peers import Peer
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.budget import PATIENCE
+from workbench.core.loop_events import Measured, Tick, WorkerExited
+from workbench.core.session import Session
+from workbench.sizes import PAGE
+
+Make = Callable[..., Stage]
+
+IDLE = 600.0
+NONE = (ev.Value(b"N"),)
+
+
+def hung_up(out: list[do.Anything]) -> list[int]:
+    return [each.client for each in out if isinstance(each, do.Hangup)]
+
+
+def forks(out: list[do.Anything]) -> int:
+    return sum(isinstance(each, do.Fork) for each in out)
+
+
+def passes(s: Stage, seconds: float) -> list[do.Anything]:
+    s.post(0, Tick())
+    return s.turn(seconds)
+
+
+def grants(peer: Peer) -> list[tuple[int, int]]:
+    return [(m.request, m.granted) for m in peer.inbox if isinstance(m, do.Granted)]
+
+
+def go(s: Stage, worker: Peer) -> None:
+    """It has been hung up on, and ends."""
+    s.post(0, WorkerExited(worker.worker, 0))
+    assert not forks(s.leave(worker)), "nobody has anything to do for it"
+
+
+def test_workers_that_nobody_uses_end_and_come_back_for_a_task(stage: Make) -> None:
+    s = stage(workers=2, idle=IDLE)
+    driver, one, two = s.driver(), s.worker(), s.worker()
+    function = s.function(driver, seconds=0.1)
+    assert s.session.deadline() == IDLE
+    assert not hung_up(passes(s, IDLE - 1))
+    driver.post(ev.Ask(1))  # who looks doesn't use
+    s.turn()
+    assert set(hung_up(passes(s, 1))) == {one.number, two.number}
+    go(s, one)
+    go(s, two)
+    assert not s.session.state.scheduler.workers
+    assert s.session.deadline() is None
+    assert not passes(s, 10 * IDLE), "once is enough"
+
+    driver.submit(function, (), ())
+    assert forks(s.turn()) == 2
+    three = s.worker()
+    s.all_read()
+    assert three.runs
+    s.worker()
+    assert not hung_up(passes(s, 2 * IDLE)), "a task runs"
+    three.finish(NONE, 0.1)
+    s.all_read()
+    assert not hung_up(passes(s, IDLE - 1))
+    assert len(hung_up(passes(s, 1))) == 2
+
+
+def test_a_session_that_begins_is_in_use(stage: Make) -> None:
+    session = Session("test", 2, 1 << 20, idle=IDLE)
+    out = session.handle([(0, Tick())], 10 * IDLE)  # of any clock
+    assert forks(out) == 2
+
+
+def test_use_puts_it_off(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver = s.driver()
+    s.worker()
+    for _ in range(3):
+        driver.put(ev.Value(b"small"))
+        assert not hung_up(passes(s, IDLE - 1))
+    assert hung_up(passes(s, IDLE))
+
+
+def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver, worker = s.driver(), s.worker()
+    function = s.function(driver, seconds=0.1)
+    assert hung_up(passes(s, IDLE)) == [worker.number]
+    driver.submit(function, (), ())
+    assert forks(s.turn()) == 1
+    s.post(0, WorkerExited(worker.worker, 0))
+    s.leave(worker)
+    s.worker()
+    s.all_read()
+    assert any(peer.runs for peer in s.peers.values())
+
+
+def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), origin=5)[0]
+    s.all_read()
+    worker.runs.popleft()
+    worker.post(ev.Done(task, NONE, 0.1, threads=True))
+    s.turn()
+    driver.inbox.clear()
+    worker.post(ev.Output(task, "stdout", b"late"))
+    s.turn()
+    assert list(driver.inbox) == [ev.Output(task, "stdout", b"late", 5, worker.worker)]
+    assert not hung_up(passes(s, IDLE))
+
+
+def test_an_actor_stays(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver = s.driver()
+    s.worker()
+    cls = driver.put(ev.Value(b"a class"))
+    handle = driver.put(ev.Value(b"a handle"))
+    driver.post(ev.Create(ev.Submit(handle, cls, b"", returns=0, actor=handle, name="Kept")))
+    s.turn()
+    actor = s.worker()
+    s.all_read()
+    actor.finish(NONE, 0.1)
+    s.all_read()
+    gone = hung_up(passes(s, IDLE))
+    assert len(gone) == 1
+    assert actor.number not in gone
+
+
+def test_free_memory_goes_back_to_the_machine_when_nobody_uses_it(stage: Make) -> None:
+    s = stage(capacity=10 * PAGE, idle=IDLE)
+    driver, other = s.driver(), s.driver()
+    for peer in (driver, other):
+        peer.post(ev.Opened(peer.id(), 20 * PAGE))
+        peer.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    for peer in (driver, other):
+        peer.inbox.clear()
+    passes(s, IDLE)
+    assert list(driver.inbox) == list(other.inbox) == [do.Trim(4 * PAGE)]
+    driver.post(ev.Trimmed(4 * PAGE, answer=True))
+    s.turn()
+    assert s.session.state.budget.granted == 4 * PAGE
+    passes(s, IDLE)
+    assert list(other.inbox) == [do.Trim(4 * PAGE)], "asked once; it may be stopped"
+    driver.post(ev.Grow(2, 8 * PAGE))  # who doesn't answer is given up
+    s.turn()
+    assert list(other.inbox)[1:] == [do.Trim(2 * PAGE)]
+
+
+# -- what the machine has left ---------------------------------------------------------------------
+
+
+def test_nobody_gets_what_the_machine_does_not_have(stage: Make) -> None:
+    s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
+    driver = s.driver()
+    driver.post(ev.Opened(driver.id(), 200 * PAGE))
+    driver.post(ev.Grow(1, 5 * PAGE))
+    assert do.Measure() in s.turn()
+    assert not driver.inbox, "it isn't known what is left"
+    s.post(0, Measured(20 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    assert grants(driver) == [(1, 5 * PAGE)]
+    driver.post(ev.Grow(2, 5 * PAGE))
+    driver.post(ev.Grow(3, 1 * PAGE))
+    s.turn()
+    s.post(0, Measured(17 * PAGE, 1000 * PAGE, ()))  # somebody else has taken some
+    s.turn()
+    s.post(0, Measured(11 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    refused, small = [m for m in driver.inbox if isinstance(m, do.Granted)][1:]
+    assert (refused.request, refused.granted) == (2, 5 * PAGE)
+    assert (small.request, small.granted) == (3, PAGE)
+
+
+def test_who_is_refused_hears_that_it_is_the_machine(stage: Make) -> None:
+    s = stage(capacity=100 * PAGE, headroom=10 * PAGE)
+    driver = s.driver()
+    driver.post(ev.Opened(driver.id(), 200 * PAGE))
+    driver.post(ev.Grow(1, 5 * PAGE))
+    s.turn()
+    s.post(0, Measured(11 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    (answer,) = (m for m in driver.inbox if isinstance(m, do.Granted))
+    assert answer.granted == 0
+    assert "The machine has too little memory left" in answer.text
+
+
+def test_what_others_keep_warm_makes_room_on_the_machine_too(stage: Make) -> None:
+    s = stage(capacity=100 * PAGE, headroom=PAGE)
+    keeper, asker = s.driver(), s.driver()
+    for peer in (keeper, asker):
+        peer.post(ev.Opened(peer.id(), 200 * PAGE))
+    keeper.post(ev.Grow(1, 30 * PAGE))
+    s.turn()
+    s.post(0, Measured(50 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    asker.post(ev.Grow(1, 20 * PAGE))
+    s.turn()
+    s.post(0, Measured(6 * PAGE, 1000 * PAGE, ()))
+    s.turn()
+    assert keeper.inbox[-1] == do.Trim(15 * PAGE)
+    keeper.post(ev.Trimmed(15 * PAGE, answer=True))
+    s.turn()
+    assert grants(asker) == [(1, 20 * PAGE)]
+
+
+# -- inline objects --------------------------------------------------------------------------------
+
+
+def test_inline_objects_past_the_capacity_have_warm_memory_trimmed(stage: Make) -> None:
+    s = stage(capacity=64 * PAGE)
+    keeper = s.driver()
+    keeper.post(ev.Opened(keeper.id(), 128 * PAGE))
+    keeper.post(ev.Grow(1, 60 * PAGE))
+    s.turn()
+    keeper.inbox.clear()
+    asked = 0
+    for n in range(1, 200):  # 50 pages in all
+        keeper.put(ev.Value(bytes(PAGE // 4)))
+        s.turn()
+        while keeper.inbox:
+            message = keeper.inbox.popleft()
+            assert isinstance(message, do.Trim)
+            asked += 1
+            keeper.post(ev.Trimmed(message.nbytes, answer=True))
+            s.turn()
+        assert s.session.state.budget.granted <= 64 * PAGE, n
+    assert asked <= 50, "once for so much growth, not for each object"
+
+
+def test_who_was_asked_for_inline_objects_and_stays_silent_is_asked_again(stage: Make) -> None:
+    s = stage(capacity=4 * PAGE)
+    keeper = s.driver()
+    keeper.post(ev.Opened(keeper.id(), 8 * PAGE))
+    keeper.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    keeper.inbox.clear()
+    keeper.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    keeper.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    assert len(keeper.inbox) == 1, "an answer is due"
+    passes(s, PATIENCE)
+    assert len(keeper.inbox) == 2
+    other = s.driver()
+    other.post(ev.Opened(other.id(), 8 * PAGE))
+    other.post(ev.Grow(1, PAGE))
+    passes(s, PATIENCE)
+    assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
+
+
+def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
+    """Its free memory may be what it is just writing to."""
+    s = stage(capacity=4 * PAGE)
+    keeper = s.driver()
+    keeper.post(ev.Opened(segment := keeper.id(), 8 * PAGE))
+    keeper.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    keeper.inbox.clear()
+    keeper.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim]
+    keeper.post(ev.Trimmed(0, answer=True))
+    s.turn()
+    passes(s, 10)
+    assert len(keeper.inbox) == 1
+    object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
+    s.turn()
+    keeper.drop(object)
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim, do.Release, do.Trim]

@@ -1,0 +1,61 @@
+"""What a cell takes along: what of it can be changed in place, and what that costs the others."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+import numpy as np
+import pytest
+
+from workbench.engines.base import Engine
+from workbench.ipython.taken_along import TakenAlong
+from workbench.ref import ObjectRef
+
+
+class NoEngine:
+    """Nothing is packed with it."""
+
+    def pack(self, *args: Any) -> NoReturn:
+        raise AssertionError(args)
+
+
+class Packing:
+    def __init__(self) -> None:
+        self.packed: list[Any] = []
+
+    def pack(self, value: Any, *args: Any) -> tuple[Any, Any]:
+        self.packed.append(value)
+        return "packed", {}
+
+
+def no_engine() -> Engine:
+    return cast(Engine, NoEngine())
+
+
+def helper(n: int) -> int:
+    return len(str(n))
+
+
+@pytest.mark.parametrize("value", [1, "a", (1, ("b", b"c")), helper, np, np.float64(1), None, len])
+def test_what_cannot_change_is_passed_as_it_is(value: Any) -> None:
+    taken = TakenAlong(no_engine(), {"x": value}, {"x": value})
+    assert taken.packed is None
+    assert taken.names == {"x": value}
+    assert taken.tracked.names == ()
+
+
+def test_what_can_change_is_packed_with_the_rest() -> None:
+    engine = Packing()
+    captured = {"x": [1], "n": 1, "f": helper}
+    taken = TakenAlong(cast(Engine, engine), captured, captured)
+    assert (taken.packed, taken.names, taken.tracked.names) == ("packed", {}, ("x",))
+    assert engine.packed == [captured]
+
+
+def test_of_what_is_stored_arrays_cannot_change() -> None:
+    ref = ObjectRef(1, cast(Any, None))
+    stored = {"array": ref, "lst": ref, "elsewhere": ref}
+    taken = TakenAlong(no_engine(), stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
+    assert taken.tracked.names == ("lst", "elsewhere")
+    assert taken.tracked.foreign == ("elsewhere",)
+    assert taken.objects() == {-1: [1]}

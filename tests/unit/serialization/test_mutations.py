@@ -1,0 +1,198 @@
+"""What is changed of values elsewhere, found there and put back here: the same objects as if it had
+been changed here."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.patience import THOROUGH
+from workbench.serialization.codec import Where
+from workbench.serialization.mutations import Difference, MutationTracker
+from workbench.serialization.object_state import (
+    ReducedState,
+    can_restore,
+    restore,
+    state_of,
+)
+from workbench.serialization.packing import pack
+
+HERE = Where()
+
+
+class Thing:
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+
+class Careful:
+    """Leaves out what doesn't travel."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.lock = object()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"items": list(self.items)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.items = state["items"]
+        self.lock = object()
+
+
+class Elsewhere:
+    """Another process, as far as values know."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values = values
+        packed, memo = pack(values, {}, [], lambda: values)
+        self._own = dict(memo.copy().values())
+        self.there, there = packed.open(HERE)
+        self._tracker = MutationTracker(self.there, there, {}, 60)
+
+    def difference(self) -> Difference:
+        return self._tracker.difference(60)
+
+    def bring(self) -> dict[str, Any]:
+        """Make the own objects what those there are; returns what has to be bound anew."""
+        found = self.difference()
+        value = found.objects, found.variables
+        packed, _ = pack(value, {}, [], dict, numbers=found.numbers)
+        (states, anew), _ = packed.open(HERE, self._own.__getitem__)
+        for number, new in states.items():
+            own = self._own[number]
+            assert can_restore(own, new)
+            old = state_of(own, {}) if new.kind != "bindings" else ReducedState(new.kind, {})
+            restore(own, new, old)
+        return anew  # type: ignore[no-any-return]
+
+
+# -- random edits ---------------------------------------------------------------------------------
+
+
+def graph(draw: random.Random) -> list[Any]:
+    """Objects of many kinds, some of which have others of them, also in circles."""
+    objects: list[Any] = [
+        [1, 2], {"a": 1}, {1, "b"}, bytearray(b"abc"), deque([1]), Counter("aab"),
+        OrderedDict(a=1), defaultdict(list), Thing(x=1), Slotted(), np.arange(3.0),
+        np.array([1, "a", None], object), Careful(), [*range(200)], random.Random(1),
+    ]  # fmt: skip
+    for _ in range(20):
+        edit(draw, objects)
+    return objects
+
+
+def edit(draw: random.Random, objects: list[Any]) -> None:
+    """Change one of them in place; what it gets is another one, a new one, or a number."""
+    target = draw.choice(objects)
+    value = draw.choice(
+        [draw.choice(objects), draw.randrange(5), "text", (draw.choice(objects),), [7]]
+    )
+    match target:
+        case list():
+            draw.choice([
+                lambda: target.append(value), lambda: target.insert(0, value), target.reverse,
+                lambda: target.__delitem__(slice(0, 1)), target.clear,
+            ])()  # fmt: skip
+        case OrderedDict():
+            target[draw.randrange(3)] = value
+            target.move_to_end(next(iter(target)))
+        case Counter():
+            target[draw.randrange(3)] += 1
+        case dict():
+            target[draw.randrange(3)] = value
+            if draw.random() < 0.3:
+                target.popitem()
+        case set():
+            target.symmetric_difference_update({draw.randrange(5)})
+        case bytearray():
+            target.append(draw.randrange(200))
+        case deque():
+            target.rotate(1)
+            target.append(value)
+        case Thing():
+            if draw.random() < 0.3:
+                vars(target).clear()
+            setattr(target, draw.choice("xyz"), value)
+        case Slotted():
+            setattr(target, draw.choice("ab"), value)
+        case Careful():
+            target.items.append(draw.randrange(5))
+        case random.Random():
+            target.random()
+        case np.ndarray():
+            target[draw.randrange(3)] = value if target.dtype == object else draw.randrange(5)
+
+
+def picture(objects: list[Any]) -> list[Any]:
+    """What they are: which has which, by number."""
+    numbers = {id(each): number for number, each in enumerate(objects)}
+
+    def part(value: Any) -> Any:
+        if id(value) in numbers:
+            return f"#{numbers[id(value)]}"
+        if isinstance(value, tuple | list):
+            return [type(value).__name__, *map(part, value)]
+        return value
+
+    def whole(value: Any) -> Any:
+        match value:
+            case dict():
+                return [(part(key), part(each)) for key, each in value.items()]
+            case set():
+                return sorted(map(repr, value))
+            case list() | deque():
+                return [*map(part, value)]
+            case bytearray():
+                return bytes(value)
+            case np.ndarray():
+                return [*map(part, value.tolist() if value.dtype != object else value)]
+            case random.Random():
+                return value.getstate()
+            case Slotted():
+                return [part(getattr(value, name, None)) for name in "ab"]
+            case Careful():
+                return value.items
+            case _:
+                return {name: part(each) for name, each in vars(value).items()}
+
+    return [whole(value) for value in objects]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2000 if THOROUGH else 200))
+def test_random_edits_there_are_as_if_they_had_been_made_here(seed: int) -> None:
+    draw = random.Random(seed)
+    objects = graph(draw)
+    here = graph(random.Random(seed))
+    assert picture(here) == picture(objects)
+    draw.shuffle(order := [*range(len(objects))])
+    elsewhere = Elsewhere(objects=objects, some=[objects[n] for n in order[:3]])
+    edits, same = random.Random(seed + 1), random.Random(seed + 1)
+    for _ in range(draw.randrange(6)):
+        edit(edits, elsewhere.there["objects"])
+        edit(same, here)
+    before = [id(each) for each in objects]
+    changed = picture(here) != picture(objects)
+    assert not elsewhere.bring()
+    assert picture(objects) == picture(here)
+    assert [id(each) for each in elsewhere.values["objects"]] == before
+    assert not changed or elsewhere.values["some"] == [objects[n] for n in order[:3]]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_is_not_changed_is_not_found_changed(seed: int) -> None:
+    objects = graph(random.Random(seed))
+    elsewhere = Elsewhere(objects=objects)
+    picture(elsewhere.there["objects"])
+    found = elsewhere.difference()
+    assert found.names == found.unknown == found.unsteady == ()
+    assert not found.objects

@@ -1,0 +1,57 @@
+"""Component: notices that nobody uses the session, and gives back what is kept ready for work.
+
+The pool's workers end (the forkserver stays, so that they are back in some 10 ms), and memory that
+is free in the processes' arenas goes back to the machine, for other sessions. Whoever looks at the
+session doesn't use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.core.state import State
+
+USES = frozenset((
+    ev.Submit, ev.Create, ev.Done, ev.Yielded, ev.Took, ev.Output, ev.Sealed, ev.Want, ev.View,
+    ev.Grow, ev.Refresh,
+))  # fmt: skip
+"""What somebody says who works. While a task isn't over, somebody does."""
+
+
+class Idleness:
+    """See the module. ``seconds`` without use; 0: however long it takes."""
+
+    def __init__(self, state: State, seconds: float) -> None:
+        self._state = state
+        self._seconds = seconds
+        self._used_at: float | None = None  # it hasn't begun
+        self._resting = not seconds
+
+    def note(self, batch: Iterable[tuple[int, ev.Event]]) -> None:
+        """These events were handled."""
+        for _, event in batch:
+            if type(event) in USES or self._used_at is None:
+                self._used_at = self._state.now
+                self._resting = not self._seconds
+                return
+
+    @property
+    def due(self) -> float | None:
+        """When `settle` has something to do, should nobody use the session until then."""
+        if self._used_at is None or self._resting or self._state.scheduler.tasks:
+            return None
+        return self._used_at + self._seconds
+
+    def settle(self) -> None:
+        """Give back what is kept ready, once, when it is time."""
+        state, due = self._state, self.due
+        if due is None or state.now < due:
+            return
+        self._resting = True
+        for worker in state.pool.rest():
+            assert worker.client is not None
+            state.hang_up(worker.client, "nobody uses the session")
+        for client, nbytes in state.budget.cool(state.now):
+            state.send(client, do.Trim(nbytes))
