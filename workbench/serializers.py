@@ -85,11 +85,12 @@ def inspect_serializability(value: Any, name: str = "") -> Inspection:
     return inspect(value, _reducers(), name)
 
 
-def explain_cost(value: Any, name: str = "") -> Cost:
+def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
     """Where serializing a value spends its bytes and its time, and what would be cheaper.
 
     The value is really pickled, and what is advised was really tried. Nothing is stored, and no
-    session is needed.
+    session is needed. The answer comes within two seconds: of large containers a sample is looked
+    at, and what takes longer to pickle is estimated; the answer says so.
 
     Parameters
     ----------
@@ -97,6 +98,8 @@ def explain_cost(value: Any, name: str = "") -> Cost:
         Anything that can be serialized. An ObjectRef means the object it refers to.
     name : str
         What the paths begin with. Default: its type's name.
+    whole : bool
+        Measure what all of it takes, however long that is.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def explain_cost(value: Any, name: str = "") -> Cost:
 
     if isinstance(value, ObjectRef):
         (value,) = engine().get([value], None, False)
-    return explain(value, _reducers(), name)
+    return explain(value, _reducers(), name, whole=whole)
 
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:

@@ -127,7 +127,7 @@ class _Search:
         for key, value in list(roots.items()):
             path, _, where = key.partition(WHERE)
             kind = "stored" if where else "variable"
-            self._name(value, Root(Name(path, kind), f"del {path}"))
+            self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
                 self._namespaces.setdefault(id(vars(module)), self._module(name, module))

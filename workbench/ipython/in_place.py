@@ -9,6 +9,7 @@ from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report.in_place import (
     both_text,
+    brought_text,
     coarse_text,
     copies_text,
     gone_text,
@@ -43,24 +44,29 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(coarse_text(coarse))
     if unsteady := _names(each.unsteady for each in job.mutations):
         said.append(unsteady_text(unsteady))
-    if not any(each.packed for each in job.mutations):
+    if not any(each.packed or (waited and each.outputs) for each in job.mutations):
         job.taken = None
         job.mutations.clear()
     return said
 
 
-def bring(job: Job, variables: dict[str, Any]) -> str:
-    """Make the notebook's objects what the cell left of them; what didn't work, in a sentence."""
-    taken, mutations = job.taken, [each for each in job.mutations if each.packed is not None]
+def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Make the notebook's objects what the cell left of them.
+
+    Returns what the cell assigned that is one of them; and in a sentence, what didn't work.
+    """
+    taken, mutations = job.taken, next(iter(job.mutations), None)
     job.taken = None
     job.mutations.clear()
-    if taken is None or not mutations:
-        return ""
+    if taken is None or mutations is None or mutations.lost:
+        return {}, ""
     try:
-        taken.update(mutations[0], variables)
+        if mutations.packed is not None:
+            taken.update(mutations, variables)
     except Exception as error:  # of code of the user's
-        return not_updated_text(mutations[0].names, f"{type(error).__name__}: {error}")
-    return ""
+        return {}, not_updated_text(mutations.names, f"{type(error).__name__}: {error}")
+    own = taken.objects() if mutations.outputs else {}
+    return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
 
 def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
@@ -93,14 +99,16 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if target is not None:
         variables[target] = taken.copied(found, name)
         return ""
-    here = [name for name in taken.changed_here() if name in found.names]
+    changed, unknown = taken.changed_here()
+    here = [name for name in changed if name in found.names]
     if name in taken.values and variables.get(name) is not taken.values[name]:
         here.append(name)
     if here:
         raise MagicError(both_text(here, job.name))
-    if failed := bring(job, variables):
+    _, failed = bring(job, variables)
+    if failed:
         raise MagicError(failed)
-    return f"{job.name}: {', '.join(found.names)}"
+    return brought_text(found.names, job.name, [n for n in unknown if n in found.names])
 
 
 def _names(each: Iterable[Sequence[str]]) -> list[str]:

@@ -1,7 +1,8 @@
 """Widgets made on workers, as the kernel knows them: messages out, and a stand-in for each.
 
 Front ends talk to a widget through the kernel. The stand-in tells them its state when a page is
-loaded again; what a person does to the widget goes no further.
+loaded again. What a person does to the widget goes to the namespace that made it; the widgets of
+other cells are a still.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from typing import Any
 import comm
 from comm.base_comm import BaseComm
 
+from workbench.host.comms import THIS_CELL
+
 MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
 
 Message = tuple[str, dict[str, Any], dict[str, Any]]
 """Type, content, and by name the metadata and the buffers."""
+
+
+Tell = Callable[[str, dict[str, Any]], None]
+"""Told a widget's id, and what a person did to it: the data of a ``comm_msg``."""
 
 
 class Widgets:
@@ -32,14 +39,20 @@ class Widgets:
         self._publish = publish
         self._there: OrderedDict[str, StandIn] = OrderedDict()
 
-    def message(self, data: bytes) -> Message:
-        """What a widget said, to be published; and take note of it."""
+    def message(self, data: bytes, cell: str = "", tell: Tell | None = None) -> Message:
+        """What a widget said, to be published; and take note of it.
+
+        ``cell`` is the number of the message that brought its cell. ``tell`` takes what is done to
+        it; None: nobody does.
+        """
         said = json.loads(data)
         kind, content = said["msg_type"], said["content"]
         buffers = [base64.b64decode(each) for each in said["buffers"]]
         id, state = content["comm_id"], content["data"].get("state")
+        if state and state.get("msg_id") == THIS_CELL:
+            state["msg_id"] = cell
         if kind == "comm_open":
-            self._add(id, content)
+            self._add(id, content, tell)
         elif kind == "comm_close":
             self._remove(id)
         if state and not buffers and id in self._there:  # binary parts aren't kept
@@ -48,8 +61,8 @@ class Widgets:
             self.introduce()
         return kind, content, {"metadata": said["metadata"], "buffers": buffers}
 
-    def _add(self, id: str, content: dict[str, Any]) -> None:
-        self._there[id] = StandIn(self._publish, id, content["target_name"])
+    def _add(self, id: str, content: dict[str, Any], tell: Tell | None) -> None:
+        self._there[id] = StandIn(self._publish, id, content["target_name"], tell)
         comm.get_comm_manager().register_comm(self._there[id])
         if len(self._there) > MOST_WIDGETS:
             self._remove(next(iter(self._there)))
@@ -76,10 +89,13 @@ def _known_to_ipywidgets() -> dict[str, Any]:
 
 
 class StandIn(BaseComm):
-    """A comm that answers who asks for the widget's state, and ignores all else."""
+    """A comm that answers who asks for the widget's state, and passes all else on."""
 
-    def __init__(self, publish: Callable[..., None], id: str, target: str) -> None:
+    def __init__(
+        self, publish: Callable[..., None], id: str, target: str, tell: Tell | None
+    ) -> None:
         self._publish = publish
+        self._tell = tell
         self.state: dict[str, Any] = {}
         super().__init__(target_name=target, comm_id=id, primary=False)
 
@@ -117,5 +133,14 @@ class StandIn(BaseComm):
         }
 
     def handle_msg(self, msg: dict[str, Any]) -> None:
-        if msg["content"]["data"].get("method") == "request_state":
+        data = msg["content"]["data"]
+        if data.get("method") == "request_state":
             self.send({"method": "update", "state": self.state, "buffer_paths": []})
+        elif self._tell is not None:
+            self.state.update(data.get("state", {}))
+            self._tell(str(self.comm_id), data)
+
+
+def is_control(content: dict[str, Any]) -> bool:
+    """Whether that opens a widget to be pressed, moved or typed into: these can be disabled."""
+    return "disabled" in content["data"].get("state", {})

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.markup import Rich, Table, bullets, code, page
 from workbench.report.format import human_bytes, human_count, human_seconds
@@ -26,20 +27,50 @@ from workbench.serialization.measure import (
     Figures,
     Measure,
     MeasuringPickler,
+    OutOfTimeError,
     Tally,
     measure,
 )  # fmt: skip
 from workbench.serialization.paths import joined
 from workbench.serialization.tracing import with_room
 
-MOST_OBJECTS = 500_000
-"""Objects that are looked at, numbers and short texts not counted: some ten seconds."""
+MOST_OBJECTS = 30_000
+"""Objects that are looked at, numbers and short texts not counted: half a second."""
+
+GROWTH = 3
+SAMPLES = tuple(200 * GROWTH**n for n in range(5))
+"""Items of one container that are looked at, 200 to 16 200; of those in many, fewer."""
 
 MOST_PARTS = 50
 """Parts that are shown, counting others as one."""
 
-MOST_SECONDS = 5.0
-"""Spent on measuring parts; what comes later goes without. Advice gets as much again."""
+SLOWER = 25
+"""How many times slower it is to look at an object than to pickle it."""
+
+MOST_ALONE = 2000
+"""Objects of a sample that are measured."""
+
+MOST_SLOWER = 8.0
+"""How many times slower all of a large object may be pickled than its parts alone."""
+
+TOLERATED = 1.25
+"""So many times what the sample says may be in all of it; what is more was not in the sample."""
+
+
+class Spend(NamedTuple):
+    """Seconds to be spent on pickling the whole, looking at its parts, measuring them, advice."""
+
+    total: float
+    tracing: float
+    parts: float
+    part: float
+    advice: float
+
+
+FIRST = Spend(0.4, 0.5, 0.5, 0.05, 0.4)
+"""Together, an answer within two seconds."""
+
+WHOLE = Spend(math.inf, 0.6, 2.0, 0.2, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +100,10 @@ class Cost(Rich):
         The costly parts, worst first.
     advice : tuple of str
         What would be cheaper; it was tried.
+    estimated : str
+        Of the root: what of it wasn't measured, and how it is known then; empty: nothing.
+    is_estimate : bool
+        Of the root: whether its own figures are estimated, because it takes long to pickle.
     """
 
     path: str
@@ -81,10 +116,15 @@ class Cost(Rich):
     share: float | None = None
     children: tuple[Cost, ...] = ()
     advice: tuple[str, ...] = ()
+    estimated: str = ""
+    is_estimate: bool = False
 
     def __str__(self) -> str:
         table = self._table(lambda label, depth: "  " * depth + label).text()
-        return "\n".join([table, *(f"• {text}" for text in self.all_advice())])
+        return "\n".join([table, *self._remarks(), *(f"• {text}" for text in self.all_advice())])
+
+    def _remarks(self) -> list[str]:
+        return [self.estimated] if self.estimated else []
 
     def _table(self, indented: Callable[[str, int], str]) -> Table:
         rows = ((*row, indented(label, depth), type) for depth, *row, label, type in self._rows())
@@ -108,7 +148,7 @@ class Cost(Rich):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        return page(self._table(code).html(), bullets(self.all_advice()))
+        return page(self._table(code).html(), *self._remarks(), bullets(self.all_advice()))
 
 
 _HEAD = ("time", "share", "pickled", "copied directly", "path", "type")
@@ -120,13 +160,14 @@ def explain(
     name: str = "",
     *,
     measure: Measure = measure,
+    whole: bool = False,
     most: int = MOST_OBJECTS,
-    seconds: float = MOST_SECONDS,
+    spend: Spend | None = None,
 ) -> Cost:
-    """Find out what serializing a value costs, and which parts of it do.
+    """Find out what serializing a value costs, and which parts of it do, within two seconds.
 
-    ``most`` objects are looked at; the others are a part of their own, ``not looked at``.
-    Measuring the parts may take so many ``seconds``.
+    If it takes longer to pickle, its cost is estimated; ``whole``: it is measured nevertheless.
+    ``most`` objects are looked at; those of large containers by samples.
 
     Raises
     ------
@@ -134,48 +175,107 @@ def explain(
         If it can't be serialized; the message says what in it.
     """
     root = name or name_of(value)
+    spend = spend or (WHOLE if whole else FIRST)
+    total: Figures | None = None
     try:
-        total = measure(value, reducers, {})
-        counting = MeasuringPickler(reducers, root, total, most)
-        tally = counting.count(value)
+        try:
+            total = at_least = measure(value, reducers, {}, spend.total)
+        except OutOfTimeError as early:
+            at_least = early.figures._replace(seconds=spend.total)
+        counting, tally = _counted(value, reducers, root, at_least, most, spend.tracing)
     except MemoryError:
         raise
     except Exception as error:
         raise cannot_pickle(error, {root: value}, reducers) from error
-    missed = total.minus(tally.figures)[1:]
-    tally.figures = total._replace(seconds=tally.figures.seconds)
-    account = _Account(tally, total, reducers, measure, seconds)
+    missed = Figures()
+    if total is not None:
+        missed = _corrected(tally, total, counting)
+    account = _Account(tally, total, at_least, counting.sampled, reducers, measure, spend)
     cost = with_room(lambda: account.cost(tally, ""))
-    if counting.complete:  # what it missed are the frames of the pickle
-        return cost
-    rest = Cost(f"{root} not looked at", "not looked at", "", *missed)
-    return replace(cost, children=(*cost.children, rest))
+    children = cost.children
+    if not counting.complete or missed.bytes:
+        label = "not in the sample" if counting.complete else "not looked at"
+        children = (*children, Cost(f"{root} {label}", label, "", *missed[1:]))
+    estimated = ""
+    if total is None:
+        estimated = ALL_ESTIMATED if counting.complete else AT_LEAST
+    elif counting.sampled:
+        estimated = PARTS_ESTIMATED
+    return replace(cost, children=children, estimated=estimated, is_estimate=total is None)
+
+
+def _counted(
+    value: Any, reducers: Reducers, root: str, total: Figures, most: int, seconds: float
+) -> tuple[MeasuringPickler, Tally]:
+    """Look at samples, each larger than the last, as far as objects and ``seconds`` allow.
+
+    How large they are depends on the value and not on the clock, if there is enough time.
+    """
+    until, large = time.perf_counter() + seconds, dict[int, list[int]]()
+    best: tuple[MeasuringPickler, Tally] | None = None
+    for sample in SAMPLES:
+        left = until - time.perf_counter()
+        if best is None:
+            left = 2 * seconds  # it is small, and all there is if it isn't finished
+        elif best[0].looked_at * GROWTH > most or left <= 0:
+            break
+        counting = MeasuringPickler(reducers, root, total, most, sample, left, large)
+        tally = counting.count(value)
+        if best is None or counting.complete:
+            best = counting, tally
+        if not (counting.complete and counting.sampled):
+            break
+    assert best is not None
+    return best
+
+
+ALL_ESTIMATED = "Estimated from a sample."
+AT_LEAST = "Estimated from a part of it: it is at least this."
+PARTS_ESTIMATED = "The total was measured; its parts are estimated from a sample."
+
+
+def _corrected(tally: Tally, total: Figures, counting: MeasuringPickler) -> Figures:
+    """Give the root its true figures, and its parts what follows; returns what they lack."""
+    before = tally.figures
+    if counting.sampled and counting.complete and total.bytes <= before.bytes * TOLERATED:
+        inband = total.inband / max(before.inband, 1)
+        tally.scale(inband, total.outband / max(before.outband, 1))
+        before = tally.figures
+    tally.figures = total._replace(seconds=before.seconds)
+    if counting.complete and not counting.sampled:  # what it missed are the frames of the pickle
+        return Figures()
+    missed = total.minus(before)
+    return Figures(0.0, *(max(0, part) for part in missed[1:])) if missed.bytes > 0 else Figures()
 
 
 class _Account:
     """Makes costs of tallies: those that cost most, measured while there is time."""
 
     def __init__(
-        self, root: Tally, total: Figures, reducers: Reducers, measure: Measure,
-        seconds: float,
+        self, root: Tally, total: Figures | None, begun: Figures, sampled: bool,
+        reducers: Reducers, measure: Measure, spend: Spend,
     ) -> None:  # fmt: skip
         self._root = root
-        self._total = total
         self._reducers = reducers
         self._measure = measure
-        started = time.perf_counter()
-        self._until = started + seconds
-        self._advice_until = started + 2 * seconds
+        self._spend = spend
+        self._until = time.perf_counter() + spend.parts
+        self._total = total or root.figures
         self._seconds: dict[int, float | None] = {}  # of the chosen: the costliest, from the root
         order = count()
         heap = [(-1.0, next(order), root)]
         while heap and len(self._seconds) < MOST_PARTS:
             tally = heapq.heappop(heap)[2]
-            self._seconds[id(tally)] = self._measured(tally)
+            self._seconds[id(tally)] = None if tally is root else self._measured(tally)
             for part in tally.parts.values():
                 share = self._share(part.figures)
                 if share >= MATTERS:
                     heapq.heappush(heap, (-share, next(order), part))
+        if total is None or sampled:
+            self._extrapolate(begun)
+        if total is not None:
+            self._seconds[id(root)], self._total = total.seconds, total
+        self._advice_until = time.perf_counter() + spend.advice
 
     def _share(self, figures: Figures) -> float:
         """The larger of the shares in bytes and in seconds, by the tracing's clock."""
@@ -185,24 +285,65 @@ class _Account:
         return max(share, figures.seconds / max(self._root.figures.seconds, 1e-9))
 
     def _measured(self, tally: Tally) -> float | None:
-        if tally is self._root:
-            return self._total.seconds
-        if time.perf_counter() > self._until:
+        """What it takes alone: if it is a sample, for all it stands for."""
+        left = min(self._until - time.perf_counter(), self._spend.part)
+        if left <= 0:
             return None
-        alone = tally.objects[0] if len(tally.objects) == 1 else tally.objects
+        some = tally.objects[:: len(tally.objects) // MOST_ALONE or 1]
+        alone = some[0] if len(some) == 1 else some
         try:
-            return self._measure(alone, self._reducers, tally.known).seconds
-        except Exception:  # it can only be pickled as a part of its owner
+            taken = self._measure(alone, self._reducers, tally.known, left)
+        except Exception:  # out of time; or it can only be pickled as a part of its owner
             return None
+        return taken.seconds * tally.count / len(some)
 
-    def cost(self, tally: Tally, above: str) -> Cost:
-        """Of one that was chosen. What it doesn't show passes for its own, if that is little."""
+    def _extrapolate(self, begun: Figures) -> None:
+        """How long it all takes, by how far one came in some time; its parts in proportion.
+
+        A sample alone is quicker: what it needs is still in the processor's caches.
+        """
+        slower = begun.seconds / max(self._of_first(self._root, begun.inband), 1e-9)
+        slower = min(max(slower, 1.0), MOST_SLOWER)
+        seconds = slower * self._estimated(self._root)
+        for key, taken in self._seconds.items():
+            self._seconds[key] = taken and taken * slower
+        self._seconds[id(self._root)] = seconds
+        self._total = self._root.figures._replace(seconds=seconds)
+
+    def _of_first(self, tally: Tally, inband: int) -> float:
+        """Seconds of the first so many bytes of its pickle, as its parts take."""
+        whole = max(tally.figures.inband, 1)
+        if inband >= whole or tally.count > 1 or not tally.parts:
+            return self._estimated(tally) * min(1.0, inband / whole)
+        seconds = 0.0
+        for part in tally.parts.values():
+            seconds += self._of_first(part, min(inband, part.figures.inband))
+            inband = max(0, inband - part.figures.inband)
+        return seconds
+
+    def _estimated(self, tally: Tally) -> float:
+        """Seconds: measured, or by what is in it."""
+        seconds = self._seconds.get(id(tally))
+        if seconds is not None:
+            return seconds
+        if not tally.parts:
+            return tally.figures.seconds / SLOWER
+        return sum(map(self._estimated, tally.parts.values()))
+
+    def cost(self, tally: Tally, above: str, most: float = math.inf) -> Cost:
+        """Of one that was chosen. What it doesn't show passes for its own, if that is little.
+
+        It takes no more than ``most`` seconds, those of what it is in.
+        """
         path = joined(above, tally.label, tally.of, tally.before)
         shown = [part for part in tally.parts.values() if self._is_shown(part)]
         for part in [*tally.parts.values()]:
             if part not in shown:
                 tally.fold(part)
-        children = [self.cost(part, path) for part in shown]
+        seconds, share = self._seconds[id(tally)], None
+        if seconds is not None:
+            seconds = most = min(seconds, most)
+        children = [self.cost(part, path, most) for part in shown]
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
         hidden = (part.figures for part in tally.parts.values() if part not in shown)
         rest = functools.reduce(Figures.plus, hidden, Figures())
@@ -211,10 +352,10 @@ class _Account:
         advice: tuple[str, ...] = ()
         if not tally.is_inner and time.perf_counter() <= self._advice_until:
             value = tally.objects[0]
-            advice = advise(value, path, self._total, self._reducers, self._measure)
+            left = self._advice_until - time.perf_counter()
+            advice = advise(value, path, self._total, self._reducers, self._measure, left)
         label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
         label = f"{tally.before}…{label}" if tally.before else label
-        seconds, share = self._seconds[id(tally)], None
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)
         return Cost(
@@ -230,13 +371,15 @@ class _Account:
         if seconds is not None and self._total.seconds:
             of_tracing = seconds / self._total.seconds * self._root.figures.seconds
             tally.figures = tally.figures._replace(seconds=of_tracing)
+        elif seconds is None:
+            tally.figures = tally.figures._replace(seconds=0.0)
         return self._share(tally.figures) >= MATTERS
 
 
 def _type_of(tally: Tally) -> str:
-    if len(tally.objects) > 1:
+    if tally.count > 1:
         kind = "part" if tally.kind is object else tally.kind.__qualname__
-        return f"{human_count(len(tally.objects))} × {kind}"
+        return f"{human_count(round(tally.count))} × {kind}"
     try:
         return describe(tally.objects[0])
     except Exception:  # an attribute of the object's own that raises

@@ -7,15 +7,21 @@ with their like, so that what it keeps is small however large the object is.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
+import pickle
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import CellType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any, ClassVar, NamedTuple, cast
 
-from workbench.serialization.arrays import Reducers
-from workbench.serialization.paths import Step
+import numpy as np
+
+from workbench.serialization.arrays import Reducers, out_of_band
+from workbench.serialization.paths import LARGE_DICT, Step
 from workbench.serialization.pickler import ByteCounter, Pickler
+from workbench.serialization.sampling import choose, large_among
 from workbench.serialization.tracing import TooManyObjectsError, TracingPickler
 
 MATTERS = 0.01
@@ -27,7 +33,7 @@ NOTICED = 1e-3
 MOST_KINDS = 64
 """Parts of one parent that are told from each other by name, and by type."""
 
-SHORT_SECONDS, MOST_TIMES = 0.3, 4
+SHORT_SECONDS, MOST_TIMES = 0.2, 50
 """What takes less is measured again, so many times at most; the best counts."""
 
 Known = Mapping[int, tuple[int, Any]]
@@ -53,29 +59,64 @@ class Figures(NamedTuple):
         return Figures._make(map(operator.sub, self, other))
 
 
-Measure = Callable[[Any, Reducers, Known], Figures]
+class OutOfTimeError(Exception):
+    """It takes longer to pickle than was to be spent; ``figures`` are those up to there."""
+
+    def __init__(self, figures: Figures) -> None:
+        super().__init__(figures)
+        self.figures = figures
 
 
-def measure(value: Any, reducers: Reducers, known: Known) -> Figures:
-    """Pickle a value as a put does, and look at the clock; the pickle goes nowhere."""
+Measure = Callable[[Any, Reducers, Known, float], Figures]
+
+
+def measure(value: Any, reducers: Reducers, known: Known, seconds: float) -> Figures:
+    """Pickle a value as a put does, and look at the clock; the pickle goes nowhere.
+
+    Several times, if it is quick: the best is what it takes while nothing else happens.
+
+    Raises
+    ------
+    OutOfTimeError
+        If once takes longer than so many ``seconds``.
+    """
     taken: list[Figures] = []
-    while len(taken) < MOST_TIMES and sum(figures.seconds for figures in taken) < SHORT_SECONDS:
-        counter = ByteCounter()
+    began = time.perf_counter()
+    enough = min(SHORT_SECONDS, seconds / 5)
+    while len(taken) < MOST_TIMES and (not taken or time.perf_counter() - began < enough):
+        counter = _Stopwatch(began + seconds)
         started = time.perf_counter()
         pickler = Pickler(counter, reducers, counter.add_buffer)
         if known:
             pickler.memo = known
             started = time.perf_counter()
-        pickler.dump(value)
-        seconds = time.perf_counter() - started
-        taken.append(Figures(seconds, counter.inband, counter.outband, counter.buffers))
+        try:
+            pickler.dump(value)
+        except OutOfTimeError:
+            if taken:
+                break
+            raise
+        took = time.perf_counter() - started
+        taken.append(Figures(took, counter.inband, counter.outband, counter.buffers))
         del pickler  # forgetting all it knows takes time: not that of the next one
     return min(taken)
+
+
+class _Stopwatch(ByteCounter):
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self._until = until
+
+    def write(self, data: Any, /) -> None:
+        super().write(data)
+        if time.perf_counter() > self._until:
+            raise OutOfTimeError(Figures(0.0, self.inband, self.outband, self.buffers))
 
 
 class Tally:
     """The count of one part, or of many that are alike; all that is in them included.
 
+    Of the ``objects``, which may be a sample, there are about ``count``; the figures are of all.
     ``label``, ``of``, ``before`` and ``group`` are as in `Step`; for many, the label is what they
     are called together; ``is_inner``: only its owner's library can change it. The seconds of its
     ``figures`` are the tracing's, for comparison with others. Before the first of its ``objects``
@@ -84,15 +125,16 @@ class Tally:
     """
 
     __slots__ = (
-        "before", "figures", "group", "is_inner", "kind", "known", "label", "objects", "of",
-        "parts", "start",
+        "before", "count", "figures", "group", "is_inner", "kind", "known", "label", "objects",
+        "of", "parts", "start",
     )  # fmt: skip
 
-    def __init__(self, step: Step, objects: list[Any], start: int = 0) -> None:
+    def __init__(self, step: Step, objects: list[Any], start: int = 0, weight: float = 1.0) -> None:
         self.label, self.of, self.group = step.label, step.of, step.group
         self.before = step.before
         self.is_inner = step.role == "table" or step.cells is not None
         self.objects = objects
+        self.count = len(objects) * weight
         self.kind: type = type(objects[0]) if objects else object
         self.start = start
         self.figures = Figures()
@@ -102,6 +144,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         """One more of the same kind. Both stand in the same place, so their parts do too."""
         self.objects += other.objects
+        self.count += other.count
         self.figures = self.figures.plus(other.figures)
         self.refer(other.known)
         for part in other.parts.values():
@@ -128,6 +171,16 @@ class Tally:
         else:
             self.parts[key] = part
 
+    def scale(self, inband: float, outband: float) -> None:
+        """Correct the figures of a sample by what all of it turned out to have."""
+        before = self.figures
+        self.figures = before._replace(
+            inband=round(before.inband * inband), outband=round(before.outband * outband),
+            buffers=round(before.buffers * outband),
+        )  # fmt: skip
+        for part in self.parts.values():
+            part.scale(inband, outband)
+
     def fold(self, part: Tally) -> None:
         """A part of its own turns out not to matter."""
         if self.parts.pop(id(part), None):
@@ -135,24 +188,66 @@ class Tally:
 
 
 class _Counter(ByteCounter):
+    """Counts what stands for more as so much more, time too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = 1.0
+        self.written, self._outside, self._pieces = 0.0, 0.0, 0.0
+        self._seconds, self._since = 0.0, time.perf_counter()
+
+    def write(self, data: Any, /) -> None:
+        self.written += len(data) * self.weight
+
     def write_large(self, header: bytes, payload: Any) -> None:
-        self.inband += len(header) + len(payload)
+        self.written += (len(header) + len(payload)) * self.weight
+
+    def add_buffer(self, buffer: pickle.PickleBuffer) -> None:
+        self._outside += out_of_band(buffer).nbytes * self.weight
+        self._pieces += self.weight
+
+    def weigh(self, weight: float) -> None:
+        """From now on."""
+        now = time.perf_counter()
+        self._seconds += (now - self._since) * self.weight
+        self.weight, self._since = weight, now
 
     def now(self) -> Figures:
-        return Figures(time.perf_counter(), self.inband, self.outband, self.buffers)
+        self.weigh(self.weight)
+        counts = map(round, (self.written, self._outside, self._pieces))
+        return Figures(self._seconds, *counts)
+
+
+_SAVED_ONCE = (type, FunctionType, ModuleType, CodeType)
+"""Of these, all items have the same: they don't stand for others."""
 
 
 class MeasuringPickler(TracingPickler):
-    """Counts; see the module. Parts matter in comparison with the ``total`` of the whole."""
+    """Counts; see the module. Parts matter in comparison with the ``total`` of the whole.
 
-    def __init__(self, reducers: Reducers, root: str, total: Figures, most: int) -> None:
+    Of containers of more than ``sample`` items it takes some; less of those that are in many.
+    """
+
+    dispatch: ClassVar[dict[type, Callable[..., None]]] = dict(TracingPickler.dispatch)
+
+    def __init__(
+        self, reducers: Reducers, root: str, total: Figures, most: int,
+        sample: int = sys.maxsize, seconds: float = math.inf,
+        large: dict[int, list[int]] | None = None,
+    ) -> None:  # fmt: skip
         self._counter = counter = _Counter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.write = counter.write
         self._write_large_bytes = counter.write_large
         self._total = total
+        self._sample = sample
+        self._most = most
+        self._large = {} if large is None else large  # numbers of items, by their container
+        self._around = 1  # items of containers in containers, down to here
+        self._left_out: dict[int, Any] = {}  # items, by the list in their place
         self._started = time.perf_counter()
-        self.complete = False
+        self._until = self._started + seconds
+        self.complete = self.sampled = False
         self.tally = Tally(Step(None, root), [])  # of the part that is being saved
 
     def count(self, value: Any) -> Tally:
@@ -161,11 +256,82 @@ class MeasuringPickler(TracingPickler):
             self.trace(value)
             self.complete = True
         (root,) = self.tally.parts.values()
-        root.figures = root.figures._replace(inband=self._counter.inband)
+        root.figures = root.figures._replace(inband=self._counter.now().inband)
         return root
+
+    @property
+    def looked_at(self) -> int:
+        """Objects so far."""
+        return self._most - self._left
+
+    @property
+    def _allowed(self) -> int:
+        """Items of a container here; of twice as many all are taken."""
+        return max(LARGE_DICT, self._sample // self._around)
+
+    # -- samples ------------------------------------------------------------------------------
+
+    def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
+        here = self.path[-1]
+        items = self._left_out.pop(id(items), items)
+        count, allowed = _length(items, here.object), self._allowed
+        chosen = None
+        if count > 2 * allowed and here.role in ("value", "cells"):
+            key = id(here.object)
+            if key not in self._large:
+                self._large[key] = large_among(items, count)
+            chosen = choose(items, count, allowed, self._large[key])
+        around, weight = self._around, self._counter.weight
+        self._around *= max(1, count if chosen is None else allowed)
+        try:
+            if chosen is None:
+                yield from super()._batches(items, many, one)
+                return
+            self.sampled = True
+            for numbers, some, stands_for in chosen:
+                self._counter.weigh(weight * stands_for)
+                here.sample(numbers)
+                yield from super()._batches(some, many)
+        finally:
+            self._around = around
+            self._counter.weigh(weight)
+
+    def _save_many(self, obj: Any, save: Callable[..., None], closing: bytes) -> None:
+        """A tuple or a frozen set, of which a few are enough."""
+        if len(obj) <= 2 * LARGE_DICT:
+            save(self, obj)
+            return
+        if id(obj) in self.memo:
+            self.write(self.get(self.memo[id(obj)][0]))
+            return
+        self.write(pickle.MARK)
+        self._save_items(self._batches(obj, closing))
+        self.memoize(obj)
+
+    def save_tuple(self, obj: tuple[Any, ...]) -> None:
+        self._save_many(obj, TracingPickler.dispatch[tuple], pickle.TUPLE)
+
+    def save_frozenset(self, obj: frozenset[Any]) -> None:
+        self._save_many(obj, TracingPickler.dispatch[frozenset], pickle.FROZENSET)
+
+    dispatch.update({tuple: save_tuple, frozenset: save_frozenset})
+
+    def reducer_override(self, obj: Any) -> Any:
+        """The same, but that no list is made of all objects of a large array."""
+        reduced = super().reducer_override(obj)
+        if reduced is not NotImplemented or type(obj) is not np.ndarray:
+            return reduced
+        if obj.dtype.char not in "OT" or obj.size <= 2 * self._allowed:
+            return reduced
+        make, args, state = cast(Any, obj[:0].__reduce__())
+        self._left_out[id(state[-1])] = obj.flat
+        return make, args, state
+
+    # -- parts --------------------------------------------------------------------------------
 
     def save_here(self, obj: Any) -> None:
         """An object that has a place of its own, or that is a part of its owner."""
+        self._check_time()
         known = self.memo.get(id(obj))
         if known is not None:
             self.tally.refer({id(obj): known})
@@ -173,21 +339,26 @@ class MeasuringPickler(TracingPickler):
         if not step.label and len(self.path) > 1:
             super().save_here(obj)
             return
+        weight = self._counter.weight
+        if isinstance(obj, _SAVED_ONCE):
+            self._counter.weigh(1.0)
         above = self.tally
         self.tally = tally = self._begun(step, [obj])
         try:
             super().save_here(obj)
         finally:
             self._ended(tally)
+            self._counter.weigh(weight)
             self.tally = above
             above.refer(tally.known)
-            if self._matters(tally.figures):
+            if self._matters(tally.figures, self._counter.weight):
                 above.parts[id(tally)] = tally
             else:
                 above.merge(tally)
 
     def save_leaves(self, run: Sequence[Any]) -> None:
         """Numbers and short texts, together. They may belong to several columns of a table."""
+        self._check_time()
         here = self.path[-1]
         while run:
             step = here.step(run[0])
@@ -205,39 +376,53 @@ class MeasuringPickler(TracingPickler):
 
     def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
         """Entries of a large dict."""
+        self._check_time()
         here = self.path[-1]
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
         here.skip(2 * len(run) - 2)
-        of_keys = 0
+        of_keys = 0.0
         for pair in run:
-            before = self._counter.inband
+            before = self._counter.written
             self.write_leaves(pair[:1])
-            of_keys += self._counter.inband - before
+            of_keys += self._counter.written - before
             self.write_leaves(pair[1:])
         self._ended(values)
         seconds, inband, *_ = values.figures
-        keys.figures = Figures(seconds / 2, of_keys)
-        values.figures = Figures(seconds / 2, inband - of_keys)
+        keys.figures = Figures(seconds / 2, round(of_keys))
+        values.figures = Figures(seconds / 2, inband - round(of_keys))
         self.tally.merge(keys)
         self.tally.merge(values)
+
+    def _check_time(self) -> None:
+        if time.perf_counter() > self._until:
+            raise TooManyObjectsError
 
     def _begun(self, step: Step, objects: Sequence[Any]) -> Tally:
         """Until it ends, its figures are those from before it."""
         if type(objects[0]) is CellType:
             with contextlib.suppress(ValueError):  # it is empty
                 objects = [objects[0].cell_contents]
-        tally = Tally(step, list(objects), len(self.memo))
+        tally = Tally(step, list(objects), len(self.memo), self._counter.weight)
         tally.figures = self._counter.now()
         return tally
 
     def _ended(self, tally: Tally) -> None:
         tally.figures = self._counter.now().minus(tally.figures)
 
-    def _matters(self, figures: Figures) -> bool:
-        if figures.bytes >= MATTERS * self._total.bytes:
+    def _matters(self, figures: Figures, weight: float) -> bool:
+        """By itself, and not by those it may stand for."""
+        if figures.bytes >= MATTERS * weight * self._total.bytes:
             return True
         if self._total.seconds < NOTICED:
             return False
         elapsed = time.perf_counter() - self._started
-        return figures.seconds >= MATTERS * max(self._total.seconds, elapsed)
+        return figures.seconds >= MATTERS * weight * max(self._total.seconds, elapsed)
+
+
+def _length(items: Any, owner: Any) -> int:
+    """How many there are; of an iterator, how many its owner has. 0: not known."""
+    for sized in (items, owner):
+        with contextlib.suppress(Exception):
+            return len(sized)
+    return 0

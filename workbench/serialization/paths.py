@@ -11,6 +11,7 @@ import enum
 import functools
 import pickle
 import types
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
@@ -55,6 +56,7 @@ class Step:
     """What has a name among that which it is made of; the rest is part of the object itself."""
 
     _children: int = field(default=0, init=False)
+    _numbers: list[int] | None = field(default=None, init=False)  # of a sample's items
     _mode: str = field(default="", init=False)  # "items" or "pairs" while those are saved
     _key: Any = field(default=None, init=False)
     _parts: dict[int, str] = field(default_factory=dict, init=False)
@@ -72,9 +74,13 @@ class Step:
 
     @contextlib.contextmanager
     def saving(self, mode: str) -> Iterator[None]:
-        self._mode, self._children = mode, 0
+        self._mode, self._children, self._numbers = mode, 0, None
         yield
         self._mode = ""
+
+    def sample(self, numbers: list[int]) -> None:
+        """Of the items, those with these numbers are saved next."""
+        self._children, self._numbers = 0, numbers
 
     def pass_by(self, leaves: Sequence[Any]) -> None:
         """These children are saved next, and nobody wants to know their places."""
@@ -90,7 +96,13 @@ class Step:
         """How many children, from the one just stepped to, are called the same together."""
         if self.role != "cells":
             return most
-        return min(most, int(self.owner.rows - (self._children - 1) % self.owner.rows))
+        n, rows = self._children - 1, self.owner.rows
+        end = (self._number(n) // rows + 1) * rows  # of its column
+        return min(most, (end if self._numbers is None else bisect_left(self._numbers, end)) - n)
+
+    def _number(self, n: int) -> int:
+        """That of the n-th item saved."""
+        return n if self._numbers is None else self._numbers[n]
 
     def step(self, child: Any) -> Step:
         """The place of the child that is saved next."""
@@ -98,7 +110,7 @@ class Step:
         if self.role == "table":
             return _part_of(self.owner if self.table is None else self.table, child)
         if self._mode == "items":
-            return self._item(n, child)
+            return self._item(self._number(n), child)
         if self._mode == "pairs":
             return self._pair(n, child)
         if self.role == "arguments":
@@ -142,7 +154,7 @@ class Step:
             self._key = child
             if self.role != "value":
                 return Step(child)
-            return Step(child, f"][{n // 2}]", before="[*", group=" keys")
+            return Step(child, f"][{self._number(n // 2)}]", before="[*", group=" keys")
         key = self._key
         if self.role == "members":
             return Step(child, f".{key}.value")
@@ -157,7 +169,8 @@ class Step:
         group = "[…]" if self.is_large_dict else ""
         text = written(key)
         if text is None:
-            return Step(child, f".values()][{n // 2}]", before="[*", group=group)
+            label = f".values()][{self._number(n // 2)}]"
+            return Step(child, label, before="[*", group=group)
         return Step(child, f"[{text}]", group=group)
 
     def _part_of_state(self, n: int, child: Any) -> Step:
@@ -210,7 +223,11 @@ def _argument(owner: Any, n: int) -> str:
             return f".args[{n}]"
         case type():
             return ("", "", " base ", "", "", "")[n] if n < 6 else ""
-    return f".__reduce__()[1][{n}]"
+    return "" if type(owner).__module__ in _OPAQUE else f".__reduce__()[1][{n}]"
+
+
+_OPAQUE = frozenset({"datetime", "decimal", "uuid", "fractions"})
+"""Modules whose objects have no parts to speak of."""
 
 
 def _item_of_state(owner: Any, n: int) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import ast
 import keyword
+from dataclasses import replace as replaced
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
+from IPython.display import display
 
 from workbench import api
 from workbench.core.events import About
@@ -21,6 +23,7 @@ from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
 from workbench.ref import ObjectRef
+from workbench.report.format import human_seconds
 from workbench.report.text import put_line
 
 if TYPE_CHECKING:
@@ -127,7 +130,11 @@ class StoringMagics(NotebookMagics):
     @argument("--copy", action="store_true", help="private, writable arrays")
     @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
     @argument("--jobs", action="store_true", help="what background cells that are done assigned")
-    @argument("names", nargs="*", help="names in the store, or variables that hold ObjectRefs")
+    @argument(
+        "names",
+        nargs="*",
+        help="names in the store, or variables: that hold ObjectRefs, or that a cell changed",
+    )
     @line_magic
     def get(self, line: str) -> None:
         """Bind variables to what the store has under these names.
@@ -225,8 +232,28 @@ class StoringMagics(NotebookMagics):
     @argument("what", nargs="+", help="a variable, an expression, or a name in the store")
     @line_magic
     def cost(self, line: str) -> Cost:
-        """Show where storing a value spends its bytes and its time, and what would be cheaper."""
-        return api.explain_cost(*self._examined(self.cost, line))
+        """Show where storing a value spends its bytes and its time, and what would be cheaper.
+
+        What takes long to pickle is estimated first, and then measured. Stopped, it keeps to that.
+        """
+        value, name = self._examined(self.cost, line)
+        cost = api.explain_cost(value, name)
+        if not cost.is_estimate:
+            return cost
+        shown = display(cost, display_id=True)
+        about = human_seconds(cost.seconds or 0.0)
+
+        def tell(seconds: float) -> str:
+            return f"%cost {name}: measuring all of it, {seconds:.0f} s of about {about}"
+
+        try:
+            with progress(self._notebook.router, tell):
+                cost = api.explain_cost(value, name, whole=True)
+        except KeyboardInterrupt:
+            cost = replaced(cost, estimated=f"{cost.estimated} Stopped before all was measured.")
+        if shown is not None and not self._notebook.router.is_terminal:
+            shown.update({"text/plain": ""}, raw=True)  # the cell's result takes its place
+        return cost
 
     def _examined(self, magic: Any, line: str) -> tuple[Any, str]:
         """The value a line names, and what to call it."""

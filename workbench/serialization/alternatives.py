@@ -1,0 +1,426 @@
+"""Cheaper forms of what people store: which there are for a value, and how they are written.
+
+One adviser a row of the table at the end. None changes what it is given, or looks at all of what is
+very long.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import datetime
+import decimal
+import functools
+import importlib.util
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.report.format import human_bytes, human_count
+from workbench.serialization.codec import describe
+from workbench.serialization.sampling import spread
+
+MANY = 1000
+"""Objects from which their form matters."""
+
+FEW = 10
+"""Texts are few if each comes that many times."""
+
+LOOKED_AT = 100_000
+"""Items of one container whose types are looked at; of more, so many."""
+
+LARGE_BYTES = 1_000_000
+"""From which it matters that bytes are copied by each reader."""
+
+
+class Idea(NamedTuple):
+    """Another form of something: what that is now, and how to write the other."""
+
+    what: str
+    before: Any
+    """The very object."""
+
+    make: Callable[[Any], Any]
+    """Makes the other form of it, or of some of its rows."""
+
+    form: str
+    """What the other form is called: ``as Arrow strings``."""
+
+    how: str
+
+    take: Callable[[Any, Sequence[int]], Any] | None = None
+    """Takes the rows with these numbers; None: it has no rows."""
+
+
+def _items(value: Any, numbers: Sequence[int]) -> Any:
+    return type(value)([value[n] for n in numbers])
+
+
+def _rows(value: Any, numbers: Sequence[int]) -> Any:
+    return value.iloc[numbers]
+
+
+def _at(value: Any, numbers: Sequence[int]) -> Any:
+    return value[numbers]
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _pandas(value: Any, name: str) -> Iterator[Idea]:
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    if isinstance(value, pandas.Series):
+        yield from _column(value, name, name, _rows)
+    elif isinstance(value, pandas.DataFrame):
+        for i, column in enumerate(value.columns):
+            yield from _column(value.iloc[:, i], f"column {column!r}", f"{name}[{column!r}]", _rows)
+    index = value if isinstance(value, pandas.Index) else getattr(value, "index", None)
+    called = name if index is value else f"{name}.index"
+    if isinstance(index, pandas.MultiIndex):
+        yield from _levels(index, called)
+    elif isinstance(index, pandas.Index):
+        yield from _column(index, called, called, _at)
+
+
+def _levels(index: Any, name: str) -> Iterator[Idea]:
+    for n, level in enumerate(index.levels):
+        for idea in _column(level, f"{name} level {n}", f"{name}.levels[{n}]", _at):
+            yield idea._replace(how=f"`{name}.set_levels({idea.how[1:-1]}, level={n})`")
+
+
+def _column(
+    column: Any, called: str, name: str, take: Callable[[Any, Sequence[int]], Any]
+) -> Iterator[Idea]:
+    """Objects of a column or an index, by what they are; missing ones don't count."""
+    pandas: Any = sys.modules["pandas"]
+    python_text = getattr(column.dtype, "storage", "") == "python"
+    rows = len(column)
+    if rows < MANY or not (column.dtype == object or python_text):
+        return
+    some = column if rows <= LOOKED_AT else take(column, spread(rows, LOOKED_AT))
+    objects = np.asarray(some, dtype=object)
+    present = objects[~pandas.isna(objects)]
+    kinds = {*map(type, present)}
+    if len(kinds) != 1 and _numbers_of(objects) is None:
+        return
+    what = f"{called} ({column.dtype}, {human_count(rows)} {type(present[0]).__name__})"
+    for form, how, make in _forms(objects, present, kinds, name):
+        yield Idea(what, column, make, form, f"`{how}`", take)
+
+
+def _forms(
+    objects: Any, present: Any, kinds: set[type], name: str
+) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
+    """What else a column can be: what that is called, how it is written, what makes it."""
+    pandas: Any = sys.modules["pandas"]
+    numbers = _numbers_of(objects)
+    dtypes: dict[Any, str] = {}
+    if numbers is not None:
+        dtypes[str(numbers)] = f"as {numbers}"
+    elif kinds <= {int, float, bool}:  # with missing ones
+        dtype = {"int64": "Int64", "bool": "boolean"}.get(str(_numbers_of(present)), "Float64")
+        if _numbers_of(present) is not None:
+            dtypes[dtype] = f"as {dtype}"
+    elif kinds == {str}:
+        if has_arrow():
+            dtypes["string[pyarrow]"] = "as Arrow strings"
+        if len({*present}) * FEW <= len(present):
+            dtypes["category"] = "as a category"
+    elif kinds == {datetime.datetime}:
+        yield "as datetime64", f"pd.to_datetime({name})", pandas.to_datetime
+    elif kinds == {datetime.timedelta}:
+        yield "as timedelta64", f"pd.to_timedelta({name})", pandas.to_timedelta
+    elif kinds == {decimal.Decimal} and has_arrow():
+        exact = importlib.import_module("pyarrow").array(present).type
+        make = operator.methodcaller("astype", pandas.ArrowDtype(exact))
+        yield "as Arrow decimals", f"{name}.astype(pd.ArrowDtype(pa.{exact}))", make
+    elif kinds <= _ARROW_TYPES.keys() and has_arrow():
+        dtype, form = _ARROW_TYPES[next(iter(kinds))]
+        dtypes[dtype] = form
+    for dtype, form in dtypes.items():
+        yield form, f"{name}.astype({dtype!r})", operator.methodcaller("astype", dtype)
+
+
+_ARROW_TYPES = {
+    datetime.date: ("date32[pyarrow]", "as Arrow dates"),
+    datetime.time: ("time64[us][pyarrow]", "as Arrow times"),
+    bytes: ("binary[pyarrow]", "as Arrow bytes"),
+}
+
+
+def has_arrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+# -- sequences of small objects -------------------------------------------------------------------
+
+
+def _sequence(value: Any, name: str) -> Iterator[Idea]:
+    """Numbers, texts, dates, rows of numbers, and records of whatever kind."""
+    if type(value) not in (list, tuple) or len(value) < 2:
+        return
+    some = _looked_at(value)
+    kinds = {*map(type, some)}
+    many = len(value) >= MANY
+    plain = _plain_array(some, name) if many else None
+    if plain is not None:
+        form, how, make = plain
+        yield Idea(f"{name} ({_counted(value)})", value, make, form, how, _items)
+    elif kinds in ({list}, {tuple}):
+        yield from _matrix(value, some, name)
+    elif many and kinds == {dict}:
+        yield from _records(value, some, name)
+    elif many and len(kinds) == 1:
+        yield from _objects(value, some, name)
+
+
+def _looked_at(value: Any) -> Any:
+    return value if len(value) <= LOOKED_AT else _items(value, spread(len(value), LOOKED_AT))
+
+
+def _plain_array(values: Any, name: str) -> tuple[str, str, Callable[[Any], Any]] | None:
+    """An array that is equal to these: what to call it, how it is written, what makes it."""
+    dtype = _numbers_of(values)
+    if dtype is not None:
+        return "as an array", f"`np.array({name})`", lambda v: np.array(v, dtype)
+    dated = _dated(values)
+    if dated:
+        return "as an array", f"`np.array({name}, {dated!r})`", lambda v: np.array(v, dated)
+    kinds = {*map(type, values)}
+    if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and has_arrow():
+        return "as an Arrow array", f"`pa.array({name})`", _as_arrow
+    return None
+
+
+def _dated(values: Any) -> str:
+    """The dtype of an array of these, if they are dates, or times of no zone."""
+    kinds = {*map(type, values)}
+    if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
+        return "datetime64[us]"
+    return "datetime64[D]" if kinds == {datetime.date} else ""
+
+
+def _as_arrow(values: Any) -> Any:
+    return importlib.import_module("pyarrow").array(values)
+
+
+def _matrix(value: Any, some: Any, name: str) -> Iterator[Idea]:
+    rows, columns = len(value), len(value[0])
+    if rows * columns < MANY or any(len(row) != columns for row in some):
+        return
+    if len(some) * columns > LOOKED_AT:
+        some = [some[n] for n in spread(len(some), max(1, LOOKED_AT // columns))]
+    if _numbers_of([cell for row in some for cell in row]) is not None:
+        what = f"{name} ({human_count(rows)} rows of {human_count(columns)})"
+        yield Idea(what, value, np.array, "as an array", f"`np.array({name})`", _items)
+
+
+def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
+    """Instances that have only plain attributes, and named tuples."""
+    names = _attributes(value[0])
+    if not names:
+        return
+    what = f"{name} ({_counted(value)})"
+    if all(_numbers_of([getattr(v, a) for v in some]) is not None for a in names):
+        first = f"{names[0]} = np.array([o.{names[0]} for o in {name}])"
+        rest = f", and so for {', '.join(names[1:])}" if len(names) > 1 else ""
+        yield Idea(
+            what, value, lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names},
+            "as one array per attribute", f"`{first}`{rest}", _items,
+        )  # fmt: skip
+        return
+    pandas = sys.modules.get("pandas")
+    is_plain = all({*map(type, (getattr(v, a) for v in some))} <= _CELLS for a in names)
+    if pandas is None or not is_plain:
+        return
+    if isinstance(value[0], tuple):
+        how, make = f"`pd.DataFrame({name})`", pandas.DataFrame
+    elif names == [*getattr(value[0], "__dict__", {})]:
+        how = f"`pd.DataFrame([vars(o) for o in {name}])`"
+        make = lambda v: pandas.DataFrame([vars(o) for o in v])  # noqa: E731
+    else:
+        return
+    yield Idea(what, value, make, "as a DataFrame", how, _items)
+
+
+_CELLS = frozenset({str, int, float, bool, type(None)})
+
+
+def _attributes(instance: Any) -> list[str]:
+    """Of an instance of a class written in Python; empty if there is more to it than these."""
+    if isinstance(instance, tuple):
+        return [*getattr(instance, "_fields", ())]
+    if isinstance(instance, list | dict | set | str | bytes | np.ndarray | type):
+        return []
+    slots = (c.__dict__.get("__slots__", ()) for c in type(instance).__mro__)
+    in_slots = [name for s in slots for name in ((s,) if isinstance(s, str) else s)]
+    names = [*in_slots, *getattr(instance, "__dict__", {})]
+    return [name for name in names if not name.startswith("__")]
+
+
+def _records(value: Any, some: Any, name: str) -> Iterator[Idea]:
+    keys = list(value[0])
+    if not keys or any(row.keys() != value[0].keys() for row in some):
+        return
+    if any(len({type(row[key]) for row in some}) != 1 for key in keys):
+        return
+    what = f"{name} ({human_count(len(value))} dicts with the same {len(keys)} keys)"
+    pandas = sys.modules.get("pandas")
+    if pandas is not None:
+        how = f"`pd.DataFrame({name})`"
+        yield Idea(what, value, pandas.DataFrame, "as a DataFrame", how, _items)
+    elif all(_numbers_of([row[key] for row in some]) is not None for key in keys):
+        how = f"`{{k: np.array([r[k] for r in {name}]) for k in {name}[0]}}`"
+        yield Idea(
+            what, value, lambda v: {k: np.array([r[k] for r in v]) for k in keys},
+            "as one array per key", how, _items,
+        )  # fmt: skip
+
+
+def _collection(value: Any, name: str) -> Iterator[Idea]:
+    """Sets, deques and dicts of numbers."""
+    if type(value) not in (set, frozenset, collections.deque, dict) or len(value) < MANY:
+        return
+    some = _first(value, range(LOOKED_AT))
+    items = [*some]
+    if _numbers_of(items) is None:
+        return
+    what = f"{name} ({type(value).__name__} of {human_count(len(value))} {type(items[0]).__name__})"
+    if type(value) is not dict:
+        make: Callable[[Any], Any] = lambda v: np.array([*v])  # noqa: E731
+        yield Idea(what, value, make, "as an array", f"`np.array([*{name}])`", _first)
+    elif _numbers_of([*some.values()]) is not None:
+        how = f"`np.array([*{name}]), np.array([*{name}.values()])`"
+        make = lambda v: (np.array([*v]), np.array([*v.values()]))  # noqa: E731
+        form = "as an array of the keys and one of the values"
+        yield Idea(what, value, make, form, how, _first)
+
+
+def _first(value: Any, numbers: Sequence[int]) -> Any:
+    """The first so many: to find others takes as long as all of it."""
+    some = value.items() if type(value) is dict else value
+    return type(value)(islice(some, len(numbers)))
+
+
+# -- arrays, matrices, bytes ----------------------------------------------------------------------
+
+
+def _array(value: Any, name: str) -> Iterator[Idea]:
+    """Arrays of objects, and of numpy's own texts."""
+    if type(value) is not np.ndarray or value.size < MANY:
+        return
+    is_text = value.dtype.char == "T"
+    if value.dtype != object and not is_text:
+        return
+    flat = value if value.ndim == 1 else value.reshape(-1)
+    some = flat if flat.size <= LOOKED_AT else flat[spread(flat.size, LOOKED_AT)]
+    plain = _plain_array(some.tolist(), name)
+    if plain is None:
+        return
+    form, how, make = plain
+    kind = "texts of numpy" if is_text else f"{type(flat[0]).__name__} as objects"
+    what = f"{name} ({human_count(value.size)} {kind})"
+    dtype = str(_numbers_of(some) or "") or _dated(some)
+    if dtype:
+        form, how = f"as {dtype}", f"`{name}.astype({dtype!r})`"
+        make = operator.methodcaller("astype", dtype)
+    elif value.ndim > 1:
+        return
+    yield Idea(what, value, make, form, how, _at if value.ndim == 1 else None)
+
+
+def _sparse(value: Any, name: str) -> Iterator[Idea]:
+    if getattr(value, "format", "") not in ("lil", "dok") or "scipy.sparse" not in sys.modules:
+        return
+    what = f"{name} ({type(value).__name__} {value.shape}, {human_count(value.nnz)} values)"
+    yield Idea(what, value, lambda v: v.tocsr(), "as csr", f"`{name}.tocsr()`")
+
+
+def _bytes(value: Any, name: str) -> Iterator[Idea]:
+    """What each reader copies, because it is Python's own."""
+    if type(value) not in (bytes, bytearray, array.array):
+        return
+    size = memoryview(value).nbytes
+    if size >= LARGE_BYTES:
+        what = f"{name} ({type(value).__name__}, {human_bytes(size)}), which each reader copies"
+        yield Idea(what, value, memoryview, "as a memoryview", f"`memoryview({name})`")
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+
+def _captured(value: Any, name: str) -> Iterator[Idea]:
+    """What a function takes along wherever it goes."""
+    if not isinstance(value, FunctionType):
+        return
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+    captured = [("closes over", variable, cell.cell_contents) for variable, cell in cells]
+    names = sorted(_names_in(value.__code__) & value.__globals__.keys())
+    captured += [("has the global", variable, value.__globals__[variable]) for variable in names]
+    for how, variable, held in captured:
+        if isinstance(held, ModuleType | FunctionType | BuiltinFunctionType | type):
+            continue
+        yield Idea(
+            f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is exported",
+            value, functools.partial(_without, variable=variable), "without it",
+            f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
+        )  # fmt: skip
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inner = (_names_in(c) for c in code.co_consts if isinstance(c, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _without(function: FunctionType, variable: str) -> FunctionType:
+    """The same function where one variable is None."""
+    code = function.__code__
+    cells = tuple(
+        CellType(None) if name == variable else cell
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+    )
+    namespace = dict(function.__globals__)
+    if variable not in code.co_freevars:
+        namespace[variable] = None
+    other = FunctionType(code, namespace, function.__name__, function.__defaults__, cells)
+    other.__kwdefaults__ = function.__kwdefaults__
+    return other
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def _numbers_of(values: Any) -> np.dtype[Any] | None:
+    """The dtype of an array that is equal to these, if they are numbers."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.dtype(float)
+    if kinds == {bool}:
+        return np.dtype(bool)
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+        return np.dtype(np.int64)
+    if kinds == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int):
+        return np.dtype(float)
+    return None
+
+
+def _counted(values: Any) -> str:
+    return f"{human_count(len(values))} {type(values[0]).__name__}"
+
+
+ADVISERS: tuple[Callable[[Any, str], Iterator[Idea]], ...] = (
+    _pandas,
+    _sequence,
+    _collection,
+    _array,
+    _sparse,
+    _bytes,
+    _captured,
+)
