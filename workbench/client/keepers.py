@@ -40,7 +40,7 @@ CHUNK = 1000
 MOST_OBJECTS = 100
 """Objects through which a class is looked for that has no name."""
 
-FEW = 16
+FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
@@ -181,7 +181,7 @@ class _Search:
         """The variables of functions that run now. Our own are no reason."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         names[threading.main_thread().ident] = ""
-        for frame, ident in _frames().items():
+        for frame, ident in references.frames().items():
             self._frame(frame, names.get(ident, ""))
 
     def _frame(self, frame: types.FrameType, thread: str) -> None:
@@ -211,7 +211,7 @@ class _Search:
         self._is_counted = True
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
-        for frame in _frames():
+        for frame in references.frames():
             todo += references.locals_of(frame).values()
         is_frozen = gc.get_freeze_count() > 0  # in workers: the collector leaves that alone too
         if is_frozen:
@@ -405,17 +405,6 @@ class _Search:
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 """What IPython has under plainer names too."""
-
-
-def _frames() -> dict[types.FrameType, int]:
-    """All that run but in this thread, with their threads."""
-    found: dict[types.FrameType, int] = {}
-    frame: types.FrameType | None
-    for ident, frame in list(sys._current_frames().items()):
-        while frame is not None and ident != threading.get_ident():
-            found[frame] = ident
-            frame = frame.f_back
-    return found
 
 
 def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:

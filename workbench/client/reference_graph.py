@@ -183,7 +183,7 @@ class ReferenceGraph:
         found.sort(key=lambda each: each[0])
         places = list(dict.fromkeys(place for _, place in found))
         if self._has_ring(need):
-            places = [_collected(place) if place.cut else place for place in places]
+            places = [_collected(each) if each.cut else each for each in places]
         return _outputs_together(places)
 
     def _grouped(
@@ -261,6 +261,8 @@ def _dict_of(thing: Any) -> Any:
 
 
 def _collected(place: Place) -> Place:
+    if "gc.collect()" in place.cut:
+        return place
     cut = f"{place.cut.rstrip(';')}; import gc; gc.collect();"
     return Place(place.kind, place.path, place.keeper, place.where, cut, place.count, place.by)
 

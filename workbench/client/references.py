@@ -298,6 +298,17 @@ def is_output(name: str) -> bool:
     )
 
 
+def frames() -> dict[types.FrameType, int]:
+    """All that run but in this thread, with their threads."""
+    found: dict[types.FrameType, int] = {}
+    frame: types.FrameType | None
+    for ident, frame in list(sys._current_frames().items()):
+        while frame is not None and ident != threading.get_ident():
+            found[frame] = ident
+            frame = frame.f_back
+    return found
+
+
 def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
     """A frame's variables. The caller lets go of them at once.
 
