@@ -5,7 +5,10 @@ Each message is one paragraph: what happened, whose doing it was, and what to do
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +22,28 @@ class WorkbenchError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of our own stack: the paragraph and its notes."""
-        return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
+        said = f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())
+        return [_in_lines(text) for text in said]
+
+
+_CODE = re.compile(r"`[^`\n]*`")
+
+
+def _in_lines(text: str) -> str:
+    """Broken where words end: notebooks break long lines in the middle of a word, of code too.
+
+    The space that ends a line stays, and what stands in backticks is in one piece.
+    """
+    room = shutil.get_terminal_size().columns  # 80 in a kernel
+    lines = []
+    for line in text.split("\n"):
+        whole = _CODE.sub(lambda code: code[0].replace(" ", "\0"), line)
+        indent = whole[: len(whole) - len(whole.lstrip(" "))]
+        pieces = textwrap.wrap(
+            whole, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.append(" \n".join(pieces).replace("\0", " ") if len(line) > room else line)
+    return "\n".join(lines)
 
 
 class ConfigError(WorkbenchError, ValueError):
@@ -147,7 +171,7 @@ class TaskError(WorkbenchError):
         """What IPython shows: in its colours, and in the mode that `%xmode` has set."""
         mode = remote_frames.mode()
         placed = map(remote_frames.placed, self.remote_notes)
-        notes = [*placed, *getattr(self, "__notes__", ())]
+        notes = [_in_lines(note) for note in (*placed, *getattr(self, "__notes__", ()))]
         if mode == "Minimal":
             return [remote_frames.painted(self.cause_text), *notes]
         head = remote_frames.painted(type(self).__name__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from workbench.sizes import PAGE
 
 _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
@@ -12,10 +15,18 @@ def punch(fd: int, offset: int, length: int) -> None:
 
     Where the system can't, nothing happens: the memory comes back with the file.
     """
-    import ctypes  # here: few processes ever punch, and it is slow to import
-
     start = -(-offset // PAGE) * PAGE
     stop = (offset + length) // PAGE * PAGE
-    fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
+    fallocate = _fallocate()
     if stop > start and fallocate is not None:
-        fallocate(fd, _PUNCH, ctypes.c_int64(start), ctypes.c_int64(stop - start))
+        fallocate(fd, _PUNCH, start, stop - start)
+
+
+@functools.cache  # each look at the C library makes classes, in cycles
+def _fallocate() -> Any:
+    import ctypes  # here: few processes ever punch, and it is slow to import
+
+    function = getattr(ctypes.CDLL(None), "fallocate", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return function

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
+MOST_RETURNS = 100_000
+"""Of one task; `core.message_types.Returns` has the same."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
 
@@ -122,7 +125,13 @@ def _returns(key: str, value: Any) -> int | str:
         return STREAMING
     if isinstance(value, str):
         raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
-    return _whole(0)(key, value)
+    number = _whole(0)(key, value)
+    if number > MOST_RETURNS:
+        raise ValueError(
+            f"num_returns={number:,} is more than {MOST_RETURNS:,}: yield the results "
+            f"(num_returns={STREAMING!r}), or return a list."
+        )
+    return number
 
 
 def _exceptions(key: str, value: Any) -> tuple[type[BaseException], ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import context
 from workbench.errors import WorkbenchError
+from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
     from workbench.engines.base import Engine, Shown
@@ -81,13 +82,28 @@ def _note(engine: Engine, tb: TracebackType | None) -> str:
                 break
         if shown is None and any(arrays for *_, arrays in there):
             break
-    return "" if shown is None else _text(*called, shown, in_task)
+    if shown is None:
+        return ""
+    ref = next((ref for frame, *_ in frames for ref in _refs_to(shown.id, frame)), "")
+    return _text(*called, shown, in_task, ref)
 
 
-def _text(name: str, value: Any, shown: Shown, in_task: bool) -> str:
+def _refs_to(id: int, frame: FrameType) -> Iterator[str]:
+    """The variables that are refs to the object."""
+    for name, value in list({**frame.f_globals, **frame.f_locals}.items()):
+        if type(value) is ObjectRef and value.id == id and not name.startswith("_"):
+            yield name
+
+
+def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
+    """``ref``: a variable that is a ref to it; '' if there is none."""
     about = f" ({shown.about})" if shown.about else ""
-    has_copy = hasattr(type(value), "__array__") and hasattr(type(value), "copy")
-    copy = f"`{name} = {name}.copy()`" if has_copy else "copy the array before you change it"
+    if hasattr(type(value), "__array__") and hasattr(type(value), "copy"):
+        copy = f"`{name} = {name}.copy()`"
+    elif isinstance(value, list | tuple | dict | set | frozenset):
+        copy = "copy the array before you change it"
+    else:  # a model
+        copy = f"`{name} = copy.deepcopy({name})`"
     if not shown.id:
         return (
             f"`{name}` came to the task as an argument{about}, and those are read-only, as all "
@@ -99,11 +115,12 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool) -> str:
             f"`{name}` shows {stored}{about}, and what is stored doesn't change. The way out in a "
             f"task: {copy}."
         )
+    said = f"`{name}` shows {stored}{about}, and what is stored doesn't change."
+    if not (shown.names or ref):  # nobody has anything to get it by
+        return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""
-    return (
-        f"`{name}` shows {stored}{about}, and what is stored doesn't change. Two ways out: "
-        f"{copy}, or get a private copy: {private}`get(ref, copy=True)`."
-    )
+    got = f"`get({ref or 'ref'}, copy=True)`"
+    return f"{said} Two ways out: {copy}, or get a private copy: {private}{got}."
 
 
 def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import resource
@@ -119,3 +120,37 @@ def test_a_size_the_system_refuses_leaks_nothing(create: Create) -> None:
     with pytest.raises((OSError, OverflowError)):
         create(1 << 63)
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_many_holes_leave_nothing_in_the_process(segment: seg.Descriptors) -> None:
+    """The server punches all the time, with the garbage collector off."""
+    punch(segment.writable, 0, PAGE)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for _ in range(100):
+            punch(segment.writable, 0, PAGE)
+        assert len(gc.get_objects()) - before < 10
+    finally:
+        gc.enable()
+
+
+def test_private_changes_are_seen_by_nobody_else_and_known(segment: seg.Descriptors) -> None:
+    writable = seg.map_writable(segment.writable, SIZE)
+    writable[: 8 * PAGE] = bytes(range(256)) * (8 * PAGE // 256)
+    readonly = seg.map_readonly(segment.readonly, SIZE)
+    mapping, start = readonly.private(PAGE + 100, 4 * PAGE, "kept")
+    own = np.frombuffer(mapping, np.uint8)[start:]
+    address = own.__array_interface__["data"][0]
+    assert bytes(own) == readonly[PAGE + 100 : 5 * PAGE + 100]
+    if not os.path.exists("/proc/self/pagemap"):
+        assert mapping.written(address, len(own)) == [(0, len(own))]
+        return
+    assert mapping.written(address, len(own)) == []
+    own[0] = own[PAGE] = own[-1] = 0
+    first = PAGE - 100
+    assert mapping.written(address, len(own)) == [(0, first + PAGE), (first + 3 * PAGE, len(own))]
+    assert readonly[PAGE + 100] == 100
+    assert mapping.written(address + PAGE, PAGE) == [(0, first)]
+    assert mapping.keeps == "kept"

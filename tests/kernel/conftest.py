@@ -70,12 +70,14 @@ class Cell:
 
     @property
     def failure(self) -> str:
-        """Name and traceback of the error shown under the cell, without colours; '' if there is
-        none."""
+        """Name and traceback of the error shown under the cell, without colours, its paragraphs
+        in one piece; '' if there is none."""
         for kind, content in self.outputs:
             if kind == "error":
-                lines = [content["ename"], *content["traceback"]]
-                return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines))
+                # What was broken in lines is one piece of the traceback.
+                whole = [re.sub(r" \n *(?=\S)", " ", text) for text in content["traceback"]]
+                lines = "\n".join([content["ename"], *whole])
+                return re.sub(r"\x1b\[[0-9;]*m", "", lines)
         return ""
 
     def __repr__(self) -> str:

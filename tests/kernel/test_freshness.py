@@ -129,6 +129,14 @@ def test_a_name_that_means_something_else_by_now_is_left_alone(session: Kernel) 
     assert session.value("(got, wb.get(wb.api.engine().find('lst')))") == "([1, 2, 3], 'theirs')"
 
 
+def test_what_a_session_had_that_is_over_goes_by_value(session: Kernel) -> None:
+    session.ok(SETUP)
+    session.ok("%put lst d")
+    session.ok("wb.shutdown(); wb.init(workers=1); other = wb.put([0]); lst.append(3)")
+    assert notes(session, "(lst, d)") == []
+    assert session.value("got") == "([1, 2, 3], {'k': 1})"
+
+
 def test_an_explicit_ref_means_what_it_meant(session: Kernel) -> None:
     session.ok(SETUP)
     session.ok("old = %put lst")

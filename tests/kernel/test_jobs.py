@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+import pytest
+
 from tests.kernel.conftest import Kernel
+from tests.kernel.gates import Gate
+from tests.leaks import eventually
 
 
 def finished(kernel: Kernel, body: str) -> str:
@@ -42,3 +49,38 @@ def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
     assert session.value(f"get_ipython().run_line_magic('workbench', 'job {name}').output()") == (
         "'one\\n'"
     )
+
+
+@pytest.fixture
+def vscode(runtime_dir: str) -> Iterator[Kernel]:
+    kernel = Kernel({"WORKBENCH_RUNTIME_DIR": runtime_dir, "WORKBENCH_WORKERS": "1"})
+    kernel.ok("%load_ext workbench\n__vsc_ipynb_file__ = 'a.ipynb'")
+    yield kernel
+    kernel.ok("%workbench stop")
+    kernel.stop()
+
+
+def test_where_a_script_needs_a_view_a_running_line_has_one(vscode: Kernel, gate: Gate) -> None:
+    """In VS Code, that is; what is saved at the end is plain."""
+    cell = vscode.ok(f"%%remote\n{gate.wait}\nx = 1")
+    view = "application/vnd.jupyter.widget-view+json"
+    vscode.until(lambda: cell.lines and view in cell.lines[-1])
+    page = cell.lines[-1][view]["model_id"]
+    vscode.until(lambda: vscode.says(r"running \d+ s$"))
+    stop = {"do": "stop", "line": re.findall('data-line="(.*?)"', cell.lines[-1]["text/html"])[0]}
+    vscode.send("comm_msg", {"comm_id": page, "data": {"method": "custom", "content": stop}})
+    vscode.until(lambda: "stopped" in cell.line)
+    assert set(cell.lines[-1]) == {"text/plain", "text/html"}
+
+
+def test_a_page_that_is_loaded_again_is_told_of_widgets_that_workers_made(
+    session: Kernel, gate: Gate
+) -> None:
+    cell = session.ok(
+        "%%remote\nimport ipywidgets\n_bar = ipywidgets.IntProgress(value=3, max=4)\n"
+        f"display(_bar)\n{gate.wait}"
+    )
+    session.until(lambda: cell.opened())
+    states = "__import__('ipywidgets').Widget.get_manager_state()['state']"
+    told = f"[s['state'].get('value') for s in {states}.values() if s['model_name'] == "
+    assert eventually(lambda: session.value(f"{told}'IntProgressModel']") == "[3]")

@@ -96,7 +96,7 @@ def test_put_reports_its_cost_in_one_line(session: Kernel) -> None:
     line = session.ok("import numpy as np\nx = np.ones((1000, 500))\n%put x").text()
     assert re.fullmatch(
         r"x: ndarray float64 \(1000, 500\), 4 MB in [\d.]+ m?s, [\d.e-]+ [GM]B/s"
-        r"( at the first use of this memory)?; 4 MB copied directly in 1 buffer\n",
+        r"( in new memory)?; 4 MB copied directly in 1 buffer\n",
         line,
     )
     line = session.ok("small = {'a': 1}\n%put small").text()

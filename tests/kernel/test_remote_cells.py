@@ -342,11 +342,14 @@ def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
 
 def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
     session.run("%%remote -w\nx = 1\nx / 0")
-    said = session.ok("%debug").text()
+    printed = session.ok("%debug").text()
+    assert max(map(len, printed.splitlines())) <= 80
+    said = " ".join(printed.split())
     assert "ZeroDivisionError was raised on a worker in cell [" in said
     assert "without its first line, `%%remote`, and then `%debug`" in said
     session.run("wb.get(wb.remote(lambda: 1 / 0).remote())")
-    assert "call the function here, without `.remote`," in session.ok("%debug").text()
+    said = " ".join(session.ok("%debug").text().split())
+    assert "call the function here, without `.remote`," in said
 
 
 @pytest.mark.parametrize(
@@ -479,3 +482,11 @@ def test_a_widgets_buffers_arrive(session: Kernel) -> None:
     cell = session.ok("%%remote -w\nimport ipywidgets\nipywidgets.Image(value=b'\\x00\\xff')")
     session.until(lambda: any(buffers for *_, buffers in cell.comms))
     assert [b for *_, buffers in cell.comms for b in buffers] == [b"\x00\xff"]
+    # A page that is loaded again asks for the state, with them.
+    (image,) = [id for id, state in cell.opened().items() if state["_model_name"] == "ImageModel"]
+    asks = {"comm_id": image, "data": {"method": "request_state"}}
+    answer = session.send("comm_msg", asks)
+    session.until(lambda: answer.comms)
+    _, content, buffers = answer.comms[-1]
+    assert content["data"]["buffer_paths"] == [["value"]]
+    assert buffers == [b"\x00\xff"]

@@ -18,8 +18,9 @@ import pytest
 
 import workbench as wb
 from tests.leaks import eventually
+from tests.patience import TIMEOUT
 from tests.process.gates import Gate
-from tests.process.processes import Processes
+from tests.process.processes import Processes, ends_within
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 
@@ -272,7 +273,7 @@ def test_a_fork_that_comes_back_from_the_task_writes_to_nobodys_memory(session: 
     assert wb.get(wb.remote(len).remote("abc")) == 3
 
 
-def test_a_fork_that_outlives_its_worker(session: Engine, gate: Gate) -> None:
+def test_a_fork_ends_with_its_worker(session: Engine, gate: Gate) -> None:
     stop = gate.stop
 
     @wb.remote
@@ -295,10 +296,12 @@ def test_a_fork_that_outlives_its_worker(session: Engine, gate: Gate) -> None:
 
     assert eventually(replaced)
     assert wb.get(wb.remote(len).remote("abc")) == 3
-    child.let_on()
+    assert ends_within(child.pid, TIMEOUT)
 
 
-def test_a_session_ends_beside_a_tasks_fork(runtime: str, gate: Gate, processes: Processes) -> None:
+def test_a_session_ends_with_what_tasks_forked(
+    runtime: str, gate: Gate, processes: Processes
+) -> None:
     wb.init(workers=1)
     stop = gate.stop
 
@@ -313,5 +316,5 @@ def test_a_session_ends_beside_a_tasks_fork(runtime: str, gate: Gate, processes:
     wb.get(leaves_one.remote())
     child = gate.next()
     wb.shutdown()
-    assert eventually(lambda: [p.pid for p in processes.all()] == [child.pid])
-    child.let_on()
+    assert processes.gone()
+    assert ends_within(child.pid, TIMEOUT)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -232,3 +234,24 @@ def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
         assert machine.SHMEM_ENABLED in engine.huge_pages()
     wb.shutdown()
     assert wb.init(workers=1).huge_pages() == "", "nobody asked"
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2])
+def test_a_first_put_that_finds_no_descriptor_leaves_none(session: Engine, spare: int) -> None:
+    """Enough for none, or the memory's first one, its second, but not for its mapping."""
+    limits, filled = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                filled.append(os.dup(0))
+        for _ in range(spare):
+            os.close(filled.pop())
+        with pytest.raises(OSError, match="Too many open files"):
+            wb.put(np.ones(1 << 16))
+        again = [os.dup(0) for _ in range(spare)]  # they are free
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for fd in (*filled, *again):
+        os.close(fd)
+    assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()

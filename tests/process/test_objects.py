@@ -483,7 +483,7 @@ def test_await_and_futures(session: Engine, gate: Gate) -> None:
 def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine) -> None:
     first, about = session.put(np.ones(1 << 18))
     assert about.cold
-    assert " at the first use of this memory; " in put_line("x", about)
+    assert " in new memory; " in put_line("x", about)
     (record,) = wb.snapshot().objects
     assert record.about is not None
     assert record.about.cold
@@ -491,5 +491,5 @@ def test_a_put_tells_whether_it_was_the_first_use_of_its_memory(session: Engine)
     assert eventually(lambda: not wb.snapshot().objects)
     again, about = session.put(np.ones(1 << 18))
     assert not about.cold
-    assert "first use" not in put_line("x", about)
+    assert "new memory" not in put_line("x", about)
     assert again.id

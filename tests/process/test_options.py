@@ -247,6 +247,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         ({"num_returns": "many"}, ValueError, "must be a number, or 'streaming'"),
         ({"num_returns": 1.5}, ValueError, "whole number, 0 or more"),
         ({"num_returns": True}, ValueError, "whole number"),
+        ({"num_returns": 100_001}, ValueError, "more than 100,000: yield"),
         ({"max_retries": -2}, ValueError, "-1 or more"),
         ({"timeout": "soon"}, ValueError, "timeout='soon' must be a number"),
         ({"timeout": float("nan")}, ValueError, "must be a number"),

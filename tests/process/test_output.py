@@ -733,3 +733,55 @@ def test_text_that_is_no_text_is_refused(screen: Screen) -> None:
 
     with pytest.raises(TypeError, match="takes a str, not bytes"):
         wb.get(writes.remote())
+
+
+def test_a_thread_that_outlives_its_task_prints_where_that_did(
+    screen: Screen, gate: Gate, session: Engine
+) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def leaves() -> int:
+        def goes_on() -> None:
+            for number in range(3):
+                stop()
+                print("late", number)
+
+        threading.Thread(target=goes_on, daemon=True).start()
+        print("in time")
+        return os.getpid()
+
+    @wb.remote
+    def another(word: str) -> tuple[int, int]:
+        print(word)
+        later = threading.Thread(target=print, args=("of a thread",))
+        later.start()
+        later.join()
+        return os.getpid(), 0
+
+    screen.under(7)
+    pid = wb.get(leaves.remote())
+    visitor = gate.next()
+    screen.under(8)
+    ran = wb.get([another.remote("later") for _ in range(4)])
+    assert pid in [where for where, _ in ran]
+    for number in range(3):
+        visitor.let_on()
+        screen.wait_for(f"late {number}\n", origin=7)
+        visitor = gate.next() if number < 2 else visitor
+    assert screen.text(origin=7) == "in time\nlate 0\nlate 1\nlate 2\n"
+    assert sorted(screen.text(origin=8).split()) == sorted(["later", "of", "a", "thread"] * 4)
+
+
+def test_a_thread_of_an_executor_prints_for_whoever_it_works(screen: Screen) -> None:
+    @wb.remote(num_cpus=2)
+    def works(word: str) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        shared = vars(threading).setdefault("pool_of_a_test", ThreadPoolExecutor(1))
+        shared.submit(print, word).result()
+
+    for origin in (1, 2, 3):
+        screen.under(origin)
+        wb.get(works.remote(f"word {origin}"))
+    assert [screen.text(origin=n) for n in (1, 2, 3)] == ["word 1\n", "word 2\n", "word 3\n"]

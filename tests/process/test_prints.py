@@ -76,14 +76,24 @@ def test_they_are_there_when_get_returns() -> None:
 def test_of_several_workers_lines_are_whole_and_say_whose_they_are() -> None:
     out, _ = run("""
         wb.init(workers=3)
+        begun, go = (os.environ["WORKBENCH_RUNTIME_DIR"] + name for name in ("/begun", "/go"))
+        for path in (begun, go):
+            os.mkfifo(path)
+        ends = [os.open(path, os.O_RDWR) for path in (begun, go)]
 
         @wb.remote
         def count(name):
+            open(begun, "wb", buffering=0).write(b".")
+            open(go, "rb", buffering=0).read(1)
             for i in range(200):
                 print(name, end=" ")
                 print(i)
 
-        wb.get([count.remote(name) for name in "abc"])
+        refs = [count.remote(name) for name in "abc"]
+        for _ in refs:
+            os.read(ends[0], 1)
+        os.write(ends[1], b"...")  # all three at a time
+        wb.get(refs)
         print("end")
     """)
     *lines, end = out.splitlines()
@@ -91,7 +101,7 @@ def test_of_several_workers_lines_are_whole_and_say_whose_they_are() -> None:
     for name in "abc":
         mine = [line.rpartition(") ")[2] for line in lines if f"{name} " in line]
         assert mine == [f"{name} {i}" for i in range(200)]
-    assert all(line.startswith("(worker ") for line in lines[-100:])
+    assert lines[-1].startswith("(worker ")
 
 
 def test_what_was_not_waited_for_is_there_at_the_end() -> None:

@@ -68,8 +68,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ipython": (
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
-        | {"error_notes", "host.captured", "host.cells", "host.environment", "host.seeding"}
-        | {"readonly", "report", "serialization", "widgets.lines", "widgets.views"},
+        | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
+        | {"host.environment", "host.seeding", "readonly", "report", "serialization"}
+        | {"widgets.lines", "widgets.views"},
         {"IPython", "comm", "ipywidgets"},
     ),
     "report": (
@@ -111,7 +112,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ref_generator": ({"ref"}, set()),
     "markup": (set(), set()),
     "error_notes": ({"readonly", "ref", "ref_as_value"}, set()),
-    "readonly": ({"context", "engines.base", "errors"}, set()),
+    "readonly": ({"context", "engines.base", "errors", "ref"}, set()),
     "ref_as_value": ({"engines.base", "errors", "readonly", "ref"}, set()),
     "errors": ({"remote_frames"}, set()),
     "remote_frames": (set(), {"IPython", "pygments"}),

@@ -110,8 +110,12 @@ class ArenaWriter:
             size = round_up(capacity * ADDRESS_SLACK)
             segment = self._next_id()
             descriptors = seg.create(size)
-            mapping = seg.map_writable(descriptors.writable, size, self._huge)
-            self._views.map(segment, os.dup(descriptors.readonly), size)
+            try:
+                mapping = seg.map_writable(descriptors.writable, size, self._huge)
+                self._views.map(segment, os.dup(descriptors.readonly), size)
+            except BaseException:  # no descriptors, or no address space, at this moment
+                descriptors.close()
+                raise
             fds = (descriptors.writable, descriptors.readonly)
             self._send(Parcel(ev.Opened(segment, size), fds))
             self._capacity = capacity

@@ -37,6 +37,9 @@ DEEP_SECONDS = 120.0
 CHUNK = 1000
 """Objects whose referents are looked at in one go."""
 
+MOST_OBJECTS = 100
+"""Objects through which a class is looked for that has no name."""
+
 FEW = 16
 """So many objects the collector itself looks for: its effort grows with each."""
 
@@ -82,7 +85,8 @@ class _Kinds(dict[type, int]):
     """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
 
     def __missing__(self, kind: type) -> int:
-        self[kind] = 1 if issubclass(kind, np.ndarray) else 2 * issubclass(kind, dict | tuple)
+        is_array = issubclass(kind, np.ndarray | np.flatiter)
+        self[kind] = 1 if is_array else 2 * issubclass(kind, dict | tuple)
         return self[kind]
 
 
@@ -127,7 +131,7 @@ class _Search:
         for key, value in list(roots.items()):
             path, _, where = key.partition(WHERE)
             kind = "stored" if where else "variable"
-            self._name(value, Root(Name(path, kind), f"del {path}"))
+            self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType):
                 self._namespaces.setdefault(id(vars(module)), self._module(name, module))
@@ -214,7 +218,9 @@ class _Search:
             self._unseen.update(map(_by_id, todo))
         seen: set[int] = set()
         while todo and (is_frozen or len(seen) < NEAR):
+            self.looked_at += len(todo)
             todo = self._near(todo, seen, is_frozen)
+        self.looked_at = 0
         todo = _but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
         while todo:
@@ -332,6 +338,8 @@ class _Search:
         number, kind = id(holder), type(holder)
         held = references.references_of(holder, wanted)
         for reference in held:
+            if reference.child == id(kind) and len(self._graph.holders[id(kind)]) > MOST_OBJECTS:
+                continue  # of a class that has no name, one object with a name is enough
             if reference.child in self._widget_ids and (
                 number == self._widgets or kind is types.MethodType
             ):
@@ -345,6 +353,9 @@ class _Search:
                 self._known(number)
                 if kind is _task_type():
                     self._end_in_task(holder)
+                elif isinstance(holder, threading.Thread) and holder.is_alive():
+                    self._closed.add(number)
+                    self._end(number, Name(holder.name, "thread"), "")
 
     def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
         for key, value in list(namespace.items()):
@@ -377,7 +388,11 @@ class _Search:
         path = self._variable(widget)
         module = "__import__('sys').modules['ipywidgets.widgets.widget']"
         place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
-        self._end(number, Name(path or type(widget).__name__, "widget"), f"{place}.close()")
+        self._end(
+            number,
+            Name(path or type(widget).__name__, "widget"),
+            f"{place}.close()",
+        )
 
     def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
         self._graph.roots[number][Root(name, cut, coarse)] = None

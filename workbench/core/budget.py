@@ -93,6 +93,9 @@ class Budget:
         self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
+        self._dry: set[int] = (
+            set()
+        )  # clients that gave less than was asked, and got none back since
 
     @property
     def granted(self) -> int:
@@ -170,6 +173,7 @@ class Budget:
         """It doesn't any more; the arena, and the extent's length. ``cold``: nor does it hold
         memory: its pages have been given back."""
         arena = self.arenas[segment]
+        self._dry.discard(arena.owner or 0)
         length = arena.extents.pop(offset) * PAGE
         arena.live -= length
         if arena.disk:
@@ -183,6 +187,7 @@ class Budget:
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
+        self._dry.discard(client)
         self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
         if arena is not None:
@@ -225,8 +230,10 @@ class Budget:
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
-        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0] and self.requests:
-            self.requests[0].spent.add(client)
+        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0]:
+            self._dry.add(client)
+            if self.requests:
+                self.requests[0].spent.add(client)
 
     def returns(self, owner: int | None, nbytes: int) -> bool:
         """Whether who waits for memory is the owner of these free bytes: then they are its."""
@@ -281,7 +288,8 @@ class Budget:
             yield "refuse", head.client, head.request, max(short, 1)
         if not self._trimming and self.granted > self.capacity:  # inline objects, unasked
             excess = self.granted - self.capacity + int(self.capacity * SLACK)
-            yield from self._trim(self._donors(), excess, now)
+            donors = [arena for arena in self._donors() if arena.owner not in self._dry]
+            yield from self._trim(donors, excess, now)
 
     def _short(self, nbytes: int) -> int:
         """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""

@@ -13,8 +13,8 @@ import msgspec
 
 from workbench.core.message_types import ID_BITS as ID_BITS
 from workbench.core.message_types import About as About
+from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Returns, Seconds
 from workbench.core.message_types import Event as Event
-from workbench.core.message_types import Natural, Prefix, Seconds
 from workbench.core.message_types import Place as Place
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
@@ -30,7 +30,7 @@ class Hello(Event, tag=1):
     that asks, or ends the session. It makes no objects, and keeps no session up.
     """
 
-    pid: int
+    pid: Natural
     prefix: Prefix
     worker: Natural = 0
     linger: Seconds = 0.0
@@ -52,8 +52,8 @@ class Bye(Event, tag=2):
 class Opened(Event, tag=3):
     """The client made a segment; its descriptors (writable, read-only) travel beside this."""
 
-    segment: int
-    size: Natural
+    segment: Id
+    size: Bytes
 
 
 # -- objects -------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class Opened(Event, tag=3):
 class Sealed(Event, tag=4):
     """A new object, complete and immutable from now on. Implies one handle in the sender."""
 
-    object: int
+    object: Id
     value: Value
     about: About
     name: str = ""
@@ -71,26 +71,26 @@ class Sealed(Event, tag=4):
 class Want(Event, tag=5):
     """Send Ready for each of these as soon as there is something to know."""
 
-    objects: tuple[int, ...]
+    objects: tuple[Id, ...]
 
 
 class Hold(Event, tag=6):
     """The first handle to each of these appeared in the sender."""
 
-    objects: tuple[int, ...]
+    objects: tuple[Id, ...]
 
 
 class Drop(Event, tag=7):
     """The sender gives back one hold on each (one entry per hold it was given)."""
 
-    objects: tuple[int, ...]
+    objects: tuple[Id, ...]
 
 
 class View(Event, tag=8):
     """A zero-copy view of the object now lives in the sender: of its bytes in that segment."""
 
-    object: int
-    segment: int
+    object: Id
+    segment: Id
 
 
 class Unview(Event, tag=9):
@@ -99,19 +99,19 @@ class Unview(Event, tag=9):
     With segment 0 it answers Forget.
     """
 
-    views: tuple[tuple[int, int], ...]
+    views: tuple[tuple[Id, Id], ...]
 
 
 class Free(Event, tag=10):
     """Drop every pin that keeps these alive, whoever holds it."""
 
-    objects: tuple[int, ...]
+    objects: tuple[Id, ...]
 
 
 class Find(Event, tag=11):
     """Which object has this name? Answered by Found, which carries a hold."""
 
-    request: int
+    request: Number
     name: str
 
 
@@ -119,7 +119,7 @@ class Bind(Event, tag=12):
     """Give an object a name (an empty ``object`` of 0 takes the name away)."""
 
     name: str
-    object: int
+    object: Id
 
 
 # -- memory --------------------------------------------------------------------------------
@@ -131,15 +131,15 @@ class Grow(Event, tag=13):
     ``spill``: even if other objects have to move to disk.
     """
 
-    request: int
-    nbytes: Natural
+    request: Number
+    nbytes: Bytes
     spill: bool = True
 
 
 class Trimmed(Event, tag=14):
     """The sender gave ``nbytes`` of its arena's grant back to the machine."""
 
-    nbytes: Natural
+    nbytes: Bytes
     answer: bool = False
 
 
@@ -165,7 +165,7 @@ class TaskSpec(Event):
     job: str = ""
     binds: tuple[str, ...] = ()
     size: Natural = 1
-    group: int = 0
+    group: Id = 0
 
 
 USUAL = TaskSpec()
@@ -180,16 +180,16 @@ class Submit(Event, tag=15):
     output shall appear.
     """
 
-    task: int
-    function: int
+    task: Id
+    function: Id
     args: bytes
-    deps: tuple[int, ...] = ()
-    contains: tuple[int, ...] = ()
-    returns: Natural = 1
+    deps: tuple[Id, ...] = ()
+    contains: tuple[Id, ...] = ()
+    returns: Returns = 1
     name: str = ""
-    origin: int = 0
+    origin: Number = 0
     retries: Natural = 0
-    actor: int = 0
+    actor: Id = 0
     method: str = ""
     spec: TaskSpec | None = None
 
@@ -198,31 +198,33 @@ class Done(Event, tag=16):
     """The task ended; one value per result. ``seconds`` is how long the function ran.
 
     ``abouts`` has one entry per value too, or none at all: what inline results cost isn't told.
-    ``again``: it failed in a way after which it may be tried again.
+    ``again``: it failed in a way after which it may be tried again. ``threads``: some that it
+    started go on, and may show something.
     """
 
-    task: int
+    task: Id
     values: tuple[Value, ...]
     seconds: Seconds
     abouts: tuple[About | None, ...] = ()
     again: bool = False
+    threads: bool = False
 
 
 class Output(Event, tag=17):
     """Something a task shows: ``kind`` is stdout, stderr, display, update, clear or comm; see
     `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
 
-    task: int
+    task: Id
     kind: str
     data: bytes
-    origin: int = 0
+    origin: Number = 0
     worker: Natural = 0
 
 
 class GaveBack(Event, tag=18):
     """Tasks this worker had been sent and will not start; ``asked`` answers a Recall."""
 
-    tasks: tuple[int, ...]
+    tasks: tuple[Id, ...]
     asked: bool = False
 
 
@@ -245,9 +247,9 @@ class Ask(Event, tag=21):
     depend on how many objects there are.
     """
 
-    request: int
+    request: Number
     what: str = "sync"
-    object: int = 0
+    object: Id = 0
     name: str = ""
     deep: bool = False
 
@@ -258,21 +260,21 @@ class Register(Event, tag=22):
     ``serializer`` is the sender's own number for it, ``payload`` is opaque.
     """
 
-    serializer: int
+    serializer: Id
     payload: bytes
 
 
 class Escape(Event, tag=23):
     """A ref to the object was pickled outside the store at ``site``; whoever has it may come."""
 
-    object: int
+    object: Id
     site: str
 
 
 class Loaded(Event, tag=24):
     """How long the sender's first reading of each object took."""
 
-    objects: tuple[int, ...]
+    objects: tuple[Id, ...]
     seconds: tuple[Seconds, ...]
 
 
@@ -287,15 +289,15 @@ class Create(Event, tag=25):
     """
 
     creation: Submit
-    restarts: Annotated[int, msgspec.Meta(ge=-1)] = 0
-    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 1
+    restarts: Annotated[int, msgspec.Meta(ge=-1, le=(1 << 63) - 1)] = 0
+    concurrency: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
     name: str = ""
 
 
 class KillActor(Event, tag=26):
     """End the actor now; ``restart``: unless it may be made again."""
 
-    actor: int
+    actor: Id
     restart: bool = False
 
 
@@ -309,7 +311,7 @@ class Cancel(Event, tag=28):
     ``recursive``: and so for all that it has submitted.
     """
 
-    object: int
+    object: Id
     force: bool = False
     recursive: bool = True
 
@@ -317,8 +319,8 @@ class Cancel(Event, tag=28):
 class Yielded(Event, tag=29):
     """The next item of a stream: an object of the worker's own, for the stream's reader."""
 
-    task: int
-    object: int
+    task: Id
+    object: Id
     value: Value
     about: About | None = None
 
@@ -326,7 +328,7 @@ class Yielded(Event, tag=29):
 class Took(Event, tag=30):
     """The reader of a stream has taken ``taken`` items by now; forwarded to who makes them."""
 
-    task: int
+    task: Id
     taken: Natural
 
 
@@ -337,7 +339,7 @@ class Refresh(Event, tag=31):
 class Pin(Event, tag=32):
     """A person wants the object kept, at ``site``; without ``on``: no longer."""
 
-    object: int
+    object: Id
     site: str
     on: bool = True
 
@@ -348,7 +350,7 @@ class Explained(Event, tag=33):
     ``complete``: of the ``seen`` objects of the process none was left out.
     """
 
-    inquiry: int
+    inquiry: Number
     places: tuple[Place, ...]
     complete: bool = True
     seen: Natural = 0
@@ -357,7 +359,7 @@ class Explained(Event, tag=33):
 class Noted(Event, tag=34):
     """The answer to Moved: what the sender maps from now on is in the new place."""
 
-    object: int
+    object: Id
 
 
 class Keep(Event, tag=36):
@@ -372,9 +374,9 @@ class Collect(Event, tag=37):
     With a ``name``: only what it assigned to that, and nothing of what it shows.
     """
 
-    request: int
-    job: int
-    origin: int = 0
+    request: Number
+    job: Id
+    origin: Number = 0
     name: str = ""
 
 
@@ -385,9 +387,9 @@ class Interrupt(Event, tag=38):
     when all that was stopped is over.
     """
 
-    request: int
-    origin: int
-    jobs: tuple[int, ...] = ()
+    request: Number
+    origin: Number
+    jobs: tuple[Id, ...] = ()
     force: bool = False
 
 
@@ -409,7 +411,7 @@ class Subscribe(Event, tag=39):
     and no changes. With ``search`` each has but those that come first of the objects it is about.
     """
 
-    request: int
+    request: Number
     on: bool = True
     once: bool = False
     search: Search | None = None

@@ -12,8 +12,20 @@ import msgspec
 ID_BITS = 32
 """An id is the maker's prefix, then this many bits of the maker's own counter."""
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""The sender's own, which comes back to it."""
+
+Id = Natural
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 56)]
+"""No machine has more; sums of a session's fit 64 bits."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Returns = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+"""Results of one task: each is an object from the start."""
+
 Prefix = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+Digest = Annotated[int, msgspec.Meta(ge=0)]  # of 64 bits
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """What a field may be at all; the decoder refuses the rest, so nobody behind it has to ask."""
 
@@ -34,12 +46,12 @@ class Value(Event):
     """
 
     header: bytes
-    segment: int = 0
-    offset: Natural = 0
-    length: Natural = 0
-    contains: tuple[int, ...] = ()
+    segment: Id = 0
+    offset: Bytes = 0
+    length: Bytes = 0
+    contains: tuple[Id, ...] = ()
     failed: bool = False
-    digest: int = 0
+    digest: Digest = 0
 
 
 def error_value(code: str, text: str) -> Value:
@@ -75,11 +87,11 @@ class About(Event):
     """
 
     type: str
-    inband: int
-    outband: int
-    buffers: int
-    pickle_seconds: float
-    copy_seconds: float
+    inband: Bytes
+    outband: Bytes
+    buffers: Count
+    pickle_seconds: Seconds
+    copy_seconds: Seconds
     site: str = ""
     repeats: Natural = 0
     cold: bool = False

@@ -107,11 +107,15 @@ class Pool:
         return self._numbers
 
     def rest(self) -> Iterator[Worker]:
-        """Nobody uses the session: workers to release, all that have nothing to do."""
+        """Nobody uses the session: workers to release, all that have nothing to do.
+
+        What tasks left running in threads isn't ended.
+        """
         self.resting = True
         for worker in list(self._scheduler.idle.values()):
-            self.block(worker)
-            yield worker
+            if not worker.lingering:
+                self.block(worker)
+                yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
         """Workers to release: slots came back, and nobody used the extra one for a while."""

@@ -124,6 +124,8 @@ class TaskManager:
             self._give_back([task])
             return None
         self._scheduler.finish(task, event.seconds)
+        if event.threads:
+            worker.keep(task)
         if not worker.sent:
             worker.since = state.now
         if worker.actor is not None and task.is_creation:
@@ -194,6 +196,9 @@ class TaskManager:
 
     def output(self, client: ClientState, event: ev.Output) -> None:
         task = self._scheduler.tasks.get(event.task)
+        if task is None:
+            sender = self._scheduler.by_client.get(client.number)
+            task = None if sender is None else sender.lingering.get(event.task)
         if task is not None and task.job is not None:
             self._jobs.output(task.job, replace(event, worker=client.worker))
         elif task is not None:

@@ -97,6 +97,10 @@ class Task:
         return range(self.submit.task, self.submit.task + self.submit.returns)
 
 
+MOST_LINGERING = 1000
+"""Tasks of one worker whose threads go on, as far as is known: nobody tells when they end."""
+
+
 @dataclass(slots=True, eq=False)
 class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
@@ -114,6 +118,13 @@ class Worker:
     since: float = 0.0  # idle, or busy, since this time
     kill_reason: str = ""  # why we killed it: a clause
     alone: bool = False  # no other worker was busy then
+    lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
+
+    def keep(self, task: Task) -> None:
+        """A task is over, and threads that it started go on here."""
+        self.lingering[task.submit.task] = task
+        if len(self.lingering) > MOST_LINGERING:
+            del self.lingering[next(iter(self.lingering))]
 
     @property
     def idle(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,14 +65,24 @@ class Captured:
             foreign = [number_of(name, tracked) for name in tracked.foreign]
             self._tracker = MutationTracker(values, memo, engine.reducers(), LOOK, foreign)
 
-    def mutations(self, seconds: float = 0.0, failed: bool = False) -> Mutations | None:
-        """What the cell, which ran for so long, changed in place; None if that is nothing."""
+    def mutations(
+        self, seconds: float = 0.0, outputs: Mapping[str, Any] | None = None, failed: bool = False
+    ) -> Mutations | None:
+        """What the cell, which ran for so long, changed in place; None if that is nothing.
+
+        ``outputs`` is what it assigned.
+        """
         if self._tracker is None:
             return None
         engine = context.get()
         assert engine is not None
         found = self._tracker.difference(max(LOOK, seconds / 10))
-        if not (found.names or found.unknown or found.unsteady):
+        same = {
+            name: found.numbers[id(value)]
+            for name, value in (outputs or {}).items()
+            if id(value) in found.numbers
+        }
+        if not (found.names or found.unknown or found.unsteady or same):
             return None
         packed, lost = None, ""
         if self._brings and found.names and not failed:
@@ -81,4 +92,6 @@ class Captured:
                 packed, _ = engine.pack(value, lambda: parts, found.numbers)
             except SerializationError as error:
                 lost = str(error)
-        return Mutations(found.names, found.unknown, found.unsteady, found.coarse, packed, lost)
+        return Mutations(
+            found.names, found.unknown, found.unsteady, found.coarse, packed, lost, same
+        )

@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -80,7 +81,8 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
                 "nothing in the notebook."
             )
         raise
-    ran = replace(ran, mutations=captured.mutations(ran.seconds))
+    outputs = {name: namespace[name] for name in cell.outputs if name in namespace}
+    ran = replace(ran, mutations=captured.mutations(ran.seconds, outputs))
     return _results(cell, ran, namespace)
 
 
@@ -171,6 +173,20 @@ class Namespace:
                 if name not in own and self._names.get(name, _NOTHING) is value
             }
         return _results(cell, replace(ran, mutations=mutations), self._names)
+
+    def hear(self, id: str, data: dict[str, Any]) -> None:
+        """A person has done something to a widget that one of its cells made: its callbacks run.
+
+        Their errors are shown as what they print is.
+        """
+        from workbench.host import comms
+        from workbench.host.shell import cell_shell
+
+        with cell_shell(self._names, in_notebook=True, stays=True):
+            try:
+                comms.hear(id, data)
+            except Exception:
+                traceback.print_exc()
 
 
 _NOTHING = object()

@@ -1,6 +1,7 @@
 """Widgets made on a worker: their messages go out as Output of kind ``comm``.
 
-A widget's state is in the front end. What a person does to it there doesn't come back.
+A widget's state is in the front end. What a person does to it there comes back to a namespace,
+whose process keeps its widgets; else nobody is left to hear of it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,24 @@ from typing import Any
 import comm
 from comm.base_comm import BaseComm
 
-from workbench.host.display import send
+from workbench.host.display import close_figures, send, show_figures
+
+THIS_CELL = "workbench-this-cell"
+"""Stands for the number of the message that brought the cell, which only its kernel knows."""
+
+
+class _CellsKernel:
+    """What `ipywidgets.Output()` asks for that number: front ends put into the widget whatever
+    comes with it meanwhile."""
+
+    def get_parent(self) -> dict[str, Any]:
+        return {"header": {"msg_id": THIS_CELL}}
 
 
 class WorkerComm(BaseComm):
-    """From a widget to the front end that shows the running task's cell; one way."""
+    """From a widget to the front end that shows the running task's cell."""
+
+    kernel = _CellsKernel()
 
     def publish_msg(
         self,
@@ -27,6 +41,8 @@ class WorkerComm(BaseComm):
         **keys: Any,
     ) -> None:
         """Send one message. Any thread."""
+        if msg_type == "comm_open":
+            _show_figures_in_place()
         message = {
             "msg_type": msg_type,
             "content": {"comm_id": self.comm_id, "data": data or {}, **keys},
@@ -39,11 +55,34 @@ class WorkerComm(BaseComm):
         """The same for states that replace each other: a widget's, of the same traits."""
         if msg_type != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update":
             return ""
+        if "msg_id" in data.get("state", ()):  # an Output: what comes between two counts
+            return ""
         return " ".join((self.comm_id, *sorted(data.get("state", ()))))
 
     def detach(self) -> None:
         """Send nothing when it is deleted: the front end shall keep what it shows."""
         self._closed = True
+
+
+def _show_figures_in_place() -> None:
+    """Have `interact` show figures in its Output, as it does where they are shown inline."""
+    interaction: Any = sys.modules.get("ipywidgets.widgets.interaction")
+    if interaction is not None:
+        interaction.show_inline_matplotlib_plots = _show_open_figures
+
+
+def _show_open_figures() -> None:
+    from IPython.display import display
+
+    show_figures(display)
+    close_figures()
+
+
+def hear(id: str, data: dict[str, Any]) -> None:
+    """A person has done something to a widget of this process."""
+    there = comm.get_comm_manager().comms.get(id)
+    if there is not None:
+        there.handle_msg({"content": {"comm_id": id, "data": data}, "metadata": {}, "buffers": []})
 
 
 def install() -> None:

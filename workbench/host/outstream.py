@@ -41,8 +41,9 @@ _clock = time.perf_counter
 class OutStream(io.TextIOBase):
     """A worker's `sys.stdout` or `sys.stderr`: shows what is written as the running task's output.
 
-    Any thread may write. What is written while no task runs goes nowhere a person would look
-    for it, so it is dropped. ``fd`` is for those who want one: what they write is shown too.
+    Any thread may write: see `TaskContext` for whose that is. What belongs to no task goes nowhere
+    a person would look for it, so it is dropped. ``fd`` is for those who want one: what they write
+    is shown too.
     """
 
     encoding = "utf-8"

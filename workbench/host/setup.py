@@ -6,10 +6,13 @@ What needs a person at the keyboard is refused: in a worker it would wait foreve
 from __future__ import annotations
 
 import builtins
+import contextlib
+import functools
 import getpass
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,6 +21,7 @@ from workbench.host import display
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.outstream import OutputQueue, OutStream
+from workbench.task_context import TaskContext
 
 
 def set_up(
@@ -38,9 +42,24 @@ def set_up(
     streams = OutStream("stdout", 1, queue), OutStream("stderr", 2, queue)
     sys.stdout, sys.stderr = streams
     _refuse_input()
+    _follow_threads(link.work)
     for forked in (queue.abandon, *(stream.forked for stream in streams)):
         os.register_at_fork(after_in_child=forked)
     return queue
+
+
+def _follow_threads(work: TaskContext[Any]) -> None:
+    """Have it noted which task starts a thread: its prints are the task's."""
+    native: Any = threading.Thread
+    start = native.start
+
+    @functools.wraps(start)
+    def noted(thread: threading.Thread) -> None:
+        with contextlib.suppress(AssertionError):  # `start` says it better: it has no __init__
+            work.starts(thread)
+        start(thread)
+
+    native.start = noted
 
 
 def _refuse_input() -> None:

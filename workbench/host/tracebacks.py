@@ -80,7 +80,7 @@ _UNFOUND = re.compile(
 
 def _other_processes(error: BaseException) -> str:
     """What to do if `multiprocessing` couldn't send a function that no module has."""
-    found = _UNFOUND.search(str(error))
+    found = _UNFOUND.search(_said(error))
     frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
     if found is None or not any(filename.startswith(_POOLS) for filename in frames):
         return ""

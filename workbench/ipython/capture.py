@@ -123,7 +123,7 @@ class Cargo:
     ) -> None:
         self._notebook = notebook
         self._engine = engine
-        self._freshness = Freshness(notebook.bindings, engine)
+        self._freshness = Freshness(notebook.bindings, engine, notebook.router)
         self._captured = self._found(names, given, known)
         self._items: list[_Item] = []
         estimator = Estimator(engine.reducers())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ def explained(debugger: Callable[..., None]) -> Callable[..., None]:
     def opened(*args: Any, **options: Any) -> None:
         error = getattr(sys, "last_value", None)
         if isinstance(error, TaskError):
-            print(_why_not(error))
+            print(textwrap.fill(_why_not(error), 80))  # notebooks would break it in mid-word
         else:
             debugger(*args, **options)
 

@@ -9,7 +9,9 @@ from typing import Any
 from workbench import api, context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
+from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
+from workbench.ipython import in_place
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
 from workbench.ipython.debugging import explained
@@ -51,6 +53,7 @@ class Extension:
         kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
         self._shell.debugger = explained(self._shell.debugger)
+        self._shows_figures = _show_figures(self._shell, True)
         context.watch(self._meet)
         self._tells = True
 
@@ -59,6 +62,8 @@ class Extension:
         context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
         del self._shell.debugger  # its class's is left
+        if self._shows_figures:
+            _show_figures(self._shell, False)
         for event, hook in self._hooks.items():
             self._shell.events.unregister(event, hook)
         self._shell.input_transformers_cleanup.remove(help_alone)
@@ -110,6 +115,7 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
+        in_place.let_go(list(self._notebook.jobs.values()))
         engine = context.get()
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)
@@ -120,6 +126,26 @@ class Extension:
             for job in list(self._notebook.jobs.values()):
                 job.wait()
         self._router.leave_cell()
+
+
+_FIGURE = "matplotlib.figure", "Figure"
+
+
+def _show_figures(shell: Any, on: bool) -> bool:
+    """Have a figure that came from a worker shown in a notebook that hasn't imported pyplot.
+
+    Whoever does later puts its own way in the place of this one. False if somebody has already.
+    """
+    pictures = shell.display_formatter.formatters["image/png"]
+    ways = [pictures.deferred_printers.get(_FIGURE)]
+    ways += [way for kind, way in pictures.type_printers.items() if kind.__name__ == _FIGURE[1]]
+    if on and any(way is not None for way in ways):
+        return False
+    if on:
+        pictures.for_type_by_name(*_FIGURE, figure_png)
+    elif figure_png in ways:
+        pictures.pop(".".join(_FIGURE))
+    return True
 
 
 def _leave_out_ours(tb: TracebackType | None) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from workbench.engines.base import Engine
 from workbench.ipython.bindings import Binding, Bindings
+from workbench.ipython.output import Router
+from workbench.ipython.progress import watch_put
 from workbench.ref import ObjectRef
 from workbench.report.variables import changed_text, restless_text, unknown_text, would_change_text
 from workbench.serialization.changes import Comparison, Verdict
@@ -23,7 +25,8 @@ class Freshness:
     ``notes`` are what there is to say of it.
     """
 
-    def __init__(self, bindings: Bindings, engine: Engine) -> None:
+    def __init__(self, bindings: Bindings, engine: Engine, router: Router | None = None) -> None:
+        self._router = router  # shows how far a long put is
         self.notes: list[str] = []
         self._bindings = bindings
         self._engine = engine
@@ -82,8 +85,12 @@ class Freshness:
         described = engine.describe(old)
         names = described.object.names if described is not None else (binding.stored,)
         own = binding.stored if binding.stored in names else ""
+        watched: AbstractContextManager[object] = nullcontext()
+        if self._router is not None:
+            watched = watch_put(self._router, engine, {name: value}, ())
         began = time.perf_counter()
-        ref, about = engine.put(value, own)
+        with watched:
+            ref, about = engine.put(value, own)
         seconds = time.perf_counter() - began
         if described is not None and described.object.pinned:
             engine.pin(ref, True)
@@ -98,7 +105,8 @@ class Freshness:
         return ref
 
     def _is_gone(self, ref: ObjectRef) -> bool:
-        return self._engine.state(ref) == "failed"
+        """It was freed, or is of a session that ended."""
+        return ref.session != self._engine.session or self._engine.state(ref) == "failed"
 
 
 @contextmanager

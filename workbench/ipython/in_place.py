@@ -9,6 +9,7 @@ from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report.in_place import (
     both_text,
+    brought_text,
     coarse_text,
     copies_text,
     gone_text,
@@ -22,7 +23,7 @@ from workbench.report.in_place import (
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
-    """What there is to say once it is over. Lets go of what it took along, if nothing changed."""
+    """What there is to say once it is over. The reading thread."""
     names = job.mutated = _names(each.names for each in job.mutations)
     unknown = _names(each.unknown for each in job.mutations)
     lost = [each for each in job.mutations if each.lost]
@@ -43,24 +44,37 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(coarse_text(coarse))
     if unsteady := _names(each.unsteady for each in job.mutations):
         said.append(unsteady_text(unsteady))
-    if not any(each.packed for each in job.mutations):
-        job.taken = None
-        job.mutations.clear()
     return said
 
 
-def bring(job: Job, variables: dict[str, Any]) -> str:
-    """Make the notebook's objects what the cell left of them; what didn't work, in a sentence."""
-    taken, mutations = job.taken, [each for each in job.mutations if each.packed is not None]
+def let_go(jobs: Iterable[Job]) -> None:
+    """Of what cells that are over took along, keep what is to be brought yet.
+
+    The main thread: the last of a person's objects may go, and with it runs their code.
+    """
+    for job in jobs:
+        if job.over.is_set() and not any(each.packed for each in job.mutations):
+            job.taken = None
+            job.mutations.clear()
+
+
+def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Make the notebook's objects what the cell left of them.
+
+    Returns what the cell assigned that is one of them; and in a sentence, what didn't work.
+    """
+    taken, mutations = job.taken, next(iter(job.mutations), None)
     job.taken = None
     job.mutations.clear()
-    if taken is None or not mutations:
-        return ""
+    if taken is None or mutations is None or mutations.lost:
+        return {}, ""
     try:
-        taken.update(mutations[0], variables)
+        if mutations.packed is not None:
+            taken.update(mutations, variables)
     except Exception as error:  # of code of the user's
-        return not_updated_text(mutations[0].names, f"{type(error).__name__}: {error}")
-    return ""
+        return {}, not_updated_text(mutations.names, f"{type(error).__name__}: {error}")
+    own = taken.objects() if mutations.outputs else {}
+    return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
 
 def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
@@ -93,14 +107,16 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     if target is not None:
         variables[target] = taken.copied(found, name)
         return ""
-    here = [name for name in taken.changed_here() if name in found.names]
+    changed, unknown = taken.changed_here()
+    here = [name for name in changed if name in found.names]
     if name in taken.values and variables.get(name) is not taken.values[name]:
         here.append(name)
     if here:
         raise MagicError(both_text(here, job.name))
-    if failed := bring(job, variables):
+    _, failed = bring(job, variables)
+    if failed:
         raise MagicError(failed)
-    return f"{job.name}: {', '.join(found.names)}"
+    return brought_text(found.names, job.name, [n for n in unknown if n in found.names])
 
 
 def _names(each: Iterable[Sequence[str]]) -> list[str]:

@@ -39,6 +39,9 @@ HEARTBEAT = 2.0
 MOST_LINES = 1_000
 """Lines remembered, for pages that are opened later."""
 
+MOST_TOLD = 100
+"""Lines that a page hears of without having asked: its notebook may not have been saved since."""
+
 MOST_MISSED = 100_000
 """Letters of a cell's prints that a page which was opened later is sent: the last ones."""
 
@@ -319,9 +322,10 @@ class JobLines:
                 self._tell_missed(line)
 
     def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
-        """A page has lines of these names: what is true of them now; and of all that are open."""
+        """A page has lines of these names: what is true of them now. A page that has just been
+        loaded, and asks after none, is told of the last ones."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
-        for line in {*known, *self._lines.values()}:
+        for line in known if asked else list(self._shown.values())[-MOST_TOLD:]:
             page.tell({**line.told(), "source": line.source})
         others = [each for each in asked if each.get("line") not in self._shown]
         engine = context.get()

@@ -10,7 +10,8 @@ from typing import Any
 
 from IPython.core.magic import Magics
 
-from workbench.engines.base import Engine
+from workbench import context
+from workbench.engines.base import Call, Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import in_place
@@ -20,16 +21,21 @@ from workbench.ipython.job import Job, collected
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
+from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
 from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 
 
+_TOLD = TaskOptions(num_returns=0, max_retries=0, name="a widget's callbacks")
+
+
 class Notebook:
     def __init__(self, shell: Any) -> None:
         self.shell = shell  # a kernel's or a terminal's
         self.router = Router(shell)
+        self.router.on_widget = self._widget_used
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
         self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
@@ -71,10 +77,21 @@ class Notebook:
     def expect(self, job: Job) -> None:
         """From the first line on, what is shown is the job's; of several tasks, each says whose."""
         cell = self.router.cell(job.origin)
-        cell.job = job
+        cell.job, cell.actor = job, job.actor
         if job.size > 1:
             cell.label = job.label_of
             cell.screen = Screen(labelled=True)
+
+    def _widget_used(self, actor: str, origin: int, id: str, data: dict[str, Any]) -> None:
+        """A person did something to a widget of a namespace: it is told, after what it does now,
+        and what its callbacks show appears under the widget's cell. Whichever thread has comms."""
+        engine = context.get()
+        if engine is None or engine.ended is not None:
+            return
+        namespace = engine.find_actor(actor)
+        if namespace is not None:
+            with self.router.within(origin):
+                engine.call(namespace, "hear", Call((id, data), {}, _TOLD))
 
     def _enter(self, job: Job, waited: bool = False) -> None:
         self.jobs[job.id] = job

@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from IPython.core.displaypub import CapturingDisplayPublisher
@@ -22,7 +23,8 @@ from workbench.core.events import Output
 from workbench.core.logs import TEXT
 from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
-from workbench.ipython.worker_widgets import Widgets
+from workbench.ipython.worker_widgets import Widgets, is_control
+from workbench.report.job_status import STILL
 
 MOST_CELLS = 10_000
 """Headers kept. A task that shows something after so many cells more shows it in the last one."""
@@ -42,7 +44,7 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Where one cell's output goes."""
 
-    __slots__ = ("fixed", "header", "held", "is_running", "job", "label", "lock", "screen")
+    __slots__ = ("actor", "fixed", "header", "held", "is_running", "job", "label", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
@@ -51,6 +53,7 @@ class CellOutput:
         self.label: Callable[[Output], str] = _worker_label  # who wrote that, in a word
         self.job: Job | None = None  # the background cell that shows something here
         self.fixed: Callable[[], None] | None = None  # shows again what stays after a clear
+        self.actor = ""  # the namespace in which it runs, if it isn't the pool
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
@@ -72,6 +75,8 @@ class Router:
         self.latest = 0  # number of the cell that began last: hooks have another context
         self._running: list[CellOutput] = []
         self.logs = True  # what tasks show that belong to no background cell is shown too
+        # Told a namespace, a cell's number, a widget's id, and what was done to it.
+        self.on_widget: Callable[[str, int, str, dict[str, Any]], None] = lambda *_: None
         self._displays = itertools.count(1)
         self._widgets = Widgets(self._answer)
         self.enter_cell()
@@ -108,6 +113,15 @@ class Router:
     def origin(self) -> int:
         """The number of the cell whose code is running here."""
         return _origin.get(self.latest)
+
+    @contextlib.contextmanager
+    def within(self, origin: int) -> Iterator[None]:
+        """What is submitted here belongs to that cell."""
+        before = _origin.set(origin)
+        try:
+            yield
+        finally:
+            _origin.reset(before)
 
     def cell(self, origin: int) -> CellOutput:
         """Where that cell's output goes; the latest cell's, if it was too long ago."""
@@ -161,7 +175,13 @@ class Router:
             if kind == "display":
                 print(json.loads(output.data)["data"].get("text/plain", ""))
         elif kind == "comm":
-            kind, content, parts = self._widgets.message(output.data)
+            header = (cell.header or {}).get("header", {})
+            tell = partial(self.on_widget, cell.actor, output.origin) if cell.actor else None
+            kind, content, parts = self._widgets.message(
+                output.data, header.get("msg_id", ""), tell
+            )
+            if kind == "comm_open" and tell is None and cell.job and is_control(content):
+                cell.job.note(STILL)
             self._send(cell.header, kind, content, **parts)
         elif kind in _MESSAGES:
             if kind == "display":
@@ -226,9 +246,9 @@ class Router:
         ident = "terminal" if self._kernel is None else self._kernel.ident
         return f"{OURS}{what}-{ident}-{which}"
 
-    def _answer(self, kind: str, content: dict[str, Any]) -> None:
+    def _answer(self, kind: str, content: dict[str, Any], **parts: Any) -> None:
         """Answer the front end's message that the kernel is handling."""
-        self._send(self._shell.get_parent(), kind, content)
+        self._send(self._shell.get_parent(), kind, content, **parts)
 
     def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.

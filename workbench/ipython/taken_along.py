@@ -78,9 +78,13 @@ class TakenAlong:
         reducers = self._engine.reducers()
         self._tracker = MutationTracker(values, self.objects(), reducers, LOOK)
 
-    def changed_here(self) -> tuple[str, ...]:
-        """The variables whose objects the notebook itself has changed since `watch`."""
-        return self._tracker.difference(LOOK).names if self._tracker is not None else ()
+    def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The variables whose objects the notebook itself has changed since `watch`; and those of
+        which nobody knows."""
+        if self._tracker is None:
+            return (), ()
+        found = self._tracker.difference(LOOK)
+        return found.names, (*found.unknown, *found.unsteady)
 
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:
         """Make the notebook's objects what the worker's are now.

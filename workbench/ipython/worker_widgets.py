@@ -1,7 +1,8 @@
 """Widgets made on workers, as the kernel knows them: messages out, and a stand-in for each.
 
 Front ends talk to a widget through the kernel. The stand-in tells them its state when a page is
-loaded again; what a person does to the widget goes no further.
+loaded again. What a person does to the widget goes to the namespace that made it; the widgets of
+other cells are a still.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from typing import Any
 import comm
 from comm.base_comm import BaseComm
 
+from workbench.host.comms import THIS_CELL
+
+MOST_BYTES = 64_000_000  # of pictures and the like in their states; what is more isn't kept
 MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
 
 Message = tuple[str, dict[str, Any], dict[str, Any]]
 """Type, content, and by name the metadata and the buffers."""
+
+
+Tell = Callable[[str, dict[str, Any]], None]
+"""Told a widget's id, and what a person did to it: the data of a ``comm_msg``."""
 
 
 class Widgets:
@@ -31,33 +39,52 @@ class Widgets:
     def __init__(self, publish: Callable[..., None]) -> None:
         self._publish = publish
         self._there: OrderedDict[str, StandIn] = OrderedDict()
+        self._nbytes = 0  # of binary parts of their states
 
-    def message(self, data: bytes) -> Message:
-        """What a widget said, to be published; and take note of it."""
+    def message(self, data: bytes, cell: str = "", tell: Tell | None = None) -> Message:
+        """What a widget said, to be published; and take note of it.
+
+        ``cell`` is the number of the message that brought its cell. ``tell`` takes what is done to
+        it; None: nobody does.
+        """
         said = json.loads(data)
         kind, content = said["msg_type"], said["content"]
         buffers = [base64.b64decode(each) for each in said["buffers"]]
         id, state = content["comm_id"], content["data"].get("state")
+        if state and state.get("msg_id") == THIS_CELL:
+            state["msg_id"] = cell
         if kind == "comm_open":
-            self._add(id, content)
+            self._add(id, content, tell)
         elif kind == "comm_close":
             self._remove(id)
-        if state and not buffers and id in self._there:  # binary parts aren't kept
-            self._there[id].state.update(state)
+        if state and id in self._there:
+            self._note(self._there[id], state, content["data"].get("buffer_paths", []), buffers)
         if kind == "comm_open":
             self.introduce()
         return kind, content, {"metadata": said["metadata"], "buffers": buffers}
 
-    def _add(self, id: str, content: dict[str, Any]) -> None:
-        self._there[id] = StandIn(self._publish, id, content["target_name"])
+    def _add(self, id: str, content: dict[str, Any], tell: Tell | None) -> None:
+        self._there[id] = StandIn(self._publish, id, content["target_name"], tell)
         comm.get_comm_manager().register_comm(self._there[id])
         if len(self._there) > MOST_WIDGETS:
             self._remove(next(iter(self._there)))
 
     def _remove(self, id: str) -> None:
-        if self._there.pop(id, None) is not None:
+        stand_in = self._there.pop(id, None)
+        if stand_in is not None:
+            self._nbytes -= stand_in.nbytes
             comm.get_comm_manager().comms.pop(id, None)
             _known_to_ipywidgets().pop(id, None)
+
+    def _note(self, stand_in: StandIn, state: Any, paths: list[Any], buffers: list[bytes]) -> None:
+        """What its state is now; binary parts as bytes, if they are whole values and not many."""
+        self._nbytes -= stand_in.nbytes
+        stand_in.state.update(state)
+        for path, data in zip(paths, buffers, strict=False):
+            stand_in.state.pop(path[0], None)
+            if len(path) == 1 and self._nbytes + stand_in.nbytes + len(data) <= MOST_BYTES:
+                stand_in.state[path[0]] = data
+        self._nbytes += stand_in.nbytes
 
     def introduce(self) -> None:
         """Make them known to ipywidgets, if that is imported by now: a page that is loaded again
@@ -76,16 +103,24 @@ def _known_to_ipywidgets() -> dict[str, Any]:
 
 
 class StandIn(BaseComm):
-    """A comm that answers who asks for the widget's state, and ignores all else."""
+    """A comm that answers who asks for the widget's state, and passes all else on."""
 
-    def __init__(self, publish: Callable[..., None], id: str, target: str) -> None:
+    def __init__(
+        self, publish: Callable[..., None], id: str, target: str, tell: Tell | None
+    ) -> None:
         self._publish = publish
+        self._tell = tell
         self.state: dict[str, Any] = {}
         super().__init__(target_name=target, comm_id=id, primary=False)
 
     def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
         if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
-            self._publish(msg_type, {"comm_id": self.comm_id, "data": data})
+            content = {"comm_id": self.comm_id, "data": data}
+            self._publish(msg_type, content, buffers=keys.get("buffers"))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(len(part) for part in self.state.values() if isinstance(part, bytes))
 
     # -- what ipywidgets asks its own widgets for --------------------------------------------------
 
@@ -117,5 +152,17 @@ class StandIn(BaseComm):
         }
 
     def handle_msg(self, msg: dict[str, Any]) -> None:
-        if msg["content"]["data"].get("method") == "request_state":
-            self.send({"method": "update", "state": self.state, "buffer_paths": []})
+        data = msg["content"]["data"]
+        if data.get("method") == "request_state":
+            binary = {key: part for key, part in self.state.items() if isinstance(part, bytes)}
+            state = {key: part for key, part in self.state.items() if key not in binary}
+            update = {"method": "update", "state": state, "buffer_paths": [[key] for key in binary]}
+            self.send(update, buffers=list(binary.values()))
+        elif self._tell is not None:
+            self.state.update(data.get("state", {}))
+            self._tell(str(self.comm_id), data)
+
+
+def is_control(content: dict[str, Any]) -> bool:
+    """Whether that opens a widget to be pressed, moved or typed into: these can be disabled."""
+    return "disabled" in content["data"].get("state", {})

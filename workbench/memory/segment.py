@@ -108,22 +108,32 @@ class ReadOnly(mmap.mmap):
 class _Private(mmap.mmap):
     keeps: object
 
-    def is_untouched(self, address: int, length: int) -> bool:
-        """Whether no page of a range was written to; False if nobody can tell.
+    def written(self, address: int, length: int) -> list[tuple[int, int]]:
+        """Where in a range something may have been written: (begin, end) in bytes, by pages.
 
-        ``address`` is that of the range in this process.
+        ``address`` is that of the range in this process. All of it, if nobody can tell.
         """
-        first, last = address // PAGE, (address + max(length, 1) - 1) // PAGE
+        first, last = address // PAGE, -(-(address + length) // PAGE)
         try:
             with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
                 pagemap.seek(first * 8)
-                entries = pagemap.read((last - first + 1) * 8)
-        except OSError:
-            return False
-        if len(entries) != (last - first + 1) * 8:
-            return False
-        # A page that was written to is there, or swapped out, and is none of the file's any more.
-        return all(entry >> 61 in (0, 1, 3, 5, 7) for entry in set(memoryview(entries).cast("Q")))
+                entries = memoryview(pagemap.read((last - first) * 8)).cast("Q")
+        except (OSError, TypeError):
+            return [(0, length)]
+        if len(entries) != last - first:
+            return [(0, length)]
+        # Bits 63 and 62: the page is there, or swapped out; 61: it is (still) the file's.
+        runs: list[tuple[int, int]] = []
+        if all(entry >> 61 not in (2, 4, 6) for entry in set(entries)):
+            return runs
+        for number, entry in enumerate(entries, first):
+            if entry >> 61 in (2, 4, 6):
+                begin, end = number * PAGE - address, (number + 1) * PAGE - address
+                begin = runs.pop()[0] if runs and runs[-1][1] == begin else max(begin, 0)
+                runs.append((begin, end))
+        if runs:
+            runs[-1] = runs[-1][0], min(runs[-1][1], length)
+        return runs
 
 
 def map_readonly(fd: int, size: int) -> ReadOnly:

@@ -74,6 +74,14 @@ def gone_text(names: Sequence[str]) -> str:
     )
 
 
+def brought_text(names: Sequence[str], job: str, unknown: Sequence[str]) -> str:
+    """``unknown``: those that the notebook may have changed meanwhile."""
+    text = f"{job}: {', '.join(names)}"
+    if not unknown:
+        return text
+    return f"{text}; not looked at is whether the notebook changed {_named(unknown)} meanwhile"
+
+
 def both_text(names: Sequence[str], job: str) -> str:
     """The notebook has changed it too, since the cell took it along."""
     return (

@@ -15,6 +15,12 @@ AS_OF = " (as of "
 
 DROPPED = "What it made is gone: nobody had it when memory was needed. Run the cell again."
 
+STILL = (
+    "Its widgets are a still: what you do to them doesn't reach the worker. In a namespace "
+    "(`%%remote --actor NAME`) it does."
+)
+"""Of a cell that made sliders, buttons and the like."""
+
 _SIGNS = {
     "queued": ("○", "idle"),
     "running": ("●", "busy"),

@@ -178,7 +178,7 @@ def put_line(label: str, about: About) -> str:
     """``df: DataFrame (500000, 9), 42 MB in 11 ms, 3.8 GB/s; ...``."""
     nbytes, seconds = about.inband + about.outband, about.pickle_seconds + about.copy_seconds
     rate = f", {human_rate(nbytes / seconds)}" if nbytes >= LEAST_COPY and seconds else ""
-    rate += " at the first use of this memory" if rate and about.cold else ""
+    rate += " in new memory" if rate and about.cold else ""
     direct = (
         f"{human_bytes(about.outband)} copied directly in {count(about.buffers, 'buffer')}"
         if about.outband

@@ -40,10 +40,10 @@ LESSONS = {
     "pins": (
         "Live: a name, a ref, a task or another object refers to it, or arrays show it. What "
         "nothing refers to is deleted by itself.",
-        "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else "
-        "goes to disk when memory runs short, and comes back when it is read.",
         "To let go: delete the variables that hold or show it (del x), and %free its name. Select "
         "an object: “Copy %why” tells what ends each reason.",
+        "Held in memory (can move: no): arrays show it, it is pinned, or a task reads it. All else "
+        "goes to disk when memory runs short, and comes back when it is read.",
     ),
     "costs": (
         "Pickle is the time to take an object apart, copy that to bring its bytes into shared "

@@ -1,4 +1,4 @@
-"""Reducers for pandas, scipy, pyarrow, polars, torch, where their own copy or pickle too much.
+"""Reducers for libraries whose own copy, pickle too much, or don't know of read-only arrays.
 
 A library is imported only once an object of it has come.
 """
@@ -25,6 +25,8 @@ def find(kind: type) -> Reducer | None:
         return None
     if package == "pyarrow" and hasattr(kind, "get_total_buffer_size"):
         return _reduce_arrow
+    if _writes_when_drawn(kind):
+        return _reduce_with_own_arrays
     if package == "pandas" and _may_cache(kind):
         return _reduce_without_cache
     return _REDUCERS.get((package, kind.__name__))
@@ -157,6 +159,62 @@ def _read_polars(table: Any, names: list[str], is_series: bool) -> Any:
     frame: Any = pl.from_arrow(table)
     frame.columns = names  # a column without a name has got one
     return frame.to_series() if is_series else frame
+
+
+# -- matplotlib: when it draws a figure, it writes to arrays of its transforms, boxes and paths ----
+
+_WRITTEN = (
+    ("matplotlib.transforms", "TransformNode"),
+    ("matplotlib.path", "Path"),
+    ("matplotlib.colors", "Colormap"),
+    ("matplotlib.collections", "QuadMesh"),
+)
+"""Classes that write to arrays of their own, by module. What is shown (a line's data, an image) is
+only read."""
+
+_ONLY_READ = frozenset({"_A"})
+"""Attributes of these with what is shown."""
+
+
+def _writes_when_drawn(kind: type) -> bool:
+    """Whether it is one of matplotlib's classes that do."""
+    modules: Any = sys.modules
+    if "matplotlib.artist" not in modules:
+        return False
+    known = (getattr(modules.get(module), name, None) for module, name in _WRITTEN)
+    return issubclass(kind, tuple(filter(None, known)))
+
+
+SMALL = 4096
+"""Bytes of an array up to which it is pickled as such, and not copied out of a buffer."""
+
+
+class _Own:
+    """In the place of an array that whoever unpickles it may write to."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __reduce__(self) -> Any:
+        if self.array.nbytes <= SMALL:  # most are of a few numbers
+            return self.array.__reduce__()
+        return _copied, (self.array,)
+
+
+def _copied(array: Array) -> Array:
+    return array.copy()
+
+
+def _reduce_with_own_arrays(thing: Any) -> Any:
+    reduced = thing.__reduce_ex__(2)
+    if type(reduced) is not tuple or len(reduced) < 3 or type(reduced[2]) is not dict:
+        return NotImplemented
+    made, arguments, state, *rest = reduced
+    state = {
+        name: _Own(value) if isinstance(value, np.ndarray) and name not in _ONLY_READ else value
+        for name, value in state.items()
+    }
+    return made, arguments, state, *rest
 
 
 # -- torch: tensors on the CPU ---------------------------------------------------------------------

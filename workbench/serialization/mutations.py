@@ -33,13 +33,14 @@ from workbench.serialization.object_state import (
     state_of,
     travels_by_value,
 )
-from workbench.serialization.packing import NumberingPickler, PackedValues, as_sent
+from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
 from workbench.serialization.pickler import Pickler
 
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
 whole: their parts come back as new objects."""
 
+_NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
 
 PIECE = 16 << 20
@@ -98,7 +99,8 @@ class MutationTracker:
     reducers : mapping
         As the values were packed with.
     seconds : float
-        How long the look at them may take.
+        How long the look at them may take, of the processor's time: a busy machine makes no
+        look too long.
     foreign : collection of int
         Numbers of those that the other side hasn't: they are bound anew.
     """
@@ -118,7 +120,7 @@ class MutationTracker:
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
-        until = time.perf_counter() + seconds
+        until = time.thread_time() + seconds
         self._unknown: set[int] = set()
         self._coarse: set[int] = set()
         self._before = self._find(until)
@@ -147,39 +149,45 @@ class MutationTracker:
             number: set(_numbers(bound.values(), known)) for number, bound in self._bound.items()
         }
         found: dict[int, _Seen] = {}
+        now = time.thread_time()
+        soon = (now + until) / 2  # the rest is for what is too much to take apart
         for roots in (*self._roots.values(), *self._inside.values()):
             mine: dict[int, _Seen] = {}
             queue = list(roots)
             for number in queue:  # grows meanwhile
                 if number in found or number in mine or number in self._bound:
                     continue
-                try:
-                    if time.perf_counter() < until:
-                        mine[number] = self._with_parts(self._see(self._memo[number]))
-                except Exception:  # of code of the user's
-                    continue
-                if time.perf_counter() > until:  # it, or one before it, has taken it all
-                    self._unknown.add(number)
-                    continue
-                if len(found) + len(mine) > MOST_OBJECTS:
+                if number not in roots and (now > soon or len(found) + len(mine) > MOST_OBJECTS):
                     mine = {number: mine[number] for number in roots if number in mine}
                     self._coarse |= mine.keys()
                     break
-                queue += mine[number].parts
+                try:
+                    if now < until:
+                        mine[number] = self._see(self._memo[number])
+                        queue += mine[number].parts
+                except Exception:  # of code of the user's
+                    self._unknown.add(number)
+                now = time.thread_time()
+                if now > until:  # it, or one before it, has taken it all
+                    self._unknown.add(number)
             found |= mine
         self._objects = {number: self._memo[number] for number in found}
         watched = {**self._objects, **{number: self._memo[number] for number in self._bound}}
         self._numbers = {id(obj): number for number, obj in watched.items()}
         return found
 
-    def _see(self, obj: Any) -> _Seen:
+    def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
+        """What an object is now; ``before``, if that is what it was."""
         state = state_of(obj, self._reducers)
-        return _Seen(state.kind, leaves(state), b"", state.maker, frozenset())
-
-    def _with_parts(self, seen: _Seen) -> _Seen:
-        if not seen.leaves or FIXED.issuperset(map(type, seen.leaves)):
-            return seen._replace(is_flat=True)
-        return seen._replace(parts=frozenset(_numbers(seen.leaves, self._known)))
+        named = leaves(state)
+        if named is None:
+            return _Seen(state.kind, named, b"", state.maker, _NONE)
+        if before is not None and before.leaves is not None and is_same(before.leaves, named):
+            return before
+        if FIXED.issuperset(map(type, named)):
+            return _Seen(state.kind, named, b"", state.maker, _NONE, True)
+        parts = frozenset(_numbers(named, self._known))
+        return _Seen(state.kind, named, b"", state.maker, parts)
 
     def _take_digests(
         self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
@@ -212,7 +220,8 @@ class MutationTracker:
 
     def _never_the_same(self, until: float) -> set[int]:
         """Those whose state is another each time somebody asks."""
-        asked = [n for n, obj in self._objects.items() if is_by_user(type(obj))]
+        by_user = {kind for kind in {*map(type, self._objects.values())} if is_by_user(kind)}
+        asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
         asked = [n for n in asked if n not in self._unknown]
         _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
         return changed
@@ -230,7 +239,7 @@ class MutationTracker:
     def difference(self, seconds: float) -> Difference:
         """What is not as it was; looking may take so many seconds."""
         compared = [n for n in self._before if n not in self._unsteady]
-        now, changed, unknown = self._compare(compared, time.perf_counter() + seconds)
+        now, changed, unknown = self._compare(compared, time.thread_time() + seconds)
         before = self._before
         anew = {n for n in changed if n in now and not _can_fill(before[n], now[n])}
         anew |= changed & self._foreign
@@ -267,22 +276,18 @@ class MutationTracker:
             before = self._before[number]
             if number in unknown:
                 continue
-            if time.perf_counter() > until:
+            if time.thread_time() > until:
                 unknown.add(number)
                 continue
             try:
-                each = self._see(self._objects[number])
+                each = now[number] = self._see(self._objects[number], before)
             except Exception:  # of code of the user's; packing will say it
                 changed.add(number)
                 continue
             if before.leaves is None:
-                late[number] = self._with_parts(each)
-            elif each.leaves is None or not is_same(before.leaves, each.leaves):
+                late[number] = each
+            elif each is not before:
                 changed.add(number)
-                each = self._with_parts(each)
-            else:
-                each = before
-            now[number] = each
         missed, broken = self._take_digests(late, until)
         changed |= broken.keys()
         for number in late.keys() - missed - broken.keys():
@@ -329,7 +334,7 @@ class _StateDigest:
         self._hash = xxhash.xxh3_128()
 
     def check(self) -> None:
-        if time.perf_counter() > self._until:
+        if time.thread_time() > self._until:
             raise _TimeIsUpError
 
     def of(self, pickler: Pickler, value: Any) -> bytes:
@@ -343,26 +348,33 @@ class _StateDigest:
         self._hash.update(data)
         self.check()
 
-    def _is_still(self, array: Array, sent: Array) -> bool:
-        """Whether an array has the bytes that were sent. Exact, and needs no digest of them."""
-        flat = array.reshape(-1).view(np.uint8)
-        if self._is_fresh or np.shares_memory(flat, sent):
+    def _is_still(self, array: Array) -> bool | None:
+        """Whether an array has the bytes that were sent. Exact, and needs no digest of them.
+
+        None if nobody knows what was sent.
+        """
+        parts = written_parts(array)
+        if is_sealed(array) or (parts is not None and self._is_fresh):
             return True
-        form = codec.Form(flat.dtype, flat.shape, "C")
-        left = self._until - time.perf_counter()
-        found = compare(flat, codec.Contents(form, [sent], memoryview(b"")), {}, left)
-        if found.verdict is Verdict.UNKNOWN:
-            raise _TimeIsUpError
-        return found.verdict is Verdict.SAME
+        for now, before in parts or ():
+            form = codec.Form(now.dtype, now.shape, "C")
+            sent = codec.Contents(form, [before], memoryview(b""))
+            found = compare(now, sent, {}, self._until - time.thread_time())
+            if found.verdict is Verdict.UNKNOWN:
+                raise _TimeIsUpError
+            if found.verdict is Verdict.CHANGED:
+                return False
+        return None if parts is None else True
 
     def add_buffer(self, buffer: PickleBuffer) -> None:
         array = out_of_band(buffer)
-        sent = as_sent(array)
-        if is_sealed(array) or (sent is not None and self._is_still(array, sent)):
-            self.write(str(array.__array_interface__).encode())
-            return
-        for part in _in_pieces(np.ascontiguousarray(array)):
-            self.write(part)
+        is_still = self._is_still(array)
+        if is_still is None:
+            for part in _in_pieces(np.ascontiguousarray(array)):
+                self.write(part)
+        else:
+            where = array.__array_interface__
+            self.write(str(where if is_still else None).encode())
 
 
 def _in_pieces(array: Any) -> Iterator[Any]:
@@ -398,12 +410,14 @@ class Mutations:
     """A `Difference` as it travels.
 
     ``packed`` has its objects and variables; None if they stayed: ``lost`` says why, in a sentence,
-    unless they weren't asked for.
+    unless they weren't asked for. ``outputs``: of what the cell assigned, the numbers of those
+    that are tracked objects.
     """
 
-    names: tuple[str, ...]
-    unknown: tuple[str, ...]
-    unsteady: tuple[str, ...]
-    coarse: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
+    coarse: tuple[str, ...] = ()
     packed: PackedValues | None = None
     lost: str = ""
+    outputs: Mapping[str, int] = field(default_factory=dict)

@@ -118,11 +118,11 @@ def private_bytes(array: Array) -> npt.NDArray[np.uint8]:
     return flat.copy() if flat.nbytes < MAPPED else writable(flat)
 
 
-def as_sent(array: Array) -> npt.NDArray[np.uint8] | None:
-    """The bytes that a large array had when it was opened, if it is (a part of) one of those.
+def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
+    """Of a large array that was opened here, the bytes that may have changed, and what they were.
 
-    Its pages are copies of the sealed ones, which its mapping keeps; see `ReadOnly.private`. Where
-    none of them was written to, these are the array's own bytes.
+    None if it is none of those, or no part of one. Its pages are copies of sealed ones, made when
+    they are written to; see `ReadOnly.private`.
     """
     if array.nbytes < MAPPED or not array.flags.c_contiguous:
         return None
@@ -132,12 +132,11 @@ def as_sent(array: Array) -> npt.NDArray[np.uint8] | None:
     sealed = getattr(owner, "keeps", None)
     if not isinstance(sealed, np.ndarray) or sealed.dtype != np.uint8:
         return None
-    mapped = np.frombuffer(owner, np.uint8)
+    flat, mapped = array.reshape(-1).view(np.uint8), np.frombuffer(owner, np.uint8)
     begins = len(mapped) - len(sealed)  # a mapping begins with a page
-    if owner.is_untouched(_address(array), array.nbytes):
-        return array.reshape(-1).view(np.uint8)
-    start = _address(array) - _address(mapped) - begins
-    return sealed[start : start + array.nbytes]
+    start = _address(flat) - _address(mapped) - begins
+    before = sealed[start : start + len(flat)]
+    return [(flat[a:b], before[a:b]) for a, b in owner.written(_address(flat), len(flat))]
 
 
 def _address(array: Array) -> int:

@@ -198,7 +198,8 @@ class TaskRunner:
         seconds = time.perf_counter() - started
         self._ends(run.task)
         values, abouts, again = outcome
-        done = ev.Done(run.task, values, seconds, abouts, again)
+        threads = self._work.leaves_threads(run)
+        done = ev.Done(run.task, values, seconds, abouts, again, threads)
         if self.is_serial or run.method == CREATION:
             self._connection.post(done)  # this thread sends it before it waits
             if run.last and (self.actor is None or seconds > HOLD_BACK):

@@ -100,6 +100,21 @@ def test_a_task_for_a_worker_that_is_just_leaving_gets_another(stage: Make) -> N
     assert any(peer.runs for peer in s.peers.values())
 
 
+def test_a_worker_on_which_threads_go_on_stays(stage: Make) -> None:
+    s = stage(workers=1, idle=IDLE)
+    driver, worker = s.driver(), s.worker()
+    task = driver.submit(s.function(driver), (), (), origin=5)[0]
+    s.all_read()
+    worker.runs.popleft()
+    worker.post(ev.Done(task, NONE, 0.1, threads=True))
+    s.turn()
+    driver.inbox.clear()
+    worker.post(ev.Output(task, "stdout", b"late"))
+    s.turn()
+    assert list(driver.inbox) == [ev.Output(task, "stdout", b"late", 5, worker.worker)]
+    assert not hung_up(passes(s, IDLE))
+
+
 def test_an_actor_stays(stage: Make) -> None:
     s = stage(workers=1, idle=IDLE)
     driver = s.driver()
@@ -238,3 +253,25 @@ def test_who_was_asked_for_inline_objects_and_stays_silent_is_asked_again(stage:
     other.post(ev.Grow(1, PAGE))
     passes(s, PATIENCE)
     assert grants(other) == [(1, 0)], "nobody waits for who doesn't answer"
+
+
+def test_who_has_nothing_to_give_is_asked_once(stage: Make) -> None:
+    """Its free memory may be what it is just writing to."""
+    s = stage(capacity=4 * PAGE)
+    keeper = s.driver()
+    keeper.post(ev.Opened(segment := keeper.id(), 8 * PAGE))
+    keeper.post(ev.Grow(1, 4 * PAGE))
+    s.turn()
+    keeper.inbox.clear()
+    keeper.put(ev.Value(bytes(PAGE)))
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim]
+    keeper.post(ev.Trimmed(0, answer=True))
+    s.turn()
+    passes(s, 10)
+    assert len(keeper.inbox) == 1
+    object = keeper.put(ev.Value(b"E", segment, 0, PAGE))
+    s.turn()
+    keeper.drop(object)
+    s.turn()
+    assert [type(message) for message in keeper.inbox] == [do.Trim, do.Release, do.Trim]

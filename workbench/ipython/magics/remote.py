@@ -191,10 +191,13 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
-            if failed := in_place.bring(job, variables):
+            own, failed = in_place.bring(job, variables)
+            if failed:
                 self._notebook.router.note(origin, failed)
             for name, ref in outputs.items():
-                if name in values:
+                if name in own:
+                    variables[name] = own[name]
+                elif name in values:
                     variables[name] = values[name]
                     if isinstance(ref, ObjectRef):
                         self._notebook.bindings.note(name, values[name], ref, "%%remote")

@@ -130,7 +130,11 @@ class StoringMagics(NotebookMagics):
     @argument("--copy", action="store_true", help="private, writable arrays")
     @argument("--timeout", type=float, metavar="S", help="seconds to wait at most; 0 asks once")
     @argument("--jobs", action="store_true", help="what background cells that are done assigned")
-    @argument("names", nargs="*", help="names in the store, or variables that hold ObjectRefs")
+    @argument(
+        "names",
+        nargs="*",
+        help="names in the store, or variables: that hold ObjectRefs, or that a cell changed",
+    )
     @line_magic
     def get(self, line: str) -> None:
         """Bind variables to what the store has under these names.

@@ -257,6 +257,7 @@ export class Dashboard {
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");
+    setAttr(this.status, "title", gone || null); // where it is cut
     const running = gone ? 0 : (world.jobs ?? []).filter(({ state }) => state === "running").length;
     const jobs = this.tabs?.get("jobs");
     if (jobs) setText(jobs, running ? `Jobs · ${running}` : "Jobs");

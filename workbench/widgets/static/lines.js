@@ -10,6 +10,9 @@ const SILENCE = 8000;
 /** Milliseconds between two questions after lines that another kernel's cells have. */
 const AGAIN = 2000;
 
+/** Milliseconds for which a line without a place waits for its cell, which may not be drawn yet. */
+const PATIENCE = 60_000;
+
 const PLACE = "workbench-line";
 const STREAMS = ["stdout", "stderr"].map((name) => `[data-mime-type="application/vnd.jupyter.${name}"]`).join();
 
@@ -70,6 +73,7 @@ class JobLines {
     this.states = new Map(); // by name: what the kernel said last
     this.asked = new Set(); // names
     this.bare = new Map(); // names that had no place when they were told → since when
+    this.seen = new Set(); // names that have had one
     this.below = new Map(); // what stands below others' outputs → its place
     this.last = new Map(); // by name: the place that was filled last
     model.on("msg:custom", (this.heard = (message) => this.hear(message)));
@@ -96,7 +100,9 @@ class JobLines {
     const unknown = [];
     for (const place of this.places) {
       const name = place.dataset.line;
-      if (this.states.has(name)) this.fill(place, this.states.get(name));
+      this.seen.add(name);
+      const state = this.states.get(name);
+      if (state && place.wbLine?.node.parentNode !== place) this.fill(place, state);
       if (this.asked.has(name)) continue;
       this.asked.add(name);
       unknown.push(place);
@@ -112,14 +118,13 @@ class JobLines {
       const state = { ...before, ...message, heard: now, since: since ?? now };
       this.states.set(message.line, state);
       this.asked.add(message.line);
-      let found = false;
       for (const place of this.places) {
         if (place.dataset.line !== message.line) continue;
-        found = true;
+        this.seen.add(message.line);
         shownIn(place).owner = this;
         this.fill(place, state);
       }
-      if (!found && !state.over && !this.bare.has(message.line)) this.bare.set(message.line, now);
+      if (!this.seen.has(message.line) && !this.bare.has(message.line)) this.bare.set(message.line, now);
     } else if (message.kind === "text") {
       const state = this.states.get(message.line);
       if (state) state.printed = settled(message.text);
@@ -191,7 +196,7 @@ class JobLines {
     for (const place of this.places) {
       const state = this.states.get(place.dataset.line);
       if (!state || shownIn(place).owner !== this) continue;
-      this.fill(place, state);
+      if (!state.over) this.fill(place, state);
       if (state.foreign && !state.over && performance.now() - state.heard > AGAIN) again.push(place);
       if (!state.followed && this.isLate(place, state)) {
         state.followed = true;
@@ -199,21 +204,29 @@ class JobLines {
       }
     }
     if (again.length) this.ask(again);
-    for (const [name, since] of this.bare) if (performance.now() - since > LAG) this.place(name);
+    const bare = [...this.bare].filter(([, since]) => performance.now() - since > LAG);
+    const isOver = ([name]) => this.states.get(name).over;
+    // One that runs has the better claim to a cell of its text.
+    for (const [name, since] of [...bare.filter((each) => !isOver(each)), ...bare.filter(isOver)]) {
+      this.place(name);
+      if (this.seen.has(name) || performance.now() - since > PATIENCE) this.bare.delete(name);
+    }
   }
 
   /** A line without a place: the notebook wasn't saved since its cell began. Its cell is known by its text. */
   place(name) {
-    this.bare.delete(name);
     const state = this.states.get(name);
-    if (!state?.source || [...this.places].some(({ dataset }) => dataset.line === name)) return;
+    if (!state?.source || this.seen.has(name)) return;
     const wanted = state.source.split("\n");
     for (const cell of document.querySelectorAll(".jp-CodeCell")) {
       const lines = [...cell.querySelectorAll(".cm-line")].map(({ textContent }) => textContent);
       if (!lines.length || lines.some((line, number) => line !== wanted[number])) continue;
       if (lines.length < wanted.length && lines.length < 10) continue;
+      // What is over may have been run again since.
+      if (state.over && cell.querySelector(`.jp-OutputArea-child, .${PLACE}`)) continue;
       const place = h("div", { class: PLACE, "data-line": name, "data-job": state.job, "data-seq": 0 });
       place.style.padding = "4px 0 4px calc(var(--jp-cell-prompt-width, 64px) + 16px)";
+      this.seen.add(name);
       cell.append(place);
       this.fill(place, state);
       return;

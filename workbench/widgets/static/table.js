@@ -47,6 +47,7 @@ export class Table {
     // As last read: asking in the middle of writing would make the browser lay out at once.
     this.high = HEIGHT;
     this.top = 0;
+    this.widths = new Map(options.columns.filter(({ width }) => width).map((each) => [each, new WeakMap()]));
     this.heads = new Map(options.columns.map((each) => [each, this.head(each)]));
     this.body = h("tbody", { role: "rowgroup" });
     this.table = h(
@@ -127,9 +128,12 @@ export class Table {
 
   /** Tells the style sheet what room the columns need: nothing is cut beside empty space. */
   fit() {
-    for (const { key, width } of this.options.columns) {
-      if (!width) continue;
-      const most = PADDING + this.shown.reduce((widest, row) => Math.max(widest, width(row)), 0);
+    for (const [{ key, width }, known] of this.widths) {
+      let most = 0;
+      for (const row of this.shown) {
+        if (!known.has(row)) known.set(row, width(row) + PADDING);
+        most = Math.max(most, known.get(row));
+      }
       setVar(this.table, `--wb-need-${key}`, `${Math.min(Math.ceil(most / STEP) * STEP, WIDEST)}px`);
     }
   }

@@ -1,0 +1,52 @@
+"""Figures that come from a worker: they show in the notebook, and can be drawn and changed."""
+
+from __future__ import annotations
+
+from tests.kernel.conftest import Kernel
+
+PNG = "iVBORw0KGgo"
+MADE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3])"
+
+
+def test_a_figure_shows_where_nobody_imported_pyplot(session: Kernel) -> None:
+    session.ok(f"%%remote --out fig\n{MADE}")
+    session.ok("%get fig")
+    assert session.value("'matplotlib.pyplot' in __import__('sys').modules") == "False"
+    shown = session.ok("fig").results("image/png")
+    assert len(shown) == 1
+    assert shown[0].startswith(PNG)
+    session.ok(f"%%remote --wait --out fig\n{MADE}")
+    assert session.ok("fig").results("image/png")[0].startswith(PNG)
+    session.ok("%unload_ext workbench")
+    assert session.ok("fig").results("image/png") == []
+    session.ok("%load_ext workbench")
+    # From now on it is pyplot that shows figures, each once.
+    session.ok("import matplotlib.pyplot as plt")
+    assert len(session.ok("fig").results("image/png")) == 1
+    session.ok("%unload_ext workbench\n%load_ext workbench")
+    assert len(session.ok("fig").results("image/png")) == 1
+    session.ok("fig.axes[0].set_title('changed'); fig.axes[0].plot([3, 1])")
+    assert len(session.ok("fig").results("image/png")) == 1
+
+
+MODEL = (
+    "%%remote -w\nimport numpy as np\nfrom sklearn.linear_model import LinearRegression\n"
+    "x = np.random.rand(100, 3)\nnet = LinearRegression().fit(x, x @ np.ones((3, 20_000)))"
+)
+
+
+def test_a_model_that_came_back_read_only(session: Kernel) -> None:
+    session.ok(MODEL)
+    said = session.run("net.coef_[0] = 1").failure
+    assert "The way out: `net = copy.deepcopy(net)`." in said
+    assert "get(" not in said
+    session.ok("import copy\nnet = copy.deepcopy(net)\nnet.coef_[0] = 1")
+
+
+def test_one_to_which_there_is_a_ref(session: Kernel) -> None:
+    session.ok(MODEL.replace(" -w", "") + "\nx = None")
+    session.ok("model = wb.get(net)")
+    said = session.run("model.coef_[0] = 1").failure
+    assert "Two ways out: `model = copy.deepcopy(model)`" in said
+    assert "`get(net, copy=True)`" in said
+    session.ok("model = wb.get(net, copy=True)\nmodel.coef_[0] = 1")

@@ -1,0 +1,79 @@
+"""Widgets that remote cells make: those of a namespace hear what a person does, others say they
+are a still; `Output` takes what is printed within."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+from tests.kernel.conftest import Cell, Kernel
+from tests.patience import TIMEOUT
+
+CONTROLS = """\
+import ipywidgets
+slider = ipywidgets.IntSlider(value=1)
+button = ipywidgets.Button()
+slider.observe(lambda change: print('now', change.new), 'value')
+button.on_click(lambda button: print('pressed, at', slider.value))
+def fails(button):
+    raise ValueError('of a callback')
+bad = ipywidgets.Button(description='bad')
+bad.on_click(fails)
+display(slider, button, bad)
+"""
+
+
+def model(cell: Cell, name: str, **state: Any) -> str:
+    """The id of the widget with that model, made under the cell."""
+    wanted = {"_model_name": name, **state}
+    return next(id for id, made in cell.opened().items() if wanted.items() <= made.items())
+
+
+def said_of(cell: Cell) -> str:
+    """Its line, or what stands there if it had none."""
+    return cell.line + cell.text("stderr")
+
+
+def do(kernel: Kernel, id: str, **data: Any) -> None:
+    """What a front end says when a person uses a widget."""
+    said = kernel.send("comm_msg", {"comm_id": id, "data": data})
+    kernel.until(lambda: said.idle)
+
+
+def test_the_controls_of_a_namespace_work(session: Kernel) -> None:
+    cell = session.ok(f"%%remote --wait --actor desk\n{CONTROLS}")
+    do(session, model(cell, "IntSliderModel"), method="update", state={"value": 5}, buffer_paths=[])
+    session.until(lambda: "now 5\n" in cell.text())
+    press = {"method": "custom", "content": {"event": "click"}}
+    do(session, model(cell, "ButtonModel", description="bad"), **press)
+    session.until(lambda: "ValueError: of a callback" in cell.text("stderr"))
+    do(session, model(cell, "ButtonModel", description=""), **press)
+    session.until(lambda: "pressed, at 5\n" in cell.text())
+    assert session.ok("%%remote -w --actor desk\nprint(slider.value)").text() == "5\n"
+    assert "still" not in said_of(cell)
+
+
+def test_others_say_that_they_are_a_still(session: Kernel) -> None:
+    cell = session.ok(f"%%remote --wait\n{CONTROLS}")
+    session.until(lambda: "Its widgets are a still" in said_of(cell))
+    press = {"method": "custom", "content": {"event": "click"}}
+    do(session, model(cell, "ButtonModel", description=""), **press)
+    cell = session.ok("%%remote --wait\nimport ipywidgets\nipywidgets.FloatProgress(value=5)")
+    assert "still" not in said_of(cell)
+
+
+def test_an_output_widget_takes_what_is_printed_within(runtime_dir: str) -> None:
+    cells = [
+        f"import os; os.environ['WORKBENCH_RUNTIME_DIR'] = {runtime_dir!r}\n"
+        "%load_ext workbench\nimport workbench as wb",
+        "%%remote --wait\nimport ipywidgets\nout = ipywidgets.Output()\ndisplay(out)\n"
+        "with out:\n    print('inside')\nprint('outside')",
+        "%workbench stop",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3").execute()
+    texts = [output["text"] for output in notebook.cells[1].outputs if "text" in output]
+    assert "outside\n" in "".join(texts)
+    assert "inside" not in "".join(texts)
