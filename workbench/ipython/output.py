@@ -271,9 +271,9 @@ class Router:
         if kind == "clear_output":
             publisher.clear_output(content.get("wait", False))
             return True
-        name, is_update = content["transient"].get("display_id", ""), kind != "display_data"
-        if not (is_update and name.startswith(OURS)):  # our lines: their first state is enough
-            publisher.publish(**content, update=is_update)
+        # Our lines aren't the cell's; and what is captured would say for ever that it runs.
+        if not content["transient"].get("display_id", "").startswith(OURS):
+            publisher.publish(**content, update=kind != "display_data")
         return True
 
     def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:
