@@ -41,7 +41,7 @@ from workbench.wire.codec import decode_from_server
 PATIENCE = 1.0
 """Seconds in which a server that runs has answered."""
 
-INQUIRY = 5.0
+INQUIRY = 7.0
 """The same for `why`: the server itself waits for whoever holds the object."""
 
 ENDING = 5.0

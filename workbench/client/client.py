@@ -208,8 +208,11 @@ class Client:
         threading.Thread(target=self._find, args=(message,), name=name, daemon=True).start()
 
     def _find(self, message: do.Explain) -> None:
-        found = keepers(self.objects.kept(message.object), self._role.roots(), message.deep)
-        self.connection.post(ev.Explained(message.inquiry, *found))
+        found: tuple[Any, ...] = ((), False)
+        try:
+            found = keepers(self.objects.kept(message.object), self._role.roots(), message.deep)
+        finally:  # also if something hostile was in the way
+            self.connection.post(ev.Explained(message.inquiry, *found))
 
     def _collected(self, message: do.Collected) -> None:
         with self.objects.lock:

@@ -37,7 +37,10 @@ DEEP_SECONDS = 120.0
 CHUNK = 1000
 """Objects whose referents are looked at in one go."""
 
-FEW = 16
+MOST_OBJECTS = 100
+"""Objects through which a class is looked for that has no name."""
+
+FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
@@ -82,7 +85,8 @@ class _Kinds(dict[type, int]):
     """What the collector may not look into: 1 of an array, 2 of a dict or tuple, 0 of all else."""
 
     def __missing__(self, kind: type) -> int:
-        self[kind] = 1 if issubclass(kind, np.ndarray) else 2 * issubclass(kind, dict | tuple)
+        is_array = issubclass(kind, np.ndarray | np.flatiter)
+        self[kind] = 1 if is_array else 2 * issubclass(kind, dict | tuple)
         return self[kind]
 
 
@@ -177,7 +181,7 @@ class _Search:
         """The variables of functions that run now. Our own are no reason."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         names[threading.main_thread().ident] = ""
-        for frame, ident in _frames().items():
+        for frame, ident in references.frames().items():
             self._frame(frame, names.get(ident, ""))
 
     def _frame(self, frame: types.FrameType, thread: str) -> None:
@@ -207,14 +211,16 @@ class _Search:
         self._is_counted = True
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
-        for frame in _frames():
+        for frame in references.frames():
             todo += references.locals_of(frame).values()
         is_frozen = gc.get_freeze_count() > 0  # in workers: the collector leaves that alone too
         if is_frozen:
             self._unseen.update(map(_by_id, todo))
         seen: set[int] = set()
         while todo and (is_frozen or len(seen) < NEAR):
+            self.looked_at += len(todo)
             todo = self._near(todo, seen, is_frozen)
+        self.looked_at = 0
         todo = _but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
         while todo:
@@ -332,6 +338,8 @@ class _Search:
         number, kind = id(holder), type(holder)
         held = references.references_of(holder, wanted)
         for reference in held:
+            if reference.child == id(kind) and len(self._graph.holders[id(kind)]) > MOST_OBJECTS:
+                continue  # of a class that has no name, one object with a name is enough
             if reference.child in self._widget_ids and (
                 number == self._widgets or kind is types.MethodType
             ):
@@ -345,6 +353,9 @@ class _Search:
                 self._known(number)
                 if kind is _task_type():
                     self._end_in_task(holder)
+                elif isinstance(holder, threading.Thread) and holder.is_alive():
+                    self._closed.add(number)
+                    self._end(number, Name(holder.name, "thread"), "")
 
     def _end_in(self, name: Name, namespace: dict[str, Any], wanted: dict[int, Any]) -> None:
         for key, value in list(namespace.items()):
@@ -377,7 +388,11 @@ class _Search:
         path = self._variable(widget)
         module = "__import__('sys').modules['ipywidgets.widgets.widget']"
         place = path or f"{module}._instances[{self._widget_ids[number]!r}]"
-        self._end(number, Name(path or type(widget).__name__, "widget"), f"{place}.close()")
+        self._end(
+            number,
+            Name(path or type(widget).__name__, "widget"),
+            f"{place}.close()",
+        )
 
     def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
         self._graph.roots[number][Root(name, cut, coarse)] = None
@@ -390,17 +405,6 @@ class _Search:
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 """What IPython has under plainer names too."""
-
-
-def _frames() -> dict[types.FrameType, int]:
-    """All that run but in this thread, with their threads."""
-    found: dict[types.FrameType, int] = {}
-    frame: types.FrameType | None
-    for ident, frame in list(sys._current_frames().items()):
-        while frame is not None and ident != threading.get_ident():
-            found[frame] = ident
-            frame = frame.f_back
-    return found
 
 
 def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ MOST_PLACES = 20
 _MODES = ("attributes", "forced attributes", "threads", "f_locals")
 _RANK = {"variable": 0, "output": 1, "stored": 1, "cell": 1, "module": 2, "runs": 3}
 _NOT_HERE = ("runs", "cell")
+_ALONE = ("task", "thread", "figure")
+_ENDS = (*_ALONE, "widget", "context")
 _HOW = {"frame": "error", "close": "suspended"}
 
 
@@ -65,6 +68,16 @@ class ReferenceGraph:
         self.holders[reference.child][id(holder), reference] = None
         self.children[id(holder)][reference] = None
 
+    def _roots(self, number: int) -> list[Root]:
+        """Those that count: what runs keeps itself, whoever else has it."""
+        found = list(self.roots.get(number, ()))
+        return [root for root in found if root.name.keeper in _ALONE] or found
+
+    def _holders(self, number: int) -> Iterable[tuple[int, Reference]]:
+        """The same."""
+        alone = any(root.name.keeper in _ALONE for root in self.roots.get(number, ()))
+        return () if alone else self.holders.get(number, ())
+
     def missing(self) -> set[int]:
         """What has to go, as far as is known: of these all holders have to be found."""
         return set().union(*(self.resolve(each, False)[1] for each in self.targets.values()))
@@ -79,7 +92,7 @@ class ReferenceGraph:
             more = {
                 holder
                 for child in need
-                for holder, reference in self.holders.get(child, ())
+                for holder, reference in self._holders(child)
                 if holder not in need
                 and not (holder in names and self._joined(names[holder], reference, lenient)[1])
             }
@@ -112,7 +125,7 @@ class ReferenceGraph:
         self, name: Name, reference: Reference, lenient: bool
     ) -> tuple[Name | None, str, Any, str]:
         """(name of the child, how to let go of it, of which reference, of what stands where)."""
-        if name.keeper in ("task", "figure", "widget", "context"):
+        if name.keeper in _ENDS:
             return None, "", None, ""
         path, cut, key = typed(reference.step, name.path), reference.cut, reference.key
         private, of = reference.private, name.path
@@ -154,12 +167,12 @@ class ReferenceGraph:
         groups: dict[tuple[int, str, str], list[Any]] = {}
         found: list[tuple[tuple[Any, ...], Place]] = []
         for number in need:
-            for root in self.roots.get(number, ()):
+            for root in self._roots(number):
                 if root.coarse and number != target and not lenient:
                     return None
                 place = Place(kind, root.name.path, root.name.keeper, root.name.where, root.cut)
                 found.append((_order(root.name, 0, ""), place))
-            for holder, reference in self.holders.get(number, ()):
+            for holder, reference in self._holders(number):
                 if holder not in need and holder in names:
                     child, cut, key, of = self._joined(names[holder], reference, lenient)
                     groups.setdefault((holder, cut, of), []).append((key, child))
@@ -168,7 +181,10 @@ class ReferenceGraph:
             place = self._grouped(kind, name, self.nodes[holder], cut, of, members)
             found.append((_order(name, of.count("[") + of.count(".") + 1, cut), place))
         found.sort(key=lambda each: each[0])
-        return _outputs_together(list(dict.fromkeys(place for _, place in found)))
+        places = list(dict.fromkeys(place for _, place in found))
+        if self._has_ring(need):
+            places = [_collected(each) if each.cut else each for each in places]
+        return _outputs_together(places)
 
     def _grouped(
         self, kind: str, name: Name, holder: Any, cut: str, of: str, members: list[Any]
@@ -196,17 +212,33 @@ class ReferenceGraph:
             kind, path, keeper, where, "" if name.keeper == "runs" else code, len(keys), by
         )
 
+    def _known(self, number: int) -> int:
+        """How many of the references to it are in what was found."""
+        holders = {holder for holder, _ in self.holders.get(number, ())}
+        found = 0
+        for holder in map(self.nodes.__getitem__, holders):
+            inside = referents(holder)
+            for each in list(inside):
+                # Its attributes' dict, which it got only when we asked for them.
+                if type(each) is dict and id(each) not in holders and _dict_of(holder) is each:
+                    inside += gc.get_referents(each)
+            found += sum(each is self.nodes[number] for each in inside)
+        return found
+
+    def _has_ring(self, need: set[int]) -> bool:
+        """Whether some of it refers to itself: then it stays until the collector comes."""
+        left = {n: {h for h, _ in self._holders(n)} & need for n in need}
+        while free := {number for number, holders in left.items() if not holders}:
+            left = {n: holders - free for n, holders in left.items() if n not in free}
+        return bool(left)
+
     def _unnamed(self, kind: str, target: int) -> list[Place]:
         """It has no name: a cycle that the collector hasn't met yet, or what only C code has."""
         _, need = self.resolve(target, lenient=True)
         if need & self.ours:
             return [Place(kind, "", "own")]
         for number in need:
-            known = sum(
-                sum(each is self.nodes[number] for each in referents(self.nodes[holder]))
-                for holder in {holder for holder, _ in self.holders.get(number, ())}
-            )
-            if sys.getrefcount(self.nodes[number]) - 2 > known:
+            if sys.getrefcount(self.nodes[number]) - 2 > self._known(number):
                 what = "" if number == target else type(self.nodes[number]).__qualname__
                 return [Place(kind, what, "outside")]
         return [Place(kind, "", "cycle", "", "import gc; gc.collect()")]
@@ -214,9 +246,25 @@ class ReferenceGraph:
 
 def referents(thing: Any) -> list[Any]:
     """What it refers to; the collector doesn't know it of arrays."""
+    if isinstance(thing, np.flatiter):
+        return [thing.base]
     if not isinstance(thing, np.ndarray):
         return gc.get_referents(thing)
     return [thing.base, *(thing.flat if thing.dtype.hasobject else ())]
+
+
+def _dict_of(thing: Any) -> Any:
+    try:
+        return object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _collected(place: Place) -> Place:
+    if "gc.collect()" in place.cut:
+        return place
+    cut = f"{place.cut.rstrip(';')}; import gc; gc.collect();"
+    return Place(place.kind, place.path, place.keeper, place.where, cut, place.count, place.by)
 
 
 def _function_of(holder: Any) -> str:

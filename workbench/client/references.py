@@ -96,7 +96,9 @@ def _set(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None
 
 def _array(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
     if id(holder.base) in wanted:
-        found.append(Reference(id(holder.base), "{}.base"))
+        # What else an array may show must stay as it is: the array's address points into it.
+        step = "{}.base" if isinstance(holder.base, np.ndarray) else ""
+        found.append(Reference(id(holder.base), step))
     if holder.dtype.hasobject:
         flat = "" if holder.ndim == 1 else ".flat"
         for place, value in enumerate(holder.flat):
@@ -186,17 +188,21 @@ def _instance(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) ->
     """Attributes, in a dict and in slots; and what C code holds, which nobody can type."""
     kind = type(holder)
     own = is_persons(kind)
+    if id(kind) in wanted:
+        found.append(Reference(id(kind), "{}.__class__"))
     forced = vars(object)["__delattr__"] is not getattr(kind, "__delattr__", None)
     seen = {reference.child for reference in found}
     attributes = _attributes(holder)
     if attributes is not None and id(attributes) in wanted:
+        if kind.__name__.startswith("_") and not own:
+            return
         cut = "forced attributes" if forced else "attributes"
         found.append(Reference(id(attributes), "{}", cut, None, not own))
         seen.add(id(attributes))
     elif attributes is not None:  # only now made of what the object had without a dict
         for name, value in list(attributes.items()):
             if id(value) in wanted:
-                found.append(_attribute(value, name, own, forced))
+                found.append(_attribute(value, name, kind, forced))
                 seen.add(id(value))
     for cls in kind.__mro__:
         for name, member in list(vars(cls).items()):
@@ -204,15 +210,18 @@ def _instance(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) ->
                 with contextlib.suppress(AttributeError):
                     value = member.__get__(holder)
                     if id(value) in wanted and id(value) not in seen:
-                        found.append(_attribute(value, name, own, forced))
+                        found.append(_attribute(value, name, kind, forced))
                         seen.add(id(value))
 
 
-def _attribute(value: Any, name: str, own: bool, forced: bool) -> Reference:
+def _attribute(value: Any, name: str, kind: type, forced: bool) -> Reference:
     cut = "forced attribute" if forced else "attribute"
     if not name.isidentifier():
         return Reference(id(value), f"vars({{}})[{_braced(repr(name))}]")
+    own = is_persons(kind)
     private = name.startswith("_") and not (own or is_output(name))
+    if kind.__name__.startswith("_") and not own:
+        cut = ""  # what a library keeps in its own has to stay whole
     return Reference(id(value), f"{{}}.{name}", cut, name, private)
 
 
@@ -238,6 +247,7 @@ _LOOKS: tuple[tuple[Any, Any], ...] = (
     (set, _set),
     (frozenset, _set),
     (np.ndarray, _array),
+    (np.flatiter, _fields("base")),
     (types.FunctionType, _function),
     (types.CellType, _cell),
     (types.MethodType, _fields("__self__", "__func__")),
@@ -286,6 +296,17 @@ def is_output(name: str) -> bool:
         or (name.startswith("_") and name.strip("_").isdigit())
         or (name in ("_", "__", "___"))
     )
+
+
+def frames() -> dict[types.FrameType, int]:
+    """All that run but in this thread, with their threads."""
+    found: dict[types.FrameType, int] = {}
+    frame: types.FrameType | None
+    for ident, frame in list(sys._current_frames().items()):
+        while frame is not None and ident != threading.get_ident():
+            found[frame] = ident
+            frame = frame.f_back
+    return found
 
 
 def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
@@ -365,9 +386,13 @@ def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> st
         case "place" if len(keys) == 1:
             return f"del {path}[list({path})[{keys[0]}]]"
         case "place":
-            return f"for key in [list({path})[n] for n in {_places(keys)}]: del {path}[key]"
+            return (
+                f"any({path}.__delitem__(k) for k in [list({path})[n] for n in {_places(keys)}]);"
+            )
+        case "element" if len(keys) == 1:
+            return f"{path}.discard(list({path})[{keys[0]}])"
         case "element":
-            return f"for each in [list({path})[n] for n in {_places(keys)}]: {path}.discard(each)"
+            return f"any({path}.discard(k) for k in [list({path})[n] for n in {_places(keys)}]);"
         case "array" | "array.flat":
             flat = cut.removeprefix("array")
             return f"{path}{flat}[{keys[0] if len(keys) == 1 else sorted(keys)}] = None"

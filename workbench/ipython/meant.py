@@ -6,6 +6,7 @@ Asks the session and the notebook's variables; does nothing with what it finds.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from workbench.ipython.arguments import unquoted
 from workbench.ipython.notebook import Notebook
 from workbench.ref import ObjectRef
 from workbench.report.mistyped import did_you_mean
+
+_REPR = re.compile(r"ObjectRef\(([0-9a-f]{16})\b[^)]*\)")
 
 Meant = ObjectRef | str
 """What `api` takes: a ref, or the name or id of an object."""
@@ -40,7 +43,9 @@ def objects_meant(
     """
     if not api.is_initialized():
         raise MagicError("No session is running, so nothing is stored.")
-    if len(words) > 1 and not all(map(_is_whole, words)) and _is_whole(text):
+    if _REPR.search(text):  # refs as they print
+        words = _REPR.sub(r"\1", text).split()
+    elif len(words) > 1 and not all(map(_is_whole, words)) and _is_whole(text):
         words = [text]  # one expression with spaces in it
     return [found for word in words for found in _one(notebook, unquoted(word), shown)]
 

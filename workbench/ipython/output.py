@@ -246,9 +246,9 @@ class Router:
         ident = "terminal" if self._kernel is None else self._kernel.ident
         return f"{OURS}{what}-{ident}-{which}"
 
-    def _answer(self, kind: str, content: dict[str, Any]) -> None:
+    def _answer(self, kind: str, content: dict[str, Any], **parts: Any) -> None:
         """Answer the front end's message that the kernel is handling."""
-        self._send(self._shell.get_parent(), kind, content)
+        self._send(self._shell.get_parent(), kind, content, **parts)
 
     def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.

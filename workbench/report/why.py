@@ -87,7 +87,8 @@ def why(account: Account, name: str, ref: str = "ref") -> Why:
     names = "".join(f" {facts.plain_name(each)!r}" for each in record.names)
     what = f"{facts.type_of(record)}{names}, {human_bytes(facts.size_of(record))}"
     if record.state == "freed":
-        what += ", freed already: its bytes stay as long as arrays show them"
+        stays = "its bytes stay as long as arrays show them"
+        what += f", freed already: {stays if record.viewers else 'only refs to it are left'}"
     asked = Asked(name, ref)
     found = [reason for pin in account.pins for reason in _reasons(pin, processes, asked)]
     return Why(what, tuple(found), all(pin.complete for pin in account.pins))
@@ -145,6 +146,8 @@ def _keeper(place: Place) -> str:
             return f"{path}{many} in {where}, kept by `{place.by}`"
         case "suspended":
             return f"{path}{many} in {where}, which waits to go on: `{place.by}`"
+        case "thread":
+            return f"the thread {place.path!r}, which runs"
         case "task":
             return f"asyncio's task {place.path!r}, which runs {where}()"
         case "context":
@@ -163,13 +166,16 @@ def _keeper(place: Place) -> str:
     return f"{path}{many}"
 
 
+_ENDING = {"runs": "function", "cell": "cell", "thread": "thread"}
+
+
 def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) -> str:
     here = processes.is_here(pin.client)
     free = reasons.let_go(pin, *asked)  # nothing if arrays keep the bytes whatever becomes of it
     other = f"; or {free}" if free and not here else ""
     match place.keeper:
-        case "runs" | "cell":
-            return f"it ends with that {'function' if place.keeper == 'runs' else 'cell'}{other}"
+        case "runs" | "cell" | "thread":
+            return f"it ends with that {_ENDING[place.keeper]}{other}"
         case "own":
             return f"ask again in another cell{other}"
         case "outside":

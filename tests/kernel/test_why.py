@@ -1,0 +1,86 @@
+"""%why, %free, %pin and %objects asked as a person asks: by ids, lists, expressions, variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+
+@pytest.fixture
+def lab(session: Kernel) -> Kernel:
+    session.ok("import numpy as np")
+    session.ok("blocks = [wb.put(np.full(10**5, n)) for n in range(4)]")
+    return session
+
+
+def names(lab: Kernel) -> str:
+    return lab.ok("%objects").results()[0]
+
+
+def test_why_takes_what_a_person_has(lab: Kernel) -> None:
+    why = lab.ok("%why blocks[3]").results()[0]
+    assert "`blocks[3]`" in why
+    assert "del blocks[3]" in why
+    id = lab.value("blocks[2].hex()").strip("'")
+    for asked in (id, id[-8:], lab.value("blocks[2]"), "blocks[1 + 1]", "blocks[ 2 ]"):
+        assert "`blocks[2]`" in lab.ok(f"%why {asked}").results()[0], asked
+    every = lab.ok("%why blocks").results()[0]
+    assert all(f"blocks[{n}]: ndarray" in every for n in range(4))
+
+
+def test_why_takes_a_variable_that_shows_a_freed_object(lab: Kernel) -> None:
+    lab.ok("mine = wb.get(blocks[0])\n%free blocks[0]\nblocks[0] = None")
+    why = lab.ok("%why mine").results()[0]
+    assert "freed already" in why
+    assert "`mine`" in why
+    assert "free(" not in why
+    lab.ok("import pandas as pd\nframe = {'df': pd.DataFrame({'a': mine}, copy=False)}\ndel mine")
+    assert "frame['df']" in lab.ok("%why frame").results()[0]
+    lab.ok("nothing = [1, 2]")
+    assert "has nothing of the store" in lab.run("%why nothing").failure
+    assert "no variable, name or id" in lab.run("%why blcks").failure
+    assert "Did you mean 'blocks'" in lab.run("%why blcks").failure
+    assert "ObjectLostError" in lab.run("%why 123456789abcdef0").failure
+
+
+def test_lists_and_ids_are_freed_and_pinned(lab: Kernel) -> None:
+    lab.ok("%pin blocks[0] blocks[1]")
+    assert names(lab).count("pinned") == 2
+    lab.ok("%unpin blocks")
+    assert "pinned" not in names(lab)
+    id = lab.value("blocks[0].hex()").strip("'")
+    lab.ok(f"%pin {id}\n%free {id}")
+    lab.ok("%free blocks")
+    assert names(lab).count("freed") == 4
+    lab.ok("del blocks")
+    assert any(names(lab) == "No objects. %put makes one." for _ in range(100))
+
+
+def test_a_pattern_that_matches_nothing_is_said(lab: Kernel) -> None:
+    assert lab.ok("%objects zzz*").results()[0] == "No object matches 'zzz*'."
+
+
+def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) -> None:
+    """Not: no variable leads to it."""
+    lab.ok("from workbench.client import keepers\nslow, keepers.SECONDS = keepers.SECONDS, -1.0")
+    lab.ok("x = wb.put([1], name='x')\nclass Cache: kept = {'a': [x]}\ndel x")
+    why = lab.ok("%why x").results()[0]
+    assert "not found among the first" in why
+    assert "`%why x --deep` looks at all" in why
+    deep = lab.ok("%why x --deep")
+    assert "not found among the first" in deep.text()  # the short answer comes first
+    assert "`Cache.kept['a'][0]`" in deep.results()[0]
+    lab.ok("keepers.SECONDS = slow")
+
+
+def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:
+    lab.ok("get_ipython().user_ns_hidden['secret'] = blocks.pop()\nid = blocks[-1].id + 1")
+    why = lab.ok("print(wb.why(f'{id:016x}'))").text()
+    assert "`get_ipython().user_ns_hidden['secret']`" in why
+    lab.ok("del get_ipython().user_ns_hidden['secret']")
+    lab.run("def f(kept): raise ValueError\nf(blocks.pop())")
+    why = lab.ok("asked = wb.why(f'{id - 1:016x}')\nprint(asked)").text()
+    assert "`kept` in f(), kept by" in why
+    lab.ok("for reason in asked.reasons: exec(reason.code)")
+    assert any(len(names(lab).splitlines()) == 3 for _ in range(100))  # the head, and two blocks

@@ -1,0 +1,120 @@
+"""What keeps an object, wherever Python can hide it; and that what `why` says to do lets go of it.
+
+Each puzzle hides a ref, or an array that shows the object, in a person's own namespace. The answer
+must name the keeper, and each line of code that it gives is run, in its order; then the store must
+be empty.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.leaks import eventually
+from workbench.engines.base import Engine
+from workbench.report.why import Why
+from workbench.report.why import why as in_words
+
+REF, VIEW = "ref", "view"
+
+MAIN = vars(sys.modules["__main__"])
+
+
+class Puzzle(NamedTuple):
+    """One of why_puzzles.txt, which says what stands there."""
+
+    name: str
+    kinds: tuple[str, ...]
+    hide: str
+    told: str
+    then: str
+
+
+def _puzzles() -> Iterator[Puzzle]:
+    text = Path(__file__).with_name("why_puzzles.txt").read_text()
+    for block in text.split("\n== ")[1:]:
+        title, *lines = block.partition("\n\n# --")[0].strip().splitlines()
+        name, _, kind = title.rstrip(")").partition(" (")
+        (told,) = [line[3:] for line in lines if line.startswith("-> ")]
+        hide = [line for line in lines if not line.startswith(("-> ", ">> "))]
+        then = [line[3:] for line in lines if line.startswith(">> ")]
+        kinds = (kind,) if kind else (REF, VIEW)
+        yield Puzzle(name, kinds, "\n".join(hide), told, "\n".join(then))
+
+
+PUZZLES = list(_puzzles())
+
+
+@pytest.fixture
+def namespace() -> Iterator[dict[str, Any]]:
+    """The main module's, where a person's code runs, and a module of his own; as it was after."""
+    helpers = sys.modules["helpers"] = types.ModuleType("helpers")
+    before = dict(MAIN)
+    gc.disable()  # rings stay until the code of the answer
+    try:
+        yield MAIN
+    finally:
+        for name in MAIN.keys() - before.keys():
+            del MAIN[name]
+        vars(helpers).clear()
+        del sys.modules["helpers"]
+        sys.__dict__.pop("last_value", None)
+        sys.__dict__.pop("last_traceback", None)
+        gc.enable()
+        gc.collect()
+
+
+def hidden(session: Engine, puzzle: Puzzle, kind: str, namespace: dict[str, Any]) -> int:
+    """Hide a new object; its id."""
+    ref, _ = session.put(np.arange(1 << 16), "")
+    namespace["_given"] = [ref if kind == REF else session.get([ref], None, False)[0]]
+    exec(puzzle.hide.replace("GIVE", "_given.pop()"), namespace)
+    return ref.id
+
+
+def asked(session: Engine, id: int) -> Why:
+    account = session.why(id)
+    assert account is not None
+    return in_words(account, "")
+
+
+def is_gone(session: Engine, id: int) -> bool:
+    return all(record.id != id for record in session.snapshot().objects)
+
+
+EXAM = [
+    pytest.param(puzzle, kind, id=f"{puzzle.name}-{kind}")
+    for puzzle in PUZZLES
+    for kind in puzzle.kinds
+]
+
+
+@pytest.mark.parametrize(("puzzle", "kind"), EXAM)
+def test_the_keeper_is_named_and_lets_go(
+    puzzle: Puzzle, kind: str, session: Engine, namespace: dict[str, Any]
+) -> None:
+    id = hidden(session, puzzle, kind, namespace)
+    why = asked(session, id)
+    assert why.complete
+    assert puzzle.told in str(why)
+    codes = [reason.code for reason in why.reasons if reason.code]
+    assert codes or puzzle.then, str(why)
+    for code in codes:
+        exec(code, namespace)
+    exec(puzzle.then, namespace)
+    if not codes and kind == REF:
+        assert all("free(" in reason.action for reason in why.reasons) or "runs" in str(why)
+    if kind == VIEW:
+        assert "free(" not in str(why)
+    assert eventually(lambda: is_gone(session, id)), f"{why}\n\n{session.why(id)}"
+
+
+def test_there_are_as_many_puzzles_as_there_were() -> None:
+    assert len({puzzle.name for puzzle in PUZZLES}) == len(PUZZLES) >= 57
