@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Thread, current_thread
 from typing import Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 OURS = "workbench-"
 """The beginning of the names of our own threads, which show nothing."""
+
+
+MANY = 1000
+"""Threads of one process; a task may run for days, and start one for each request."""
 
 
 class NamedTask(Protocol):
@@ -36,7 +39,8 @@ class TaskContext(Generic[T]):
     def __init__(self) -> None:
         self._active: dict[int, T] = {}
         self._lingering: dict[int, T] = {}  # tasks that are over, and threads of theirs live
-        self._threads: WeakKeyDictionary[Thread, T] = WeakKeyDictionary()  # by whom started
+        self._threads: dict[Thread, T] = {}  # by whom started
+        self._most = MANY  # threads, before those that have ended are looked for
         self._mine: ContextVar[T | None] = ContextVar("workbench_task", default=None)
 
     @contextmanager
@@ -64,16 +68,27 @@ class TaskContext(Generic[T]):
         run = self.current
         if run is not None and not thread.name.startswith(OURS):
             self._threads[thread] = run
+            if len(self._threads) > self._most:
+                self._forget_ended()
+                self._most = 2 * len(self._threads) + MANY
 
     def leaves_threads(self, run: T) -> bool:
         """Whether threads that this task started go on now that it ends."""
-        if not self._threads:
+        if not (self._threads or self._lingering):
             return False
-        alive = {owner.task for thread, owner in list(self._threads.items()) if thread.is_alive()}
+        self._forget_ended()
+        alive = {owner.task for owner in self._threads.copy().values()}
         self._lingering = {task: it for task, it in self._lingering.items() if task in alive}
         if run.task in alive:
             self._lingering[run.task] = run
         return run.task in alive
+
+    def _forget_ended(self) -> None:
+        # A copy, made in one step: others start threads meanwhile. One without a number hasn't
+        # begun.
+        for thread in self._threads.copy():
+            if thread.ident is not None and not thread.is_alive():
+                self._threads.pop(thread, None)
 
     @property
     def name(self) -> str:

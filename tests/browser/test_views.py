@@ -245,21 +245,6 @@ def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: La
     expect(costs.locator(".wb-row[aria-rowindex='2']")).to_contain_text("table")
 
 
-def test_what_is_selected_behind_a_tab_is_in_sight_when_that_comes(lab: Lab) -> None:
-    puts = "many = [wb.put([n]) for n in range(400)]\nslow = wb.put([str(n) for n in range(99)])"
-    notebook = lab.open("tabs", START, f"{PUTS}\n{puts}", DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
-    expect(view.row("train")).to_be_visible()
-    costs = view.pane("Costs")
-    costs.get_by_role("button", name="Object", exact=True).click()
-    row = costs.locator(".wb-row").filter(has_text="many[0]")  # the last by size
-    row.first.click()
-    view.pane("Pins")
-    expect(view.row("many[0]")).to_be_in_viewport()
-    expect(view.row("many[0]")).to_have_attribute("aria-selected", "true")
-
-
 def test_a_button_says_why_the_engine_cannot(lab: Lab) -> None:
     cannot = (
         "from workbench import context\nfrom workbench.engines.base import Abilities\n"

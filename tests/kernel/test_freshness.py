@@ -32,7 +32,7 @@ def notes(kernel: Kernel, reads: str, options: str = "-w") -> list[str]:
     """What a remote cell that reads this says besides; what it read is `got`."""
     cell = kernel.ok(f"%%remote {options}\ngot = {reads}")
     said = "\n".join([cell.text(), cell.text("stderr"), cell.line])  # a line, if it took long
-    return re.findall(r".*(?:stored again|not compared).*", said)
+    return re.findall(r"\S.*(?:stored again|not compared).*", said)
 
 
 @pytest.mark.parametrize("name", CHANGES)

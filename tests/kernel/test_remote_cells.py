@@ -482,3 +482,11 @@ def test_a_widgets_buffers_arrive(session: Kernel) -> None:
     cell = session.ok("%%remote -w\nimport ipywidgets\nipywidgets.Image(value=b'\\x00\\xff')")
     session.until(lambda: any(buffers for *_, buffers in cell.comms))
     assert [b for *_, buffers in cell.comms for b in buffers] == [b"\x00\xff"]
+    # A page that is loaded again asks for the state, with them.
+    (image,) = [id for id, state in cell.opened().items() if state["_model_name"] == "ImageModel"]
+    asks = {"comm_id": image, "data": {"method": "request_state"}}
+    answer = session.send("comm_msg", asks)
+    session.until(lambda: answer.comms)
+    _, content, buffers = answer.comms[-1]
+    assert content["data"]["buffer_paths"] == [["value"]]
+    assert buffers == [b"\x00\xff"]

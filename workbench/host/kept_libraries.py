@@ -46,7 +46,7 @@ class LibraryValue:
 
 
 class LibraryEntries:
-    """Options by name. ``live`` gives them all as they are, to be compared but not kept."""
+    """Options by name. As they were when the library was imported."""
 
     def __init__(self, module: str) -> None:
         self._name = module

@@ -23,7 +23,7 @@ from workbench.report.in_place import (
 
 
 def at_end(job: Job, waited: bool) -> list[str]:
-    """What there is to say once it is over. Lets go of what it took along, if nothing changed."""
+    """What there is to say once it is over. The reading thread."""
     names = job.mutated = _names(each.names for each in job.mutations)
     unknown = _names(each.unknown for each in job.mutations)
     lost = [each for each in job.mutations if each.lost]
@@ -44,10 +44,18 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(coarse_text(coarse))
     if unsteady := _names(each.unsteady for each in job.mutations):
         said.append(unsteady_text(unsteady))
-    if not any(each.packed or (waited and each.outputs) for each in job.mutations):
-        job.taken = None
-        job.mutations.clear()
     return said
+
+
+def let_go(jobs: Iterable[Job]) -> None:
+    """Of what cells that are over took along, keep what is to be brought yet.
+
+    The main thread: the last of a person's objects may go, and with it runs their code.
+    """
+    for job in jobs:
+        if job.over.is_set() and not any(each.packed for each in job.mutations):
+            job.taken = None
+            job.mutations.clear()
 
 
 def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -246,9 +246,9 @@ class Router:
         ident = "terminal" if self._kernel is None else self._kernel.ident
         return f"{OURS}{what}-{ident}-{which}"
 
-    def _answer(self, kind: str, content: dict[str, Any]) -> None:
+    def _answer(self, kind: str, content: dict[str, Any], **parts: Any) -> None:
         """Answer the front end's message that the kernel is handling."""
-        self._send(self._shell.get_parent(), kind, content)
+        self._send(self._shell.get_parent(), kind, content, **parts)
 
     def _publish(self, cell: CellOutput, kind: str, content: dict[str, Any]) -> None:
         """Send a message with the cell's header: front ends put it where that cell's output is.
@@ -271,9 +271,9 @@ class Router:
         if kind == "clear_output":
             publisher.clear_output(content.get("wait", False))
             return True
-        name, is_update = content["transient"].get("display_id", ""), kind != "display_data"
-        if not (is_update and name.startswith(OURS)):  # our lines: their first state is enough
-            publisher.publish(**content, update=is_update)
+        # Our lines aren't the cell's; and what is captured would say for ever that it runs.
+        if not content["transient"].get("display_id", "").startswith(OURS):
+            publisher.publish(**content, update=kind != "display_data")
         return True
 
     def _send(self, header: Any, kind: str, content: Any, **parts: Any) -> None:

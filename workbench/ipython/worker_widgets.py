@@ -19,6 +19,7 @@ from comm.base_comm import BaseComm
 
 from workbench.host.comms import THIS_CELL
 
+MOST_BYTES = 64_000_000  # of pictures and the like in their states; what is more isn't kept
 MOST_WIDGETS = 2_000  # stand-ins kept; each has the widget's state. The oldest go first
 
 Message = tuple[str, dict[str, Any], dict[str, Any]]
@@ -38,6 +39,7 @@ class Widgets:
     def __init__(self, publish: Callable[..., None]) -> None:
         self._publish = publish
         self._there: OrderedDict[str, StandIn] = OrderedDict()
+        self._nbytes = 0  # of binary parts of their states
 
     def message(self, data: bytes, cell: str = "", tell: Tell | None = None) -> Message:
         """What a widget said, to be published; and take note of it.
@@ -55,8 +57,8 @@ class Widgets:
             self._add(id, content, tell)
         elif kind == "comm_close":
             self._remove(id)
-        if state and not buffers and id in self._there:  # binary parts aren't kept
-            self._there[id].state.update(state)
+        if state and id in self._there:
+            self._note(self._there[id], state, content["data"].get("buffer_paths", []), buffers)
         if kind == "comm_open":
             self.introduce()
         return kind, content, {"metadata": said["metadata"], "buffers": buffers}
@@ -68,9 +70,21 @@ class Widgets:
             self._remove(next(iter(self._there)))
 
     def _remove(self, id: str) -> None:
-        if self._there.pop(id, None) is not None:
+        stand_in = self._there.pop(id, None)
+        if stand_in is not None:
+            self._nbytes -= stand_in.nbytes
             comm.get_comm_manager().comms.pop(id, None)
             _known_to_ipywidgets().pop(id, None)
+
+    def _note(self, stand_in: StandIn, state: Any, paths: list[Any], buffers: list[bytes]) -> None:
+        """What its state is now; binary parts as bytes, if they are whole values and not many."""
+        self._nbytes -= stand_in.nbytes
+        stand_in.state.update(state)
+        for path, data in zip(paths, buffers, strict=False):
+            stand_in.state.pop(path[0], None)
+            if len(path) == 1 and self._nbytes + stand_in.nbytes + len(data) <= MOST_BYTES:
+                stand_in.state[path[0]] = data
+        self._nbytes += stand_in.nbytes
 
     def introduce(self) -> None:
         """Make them known to ipywidgets, if that is imported by now: a page that is loaded again
@@ -101,7 +115,12 @@ class StandIn(BaseComm):
 
     def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
         if msg_type == "comm_msg":  # it didn't open the front end's side, and won't close it
-            self._publish(msg_type, {"comm_id": self.comm_id, "data": data})
+            content = {"comm_id": self.comm_id, "data": data}
+            self._publish(msg_type, content, buffers=keys.get("buffers"))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(len(part) for part in self.state.values() if isinstance(part, bytes))
 
     # -- what ipywidgets asks its own widgets for --------------------------------------------------
 
@@ -135,7 +154,10 @@ class StandIn(BaseComm):
     def handle_msg(self, msg: dict[str, Any]) -> None:
         data = msg["content"]["data"]
         if data.get("method") == "request_state":
-            self.send({"method": "update", "state": self.state, "buffer_paths": []})
+            binary = {key: part for key, part in self.state.items() if isinstance(part, bytes)}
+            state = {key: part for key, part in self.state.items() if key not in binary}
+            update = {"method": "update", "state": state, "buffer_paths": [[key] for key in binary]}
+            self.send(update, buffers=list(binary.values()))
         elif self._tell is not None:
             self.state.update(data.get("state", {}))
             self._tell(str(self.comm_id), data)

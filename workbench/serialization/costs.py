@@ -34,7 +34,7 @@ from workbench.serialization.measure import (
 from workbench.serialization.paths import joined
 from workbench.serialization.tracing import with_room
 
-MOST_OBJECTS = 30_000
+MOST_OBJECTS = 60_000
 """Objects that are looked at, numbers and short texts not counted: half a second."""
 
 GROWTH = 3
@@ -347,7 +347,7 @@ class _Account:
         children.sort(key=lambda cost: (-(cost.seconds or 0.0), -cost.inband - cost.outband))
         hidden = (part.figures for part in tally.parts.values() if part not in shown)
         rest = functools.reduce(Figures.plus, hidden, Figures())
-        if self._share(rest) >= MATTERS:
+        if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # that it took long may be chance
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
         if not tally.is_inner and time.perf_counter() <= self._advice_until:

@@ -218,6 +218,9 @@ class _Counter(ByteCounter):
         return Figures(self._seconds, *counts)
 
 
+FIRST_SAVED = 64
+"""Objects that are saved before the second item of most samples."""
+
 _SAVED_ONCE = (type, FunctionType, ModuleType, CodeType)
 """Of these, all items have the same: they don't stand for others."""
 
@@ -268,6 +271,11 @@ class MeasuringPickler(TracingPickler):
     def _allowed(self) -> int:
         """Items of a container here; of twice as many all are taken."""
         return max(LARGE_DICT, self._sample // self._around)
+
+    def get(self, i: int) -> bytes:
+        """As long as it is if all are saved that a sample stands for, but of what all refer to."""
+        is_long = i >= FIRST_SAVED and self._counter.weight > 1
+        return pickle.LONG_BINGET + bytes(4) if is_long else super().get(i)
 
     # -- samples ------------------------------------------------------------------------------
 
@@ -369,6 +377,7 @@ class MeasuringPickler(TracingPickler):
             if not step.label:
                 self.write_leaves(now)
                 continue
+            self._left -= 1  # it takes as long as an object
             tally = self._begun(step, now)
             self.write_leaves(now)
             self._ended(tally)
@@ -395,7 +404,7 @@ class MeasuringPickler(TracingPickler):
         self.tally.merge(values)
 
     def _check_time(self) -> None:
-        if time.perf_counter() > self._until:
+        if self._left < 0 or time.perf_counter() > self._until:
             raise TooManyObjectsError
 
     def _begun(self, step: Step, objects: Sequence[Any]) -> Tally:

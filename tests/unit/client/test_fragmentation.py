@@ -98,7 +98,7 @@ def test_what_is_refused_has_no_room() -> None:
             claims: Claims = []
             try:
                 taken_apart = codec.serialize(data[:size], {})
-                value, _ = stores[number].write(taken_apart, (), CAPACITY, claims)
+                value, *_ = stores[number].write(taken_apart, (), CAPACITY, claims)
             except StoreFullError:
                 refused += 1
                 free = CAPACITY - budget.live

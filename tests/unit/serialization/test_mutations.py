@@ -75,6 +75,40 @@ class Elsewhere:
         return anew  # type: ignore[no-any-return]
 
 
+class Opaque:
+    """Pickle makes it anew, and knows no way to change one."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __reduce__(self) -> Any:
+        return Opaque, (self.n,)
+
+
+def test_what_has_to_be_made_anew_is_the_same_for_all_who_have_it() -> None:
+    opaque = Opaque(1)
+    holder, lst, untouched = Thing(part=opaque), [opaque, (opaque,)], [1]
+    values = {"holder": holder, "lst": lst, "opaque": opaque, "pair": (opaque, untouched)}
+    elsewhere = Elsewhere(**values)
+    elsewhere.there["opaque"].n = 2
+    anew = elsewhere.bring()
+    made = anew["opaque"]
+    assert (made.n, opaque.n) == (2, 1)
+    assert holder.part is lst[0] is lst[1][0] is anew["pair"][0] is made
+    assert anew.keys() == {"opaque", "pair"}
+    assert anew["pair"][1] is untouched
+
+
+def test_what_takes_too_long_is_not_known() -> None:
+    values = {"lst": [Opaque(n) for n in range(100)], "n": [1]}
+    packed, _ = pack(values, {}, [], lambda: values)
+    there, memo = packed.open(HERE)
+    tracker = MutationTracker(there, memo, {}, -1)
+    there["lst"][0].n = 5
+    found = tracker.difference(60)
+    assert (found.names, found.unknown) == ((), ("lst", "n"))
+
+
 # -- random edits ---------------------------------------------------------------------------------
 
 

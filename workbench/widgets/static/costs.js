@@ -116,7 +116,6 @@ export class Costs {
     }
     if (everything || keys.has("objects") || keys.has("speed")) this.fill();
     if (everything || keys.has("selected")) this.objects.select(store.selected);
-    if (keys.has("size")) this.objects.resized();
     this.detail.update();
   }
 

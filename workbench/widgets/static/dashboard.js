@@ -94,7 +94,6 @@ export class Dashboard {
       const [tab, { el }] = [this.tabs.get(each), this.panes.get(each)];
       const behind = tabbed.length > 1 && tabbed.includes(each);
       const on = !behind || each === this.chosen;
-      if (on && el.hidden) this.note(each, changeOf("size")); // it couldn't be measured
       tab.hidden = !behind;
       setAttr(tab, "aria-selected", String(on));
       setAttr(tab, "tabindex", on ? 0 : -1);
@@ -189,14 +188,11 @@ export class Dashboard {
   }
 
   changed(change) {
-    for (const part of this.panes.keys()) this.note(part, change);
+    for (const part of this.panes.keys()) {
+      const had = this.stale.get(part);
+      this.stale.set(part, had ? merged(had, change) : change);
+    }
     this.refresh();
-  }
-
-  /** What a pane hasn't drawn yet. */
-  note(part, change) {
-    const had = this.stale.get(part);
-    this.stale.set(part, had ? merged(had, change) : change);
   }
 
   /** One frame for all that has changed; none as long as no one can see it, but the first. */
@@ -216,7 +212,7 @@ export class Dashboard {
     }
     this.drawn = true;
     const resized = (part) => this.stale.get(part)?.keys.has("size");
-    if ([...this.panes.keys()].some(resized)) this.widen(); // which may show other panes
+    if ([...this.panes.keys()].some(resized)) this.widen();
     if (!this.themed) this.retheme();
     this.head();
     const due = [...this.stale.keys()].filter((part) => !this.panes.get(part).el.hidden);
@@ -261,6 +257,7 @@ export class Dashboard {
     const gone = world.ended ?? (alive ? "" : "the kernel has gone: as last seen");
     setText(this.status, gone || "live");
     setAttr(this.status, "data-state", gone ? "over" : "live");
+    setAttr(this.status, "title", gone || null); // where it is cut
     const running = gone ? 0 : (world.jobs ?? []).filter(({ state }) => state === "running").length;
     const jobs = this.tabs?.get("jobs");
     if (jobs) setText(jobs, running ? `Jobs · ${running}` : "Jobs");

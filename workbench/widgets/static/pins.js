@@ -125,7 +125,6 @@ export class Pins {
       this.count();
     }
     if (everything || keys.has("selected")) this.table.select(store.selected);
-    if (keys.has("size")) this.table.resized();
     if (everything || keys.has("rest")) this.others(world.rest ?? []);
     const focused = this.details.el.contains(document.activeElement);
     this.details.update();

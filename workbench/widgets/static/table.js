@@ -40,7 +40,7 @@ export class Table {
     this.order = new Map();
     this.nodes = new Map();
     this.current = "";
-    this.selected = this.unseen = "";
+    this.selected = "";
     const column = options.columns.find(({ key }) => key === options.sort);
     this.sort = { column, down: Boolean(column.right) };
     this.accepts = () => true;
@@ -144,12 +144,6 @@ export class Table {
     this.top = this.el.scrollTop;
   }
 
-  /** It has another size, or is seen again: draws where it stands now. */
-  resized() {
-    if (this.order.has(this.unseen)) this.reveal(this.unseen);
-    this.draw();
-  }
-
   scrolled() {
     this.top = this.el.scrollTop;
     if (this.shown.length > WHOLE) this.draw();
@@ -230,8 +224,6 @@ export class Table {
   }
 
   reveal(id) {
-    this.unseen = this.el.clientHeight ? "" : id; // behind a tab nothing can be scrolled
-    if (this.unseen) return;
     const top = this.order.get(id) * ROW_HEIGHT;
     const room = this.high - 2 * ROW_HEIGHT; // without the head
     if (top < this.top) this.scrollTo(top);

@@ -1,0 +1,104 @@
+"""Figures that were drawn in a task: who gets one can draw it, change it and draw it again."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import workbench as wb
+from workbench.engines.base import Engine
+
+DRAWN = {
+    "line": "ax.plot(x, y)",
+    "scatter": "ax.scatter(x, y, c=y, s=y)",
+    "image": "ax.imshow(square)",
+    "colours": "ax.imshow(np.dstack([square] * 3))",
+    "mesh": "ax.pcolormesh(square)",
+    "bars": "ax.bar(range(50), range(50))",
+    "histogram": "ax.hist(y, bins=100)",
+    "filled": "ax.fill_between(x, y)",
+    "errors": "ax.errorbar(x[:100], y[:100], yerr=0.1)",
+    "contours": "ax.contourf(square[:50, :50])",
+    "arrows": "ax.quiver(x[:100], x[:100], y[:100], y[:100])",
+    "texts": "ax.text(0.5, 0.5, 'x'); ax.annotate('a', (0, 0), (1, 1), arrowprops={})",
+    "logarithmic": "ax.plot(x + 1, y + 1); ax.set_yscale('log')",
+    "dates": "ax.plot(np.datetime64('2020-01-01') + np.arange(len(x)), y)",
+    "polar": "fig.clear(); fig.add_subplot(projection='polar').plot(x, y)",
+    "solid": "fig.clear(); X, Y = np.meshgrid(x[:50], x[:50])\n"
+    "fig.add_subplot(projection='3d').plot_surface(X, Y, X * Y)",
+    "masked": "ax.imshow(np.ma.masked_less(square, 0.5)); ax.plot(np.ma.masked_less(y, 0.5))",
+    "colour bar": "fig.colorbar(ax.imshow(square))",
+    "boxes": "ax.boxplot([y, y]); ax.violinplot([y[:1000]])",
+    "pie": "ax.pie([1, 2, 3])",
+    "twins": "ax.plot(x, y); ax.twinx().plot(x, y); ax.legend(['a'])",
+}
+
+CHANGES = (
+    "ax.set_xlim(0, 2); ax.set_ylim(0.1, 3)",
+    "ax.relim(); ax.margins(0.2); ax.autoscale_view()",
+    "fig.set_size_inches(3, 3); fig.subplots_adjust(left=0.3)",
+    "for line in ax.lines: line.set_ydata(line.get_ydata() * 2); line.set_linewidth(3)",
+    "for each in [*ax.images, *ax.collections]: each.set_clim(0, 0.5); each.set_cmap('gray')",
+    "for each in ax.patches: each.set_linewidth(3)",
+    "for each in ax.images: each.set_data(each.get_array())",
+    "ax.invert_yaxis(); ax.set_title('changed')",
+    "ax.dataLim.x0 = 0; ax.viewLim.intervalx = (0, 1)",
+    "ax.start_pan(1, 1, 1); ax.drag_pan(1, None, 20, 20); ax.end_pan()",
+    "fig.add_subplot(2, 2, 4).plot([1])",
+)
+
+
+@wb.remote
+def draw(code: str) -> Figure:
+    random = np.random.default_rng(0)
+    fig = Figure()
+    names: dict[str, Any] = {
+        "np": np,
+        "fig": fig,
+        "ax": fig.subplots(),
+        "x": np.linspace(0, 1, 20_000),
+        "y": random.random(20_000),
+        "square": random.random((140, 140)),
+    }
+    exec(code, names)
+    fig.draw_without_rendering()
+    return fig
+
+
+@wb.remote
+def redraw(fig: Figure) -> tuple[bool, bool]:
+    """Whether its picture changes with it, and is the same once it was stored again."""
+
+    def picture(figure: Figure) -> bytes:
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=30)
+        return file.getvalue()
+
+    first = picture(fig)
+    for change in CHANGES:
+        exec(change, {"fig": fig, "ax": fig.axes[0]})
+        fig.draw_without_rendering()
+    last = picture(fig)
+    return last != first, picture(wb.get(wb.put(fig))) == last
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_figure_can_be_drawn_and_changed(session: Engine, kind: str) -> None:
+    assert wb.get(redraw.remote(draw.remote(DRAWN[kind]))) == (True, True)
+
+
+@wb.remote
+def own(fig: Figure) -> list[bool]:
+    axes = fig.axes[0]
+    read = axes.lines[0].get_ydata(orig=True), axes.images[0].get_array().data
+    written = axes.spines["left"].get_path().vertices, axes.viewLim.get_points()
+    return [array.flags.writeable for array in (*read, *written)]
+
+
+def test_only_what_matplotlib_writes_to_is_copied(session: Engine) -> None:
+    ref = draw.remote("ax.plot(x, y); ax.imshow(square)")
+    assert wb.get(own.remote(ref)) == [False, False, True, True]

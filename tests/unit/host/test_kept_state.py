@@ -1,0 +1,119 @@
+"""Parts of a process's state: what an import changes stays, what a task changes goes."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from workbench.host.import_watch import ImportWatch
+from workbench.host.kept_state import GONE, KeptAttributes, KeptEntries, KeptList, KeptValue
+from workbench.host.seeding import Seeds, seed
+
+
+def test_a_value() -> None:
+    at = {"it": 1}
+    part = KeptValue(lambda: at["it"], lambda value: at.update(it=value))
+    at["it"] = 2
+    part.restore()
+    assert at["it"] == 1
+    part.learn(2, 3)
+    part.learn(4, 4)  # nothing changed meanwhile
+    part.restore()
+    assert at["it"] == 3
+
+
+def test_attributes_also_if_one_was_deleted() -> None:
+    module = ModuleType("some")
+    vars(module).update(one=1, two=2)
+    part = KeptAttributes(module, "one", "two")
+    del module.one
+    vars(module)["two"] = 3
+    before = part.look()
+    assert before == (GONE, 3)
+    part.learn(before, (GONE, 4))
+    part.restore()
+    assert (vars(module)["one"], vars(module)["two"]) == (1, 4)
+
+
+def test_entries_each_for_itself() -> None:
+    live = {"stays": 1, "changes": 1, "goes": 1}
+    part = KeptEntries(live, ours=["ours"])
+    live.update(changes=2, new=3, ours=4)
+    del live["goes"]
+    before = part.look()
+    live.update(imported=5, new=6)
+    part.learn(before, part.look())
+    part.restore()
+    assert live == {"stays": 1, "changes": 1, "goes": 1, "imported": 5, "new": 6, "ours": 4}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "becomes"),
+    [
+        ("ab", "ab", "ab"),
+        ("xab", "yxab", "yab"),  # x is a task's, y an import's
+        ("abx", "abxy", "aby"),
+        ("ab", "b", "b"),
+        ("ab", "xy", "xy"),
+        ("b", "yb", "yab"),  # a task took a away
+    ],
+)
+def test_a_list_keeps_its_order(before: str, after: str, becomes: str) -> None:
+    live = list("ab")
+    part = KeptList(lambda: live)
+    part.learn(list(before), list(after))
+    live[:] = list("something else")
+    part.restore()
+    assert "".join(live) == becomes
+
+
+def test_generators_nobody_touched_are_left_alone() -> None:
+    state = random.getstate()
+    try:
+        seeds = Seeds()
+        ours = seeds._next
+        seeds.renew()
+        seeds.renew()
+        before = seeds._next
+        random.random()
+        seeds.renew()
+        assert seeds._next > before >= ours
+        seed(1)
+        first = random.random()
+        seeds.renew()
+        assert random.random() != random.Random(1).random() == first
+    finally:
+        random.setstate(state)
+
+
+def test_the_outermost_import_is_watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "outer_one.py").write_text("import inner_one")
+    (tmp_path / "inner_one.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        seen.append("inner_one" in sys.modules)
+        yield
+        seen.append("inner_one" in sys.modules)
+
+    watch = ImportWatch(around)
+    watch.install()
+    try:
+        outer = importlib.import_module("outer_one")
+        importlib.import_module("inner_one")
+    finally:
+        watch.uninstall()
+        monkeypatch.delitem(sys.modules, "outer_one")
+        monkeypatch.delitem(sys.modules, "inner_one")
+    assert seen == [False, True]
+    assert "exec_module" not in vars(outer.__loader__)
+    assert watch not in sys.meta_path

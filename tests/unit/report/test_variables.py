@@ -1,0 +1,27 @@
+"""What is said of a stored variable that a cell reads."""
+
+from __future__ import annotations
+
+from workbench.report.variables import changed_text, held_text, unknown_text
+
+
+def test_what_a_cells_line_says() -> None:
+    assert changed_text("df", "%put", 0.008, "") == "df changed since %put: stored again, 8 ms"
+    assert changed_text("mine", "%get", 2.0, "config") == (
+        "mine changed since %get: stored again, 2 s; 'config' in the store stays as it was"
+    )
+    assert unknown_text("df", 200.0, 1.23) == (
+        "df as stored 3 min ago, not compared (1.23 s); `%put df` renews it"
+    )
+    assert unknown_text("df", 0.5, 0.0, "it is on disk") == (
+        "df as stored just now, not compared (it is on disk); `%put df` renews it"
+    )
+
+
+def test_what_stands_behind_a_variable_that_keeps_an_object() -> None:
+    assert held_text("%put", 200.0, "same") == ", the stored object itself"
+    assert held_text("%put", 200.0, "changed") == (
+        ", changed since %put: the store has what it was 3 min ago"
+    )
+    assert held_text("%put", 200.0, "not compared") == ", as it was 3 min ago, not compared"
+    assert held_text("%put", 200.0, "") == ", as it was 3 min ago"
