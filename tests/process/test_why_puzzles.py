@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ipywidgets  # noqa: F401  what imports leave behind is no part of a puzzle
+import matplotlib.pyplot  # noqa: F401
 import numpy as np
+import pandas  # noqa: F401
 import pytest
 
 from tests.leaks import eventually

@@ -391,7 +391,7 @@ class _Search:
         self._end(
             number,
             Name(path or type(widget).__name__, "widget"),
-            f"{place}.close()",
+            f"{place}.close(); import gc; gc.collect();",
         )
 
     def _end(self, number: int, name: Name, cut: str, coarse: bool = False) -> None:
