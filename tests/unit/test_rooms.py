@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "readonly", "report", "serialization"}
         | {"widgets.lines", "widgets.views"},
-        {"IPython", "comm", "ipywidgets"},
+        {"IPython", "comm"},
     ),
     "report": (
         PURE

@@ -5,6 +5,7 @@ Names what a pickler saves, step by step, as one would write it. Saves nothing.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import enum
@@ -215,6 +216,10 @@ def _argument(owner: Any, n: int) -> str:
             return ""
         case property():
             return (".fget", ".fset", ".fdel", ".__doc__")[n]
+        case types.MappingProxyType():
+            return ""
+        case collections.defaultdict():
+            return ".default_factory"
         case functools._lru_cache_wrapper():
             return "" if n else ".__wrapped__"
         case functools.partial():

@@ -129,7 +129,7 @@ def test_of_several_of_a_name_the_one_to_collect_else_the_last() -> None:
 
 
 def test_a_cell_that_is_not_there() -> None:
-    with pytest.raises(MagicError, match=r"no background cell 'cell 4'\. There are: cell 7, c"):
+    with pytest.raises(MagicError, match=r"no background cell 'cell 4'\. .*There are: cell 7, c"):
         choose(JOBS, "cell 4")
     with pytest.raises(MagicError, match="There are: none"):
         choose((), "4")

@@ -374,6 +374,8 @@ PASTED: dict[str, Any] = {
     "bound method": [BAD].append,
     "partial": functools.partial(print, 1, end=BAD),
     "slots": Slotted(1, BAD),
+    "mapping proxy": types.MappingProxyType({"a": [BAD]}),
+    "default factory": collections.defaultdict(functools.partial(print, BAD)),
     "enum": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=BAD),
     "member": by_value("import enum\nclass test(enum.Enum): RED = 1; BLUE = bad", bad=BAD).BLUE,
     "another member": by_value("import enum\nclass test(enum.Enum): R = 1; B = [bad]", bad=BAD).R,
