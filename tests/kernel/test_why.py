@@ -84,3 +84,12 @@ def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:
     assert "`kept` in f(), kept by" in why
     lab.ok("for reason in asked.reasons: exec(reason.code)")
     assert any(len(names(lab).splitlines()) == 3 for _ in range(100))  # the head, and two blocks
+
+
+def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: Kernel) -> None:
+    lab.ok("x = wb.get(blocks[0])\nid = blocks[0].hex()")
+    lab.ok("%%remote --actor db --wait\nkept = [x]")
+    lab.ok("del x\nblocks[0] = None")
+    why = lab.ok("%why $id").results()[0]
+    assert "actor db: `kept[0]`" in why
+    assert "`del kept[0]` in a cell of `%%remote --actor db`" in why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -160,3 +161,42 @@ def test_actors_are_listed_as_what_they_are(session: Engine) -> None:
     actor = Keeper.remote()
     assert {"actor Keeper", "class Keeper"} <= {str(r.about and r.about.type) for r in wb.objects()}
     del actor
+
+
+@pytest.mark.fresh_session
+def test_what_a_worker_keeps_is_named_and_lets_go(session: Engine) -> None:
+    """A module that was loaded before the worker was forked, and a class of its own."""
+
+    @wb.remote
+    def keeps(value: Any) -> int:
+        import logging
+
+        logging.mine = type("Cache", (), {"kept": {"k": value}})  # type: ignore[attr-defined]
+        return 1
+
+    ref = wb.put(np.arange(1 << 17))
+    number = ref.id
+    wb.get(keeps.remote(ref))
+    id = ref.hex()
+    assert eventually(lambda: any("arrays" in text for text in told(id)))
+    (reason,) = [r for r in wb.why(id).reasons if "arrays" in r.text]
+    assert re.fullmatch(r"arrays in worker \d: `logging.mine.kept\['k'\]`", reason.text)
+    assert "and another takes its place" in reason.action
+    del ref
+    exec(reason.code)
+    assert eventually(lambda: all(r.id != number for r in session.snapshot().objects))
+    assert wb.get(keeps.remote(None)) == 1
+
+
+def test_an_id_is_enough_also_a_part_of_it(session: Engine) -> None:
+    ref = wb.put([1])
+    other = wb.put([2])
+    for text in (ref.hex(), ref.hex()[-8:], repr(ref)):
+        assert any("`ref`" in reason for reason in told(text)), text
+    with pytest.raises(ObjectLostError, match="2 objects have an id like"):
+        wb.why(ref.hex()[:8])
+    with pytest.raises(ObjectLostError, match="no object '123456789abcdef0'"):
+        wb.why("123456789abcdef0")
+    wb.free(other.hex())
+    with pytest.raises(ObjectFreedError):
+        wb.get(other)

@@ -132,6 +132,11 @@ class Namespace:
         self._around: Environment | None = None
         self._is_new = True
 
+    @property
+    def variables(self) -> Names:
+        """What its cells have, by name."""
+        return self._names
+
     def run(self, cell: Cell, packed: PackedValues | None = None, /, **names: Any) -> Any:
         """As `run_cell`, where ``names`` are defaults.
 

@@ -53,6 +53,20 @@ class Processes:
         made = [each.client for each in self._clients.values() if each.prefix == prefix]
         return self.name(made[0]) if prefix and made else LEFT
 
+    def pool_worker(self, client: int) -> WorkerRecord | None:
+        """The pool's worker that this process is, if it is one."""
+        found = self._clients.get(client)
+        worker = None if found is None else self._workers.get(found.pid)
+        return None if worker is None or worker.actor else worker
+
+    def namespace(self, client: int) -> str:
+        """What `--actor` calls the namespace of cells that this process keeps; else nothing."""
+        found = self._clients.get(client)
+        worker = None if found is None else self._workers.get(found.pid)
+        actor = None if worker is None else self._actors.get(worker.actor)
+        is_one = actor is not None and actor.cls == "Namespace" and actor.names
+        return actor.names[0].removeprefix(ACTOR_PREFIX) if actor is not None and is_one else ""
+
     def worker(self, worker: WorkerRecord) -> str:
         return self.actor(worker) or f"worker {worker.number}"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.core.events import Place
-from workbench.core.snapshot import Account, PinRecord
+from workbench.core.snapshot import Account, PinRecord, WorkerRecord
 from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.format import count, human_bytes, human_count
@@ -115,7 +115,10 @@ def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Reas
     where, here = processes.name(pin.client), processes.is_here(pin.client)
     for place in pin.places:
         text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
-        yield ReasonText(text, _action(place, pin, processes, asked), place.cut, here)
+        action = _action(place, pin, processes, asked)
+        worker = processes.pool_worker(pin.client)
+        code = _ended(worker) if worker is not None and place.cut else place.cut
+        yield ReasonText(text, action, code, here or worker is not None)
     free = reasons.let_go(pin, *asked)
     if not pin.complete and not pin.seen:
         text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")
@@ -186,7 +189,16 @@ def _action(place: Place, pin: PinRecord, processes: Processes, asked: Asked) ->
         return free or f"let go of {_keeper(place)}"
     if here:
         return f"`{place.cut}`"
+    if namespace := processes.namespace(pin.client):
+        return f"`{place.cut}` in a cell of `%%remote --actor {namespace}`{other}"
+    if worker := processes.pool_worker(pin.client):  # a cell can't be sent to one of them
+        name = processes.name(pin.client)
+        return f"`{_ended(worker)}` ends {name}, and another takes its place{other}"
     return f"{_at(pin, processes)}: `{place.cut}`{other}"
+
+
+def _ended(worker: WorkerRecord) -> str:
+    return f"import os; os.kill({worker.pid}, 15)"
 
 
 def _at(pin: PinRecord, processes: Processes) -> str:

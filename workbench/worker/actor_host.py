@@ -14,6 +14,7 @@ from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.host.cells import Namespace
 from workbench.spin_poll import SpinThenPoll
 
 
@@ -70,6 +71,8 @@ class ActorHost:
     @property
     def variables(self) -> dict[str, Any]:
         """What the actor keeps, under a name that a person knows."""
+        if isinstance(self._instance, Namespace):
+            return dict(self._instance.variables)
         return {self._blueprint.cls.__name__: self._instance}
 
     def method(self, name: str) -> Callable[..., Any]:
