@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from functools import partial
+from inspect import CO_OPTIMIZED
 from itertools import chain, compress, cycle, repeat, starmap
 from operator import call, is_not
 from typing import Any
@@ -26,7 +27,7 @@ import numpy as np
 from workbench.call_site import is_own
 from workbench.client import references
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
-from workbench.client.references import Reference, is_output
+from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
 from workbench.engines.base import WHERE
 
@@ -45,10 +46,6 @@ FEW = 64
 
 NEAR = 20_000
 """Objects near a person's variables that are looked at before all others."""
-
-MACHINERY = tuple(
-    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
-)
 
 _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
@@ -70,11 +67,6 @@ def keepers(
             return search.places(complete), complete, search.looked_at
         finally:
             search.forget()
-
-
-def is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason."""
-    return str(kind.__module__).startswith(MACHINERY)
 
 
 class _SearchTimeoutError(Exception):
@@ -187,7 +179,7 @@ class _Search:
     def _frame(self, frame: types.FrameType, thread: str) -> None:
         code = frame.f_code
         package = str(frame.f_globals.get("__name__", ""))
-        if not code.co_flags & references.CO_OPTIMIZED:
+        if not code.co_flags & CO_OPTIMIZED:
             if id(frame.f_locals) not in self._namespaces and is_own(code.co_filename):
                 self._namespaces[id(frame.f_locals)] = Name("", "cell", package)
             return
