@@ -107,6 +107,7 @@ class OutputQueue:
         self._queue: deque[tuple[int, str, str | bytes, str]] = deque()
         self._queued = 0  # characters, about
         self._line_over = True  # what was shown last ends a line
+        self._begun: dict[str, bytes] = {}  # lines that C code, or a program, hasn't ended yet
         self._throttles: dict[int, Throttle] = {}  # of tasks that have shown something
         self._room = process_room(_clock())
         self._lock = threading.RLock()  # a signal's handler may come, and print, once we have it
@@ -140,8 +141,8 @@ class OutputQueue:
 
     def put(self, task: int, kind: str, data: str | bytes, key: str = "") -> None:
         """A running task shows something. See `Throttle.add`."""
-        if data not in _SEPARATORS and self._is_captured():
-            self._pass_on()  # C code, or a program, wrote before this
+        if data not in _SEPARATORS and (self._begun or self._is_captured()):
+            self._pass_on(whole=True)  # C code, or a program, wrote before this
         self._queue.append((task, kind, data, key))
         self._queued += len(data)
         self._line_over = kind not in TEXT or data[-1:] == "\n"
@@ -158,7 +159,7 @@ class OutputQueue:
         """Send all that a task has left to be sent. To be called before its Done is queued."""
         self._flush_c()
         # In this order: what the thread has just taken is not yet in a throttle while it is busy.
-        if self._queue or self._is_captured() or self._busy or self._throttles:
+        if self._queue or self._is_captured() or self._begun or self._busy or self._throttles:
             with self._alone() as mine:
                 if mine:
                     self._fill(final=True)
@@ -193,11 +194,11 @@ class OutputQueue:
             finally:
                 self._busy = False
 
-    def _pass_on(self, send: bool = False) -> None:
+    def _pass_on(self, send: bool = False, whole: bool = False) -> None:
         """Empty the queue into the throttles; send what may be sent, if asked to."""
         with self._alone() as mine:
             if mine:
-                self._fill()
+                self._fill(whole=whole)
                 if send:
                     for task, throttle in list(self._throttles.items()):
                         self._put(task, throttle.take(_clock()))
@@ -207,8 +208,13 @@ class OutputQueue:
                         self._sent_at = _clock()
                     self._link.flush()
 
-    def _fill(self, final: bool = False) -> None:
-        """Empty the queue, and then the captures, into the throttles."""
+    def _fill(self, final: bool = False, whole: bool = False) -> None:
+        """Empty the queue, and then the captures, into the throttles.
+
+        A line that C code or a program has begun stays until the next look, unless the ``whole`` is
+        asked for: nobody knows which of the two was written first, so neither shall come amid a
+        line of the other.
+        """
         queue, texts = self._queue, list[str]()
         # First: what is in the queue is older.
         sizes = [capture.size() for capture in self._captures]
@@ -222,20 +228,24 @@ class OutputQueue:
             if not queue or queue[0][:2] != (task, kind) or len(texts) > 1000:
                 self._add(task, kind, "".join(texts).encode("utf-8", "backslashreplace"))
                 texts.clear()
-        begun: list[tuple[int, str, bytes]] = []
+        late: list[tuple[int, str, bytes]] = []
         for kind, capture, size in zip(TEXT, self._captures, sizes, strict=True):
-            if size != capture.position:
-                skipped, data = capture.read(size, final)
-                run = self.work.latest
-                if run is None:
+            skipped, data = capture.read(size, final) if size != capture.position else (0, b"")
+            run, begun = self.work.latest, self._begun.pop(kind, b"")
+            if run is None:
+                if data:
                     self._mark(self._captures[1].position)  # of no task: nobody would look for it
-                elif data or skipped:
-                    line = data.rfind(b"\n") + 1
-                    self._add(run.task, kind, data[:line], skipped=skipped)
-                    begun.append((run.task, kind, data[line:]))
-        # Nobody knows which of the two was written first: neither comes amid a line of the other.
-        for task, kind, data in reversed(begun):
-            self._add(task, kind, data)
+            elif data or skipped or begun:
+                data = begun + data
+                end = data.rfind(b"\n") + 1
+                shown = len(data) if final or whole else max(end, len(begun))
+                self._add(run.task, kind, data[:end], skipped=skipped)
+                late.append((run.task, kind, data[end:shown]))
+                if shown < len(data):
+                    self._begun[kind] = data[shown:]
+        for task, kind, data in reversed(late):
+            if data:
+                self._add(task, kind, data)
 
     def _add(self, task: int, kind: str, data: bytes, key: str = "", skipped: int = 0) -> None:
         throttle = self._throttles.get(task)
@@ -279,8 +289,8 @@ class OutputQueue:
                 pass
 
     def _is_held(self) -> bool:
-        """Whether a throttle waits for time to pass."""
-        return any(list(self._throttles.values()))
+        """Whether a throttle, or a line, waits for time to pass."""
+        return bool(self._begun) or any(list(self._throttles.values()))
 
     def _is_captured(self) -> bool:
         one, two = self._captures
