@@ -35,11 +35,11 @@ SECONDS = 1.0
 DEEP_SECONDS = 120.0
 """How long a search works at most; the latter if somebody asked for all of it."""
 
-CHUNK = 1000
-"""Objects whose referents are looked at in one go."""
-
-MOST_OBJECTS = 100
-"""Objects through which a class is looked for that has no name."""
+CHUNK = 1000  # objects whose referents are looked at in one go
+MOST_OBJECTS = 100  # through which a class is looked for that has no name
+LONG = 10_000
+"""Things in a list of which it is worth while to look whether they are all numbers."""
+_LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
@@ -100,6 +100,7 @@ class _Search:
         self._is_counted = False
         self._is_complete = True
         self.looked_at = 0
+        self._flat: dict[int, bool] = {}  # by long list
         self._kinds = _Kinds()
         # What has nodes on our account.
         self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
@@ -243,11 +244,19 @@ class _Search:
                     found.append(each)
         return found
 
+    def _is_flat(self, numbers: Any) -> bool:
+        """Whether it is a long list of nothing but numbers and texts."""
+        if type(numbers) is not list or len(numbers) < LONG:
+            return False
+        if id(numbers) not in self._flat:
+            self._flat[id(numbers)] = _LEAVES.issuperset(map(type, numbers))
+        return self._flat[id(numbers)]
+
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
         """What these refer to, some at a time."""
         for at in range(0, len(todo), CHUNK):
             self._check_time()
-            chunk = todo[at : at + CHUNK]
+            chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
             inside = gc.get_referents(*chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)
