@@ -157,11 +157,13 @@ class ObjectStore:
             raise LookupError("it isn't here")
         return self._objects.peek(ref.id)
 
-    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+    def compare(
+        self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float = 0.0
+    ) -> Comparison:
         if ref.id not in self._objects.values:
             raise LookupError("it isn't here")
         contents = self._objects.contents(ref.id)
-        return check.run(value, contents, self._base.marshal.reducers([]))
+        return check.run(value, contents, self._base.marshal.reducers([]), spent)
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():

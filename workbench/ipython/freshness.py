@@ -20,7 +20,7 @@ from workbench.serialization.changes import Comparison, Verdict
 
 
 class Freshness:
-    """What one cell takes along of the store: each variable is compared once.
+    """What one cell reads of the store: each variable is compared once, all in one budget of time.
 
     ``notes`` are what there is to say of it.
     """
@@ -32,6 +32,7 @@ class Freshness:
         self._engine = engine
         self._compared: dict[str, list[str]] = {}  # variable → names under which it is read
         self._changed: dict[str, Binding] = {}  # by variable
+        self._spent = 0.0  # seconds, on comparing
 
     def ref(self, name: str, value: Any) -> ObjectRef | None:
         """The stored object that a variable's value is, or was, if that is there still."""
@@ -44,11 +45,13 @@ class Freshness:
             return None
         if variable not in self._compared:
             self._compared[variable] = []
-            found, reason = _compare(self._engine, binding, value)
+            spent = self._spent
+            found, reason = self._compare(binding, value)
             if found.verdict is Verdict.CHANGED:
                 self._changed[variable] = binding
             elif found.verdict is Verdict.UNKNOWN:
-                self.notes.append(unknown_text(name, binding.age, found.seconds, reason))
+                others = spent if found.seconds <= binding.check.budget else 0.0
+                self.notes.append(unknown_text(name, binding.age, found.seconds, reason, others))
         self._compared[variable].append(name)
         return binding.ref
 
@@ -97,12 +100,18 @@ class Freshness:
             engine.pin(old, False)
         came = binding.came if binding.stored else "it was stored"
         new = self._bindings.note(variable, value, ref, came, own, about)
-        if _compare(engine, new, value)[0].verdict is Verdict.CHANGED:
+        if self._compare(new, value)[0].verdict is Verdict.CHANGED:
             self.notes.append(restless_text(name, seconds))
         else:
             kept = ", ".join(n for n in names if n not in ("", own))
             self.notes.append(changed_text(name, binding.came, seconds, kept))
         return ref
+
+    def _compare(self, binding: Binding, value: Any) -> tuple[Comparison, str]:
+        began = time.perf_counter()
+        found = _compare(self._engine, binding, value, self._spent)
+        self._spent += time.perf_counter() - began
+        return found
 
     def _is_gone(self, ref: ObjectRef) -> bool:
         """It was freed, or is of a session that ended."""
@@ -122,11 +131,13 @@ def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[Non
             binding.verdict = None
 
 
-def _compare(engine: Engine, binding: Binding, value: Any) -> tuple[Comparison, str]:
+def _compare(
+    engine: Engine, binding: Binding, value: Any, spent: float = 0.0
+) -> tuple[Comparison, str]:
     """What came of it; and if it couldn't be done at all, why."""
     if not binding.can_change or engine.stored_as(value) == binding.ref:
         return Comparison(Verdict.SAME, 0.0), ""
     try:
-        return engine.compare(binding.ref, value, binding.check), ""
+        return engine.compare(binding.ref, value, binding.check, spent), ""
     except LookupError as error:
         return Comparison(Verdict.UNKNOWN, 0.0), str(error)

@@ -26,6 +26,9 @@ from workbench.serialization.pickler import Pickler
 BUDGET = 0.2
 """Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
 
+AT_LEAST = 0.002
+"""Seconds for a value whatever was spent on others: for a small one it is enough."""
+
 PIECE = 4 << 20
 """Bytes compared between two looks at the clock: about half a millisecond."""
 
@@ -165,26 +168,36 @@ class ChangeCheck:
     Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
     ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
     may differ from theirs although nothing has changed: another one is built and pickled, and that
-    is what it is compared with from then on.
+    is what it is compared with from then on. ``pickling``: seconds that pickling it is known to
+    take.
     """
 
     def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
         self.budget = max(BUDGET, seconds / 10)
+        self.pickling = pickling
         self._is_built = is_built
-        self._pickling = pickling  # seconds that it is known to take
         self._rebuilt: _Rebuilt | None = None
 
-    def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
-        """Compare. What would spend the whole budget on pickling isn't begun."""
-        if self._pickling > self.budget:
-            return Comparison(Verdict.UNKNOWN, self._pickling)
+    def run(
+        self, value: Any, contents: Contents, reducers: Reducers, spent: float = 0.0
+    ) -> Comparison:
+        """Compare. What would spend all that is left on pickling isn't begun.
+
+        ``spent``: seconds that whoever asks has spent on other values. They count; but what takes
+        no time worth mentioning is always compared.
+        """
+        left = max(self.budget - spent, AT_LEAST)
+        if self.pickling > left:
+            return Comparison(Verdict.UNKNOWN, self.pickling)
         if self._rebuilt is not None:
             contents = self._rebuilt.contents(contents)
-        found = compare(value, contents, reducers, self.budget)
+        found = compare(value, contents, reducers, left)
         if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
-            found = self._compare_built(value, contents, reducers, self.budget - found.seconds)
-        if found.pickling > self.budget * (1 if found.verdict is Verdict.UNKNOWN else 2):
-            self._pickling = found.pickling  # as code of the user's may take that isn't interrupted
+            found = self._compare_built(value, contents, reducers, left - found.seconds)
+        if found.verdict is Verdict.UNKNOWN or found.pickling > 2 * self.budget:
+            self.pickling = found.pickling  # as code of the user's may take that isn't interrupted
+        elif found.verdict is Verdict.SAME:  # a little too long may be chance: it is begun again
+            self.pickling = min(found.pickling, self.budget)
         return found
 
     def _compare_built(
@@ -194,8 +207,7 @@ class ChangeCheck:
         if contents.form is not None or type(value) is np.ndarray:
             return Comparison(Verdict.CHANGED, 0.0)
         if expected > seconds:
-            self._pickling = expected
-            return Comparison(Verdict.UNKNOWN, expected)
+            return Comparison(Verdict.UNKNOWN, expected, expected)
         other = pickle.loads(contents.stream, buffers=contents.buffers)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))

@@ -241,6 +241,35 @@ def test_a_built_value_that_changes() -> None:
     assert check.run(built, stored.contents, {}).verdict is SAME
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.zeros(12, "u8"),
+        np.zeros(12, "M8[s]"),
+        np.zeros(12, ">f8"),
+        np.zeros(12, np.dtype("f8", metadata={"unit": "m"})),
+        np.zeros((3, 4)),
+        np.zeros((12, 1)),
+        [0.0] * 12,
+        np.ma.zeros(12),
+    ],
+    ids=repr,
+)
+def test_an_array_of_the_same_bytes_may_be_another(other: Any) -> None:
+    """The type, the shape and the order of the bytes are compared as well."""
+    assert Stored(np.zeros(12)).verdict(other) is CHANGED
+    assert Stored(other).verdict(np.zeros(12)) is CHANGED
+
+
+def test_an_array_that_got_another_shape_or_order() -> None:
+    value = np.zeros((3, 4))
+    stored = Stored(value)
+    value.shape = (4, 3)
+    assert stored.verdict(value) is CHANGED
+    assert stored.verdict(np.zeros((3, 4), order="F")) is CHANGED
+    assert stored.verdict(np.zeros((3, 4))) is SAME
+
+
 def test_bytes_between_fields_mean_nothing() -> None:
     kind = np.dtype([("a", "i1"), ("b", np.dtype("i1,f8", align=True), (2,))], align=True)
     value, other = np.zeros(50, kind), np.zeros(50, kind)
@@ -322,6 +351,21 @@ def test_what_would_spend_it_on_pickling_is_not_begun() -> None:
         assert Slow.asked == before
         assert found.verdict is UNKNOWN
         assert found.seconds > 0.01
+
+
+def test_what_was_spent_on_others_counts_but_a_small_one_is_compared() -> None:
+    large, small = [*map(str, range(500_000))], [1]
+    stored, check = Stored(large), ChangeCheck(False)
+    found = check.run(large, stored.contents, {}, spent=changes.BUDGET)
+    assert found.verdict is UNKNOWN
+    assert found.seconds > changes.AT_LEAST
+    assert check.run(large, stored.contents, {}, spent=changes.BUDGET - 0.01).verdict is UNKNOWN
+    check.budget = LONG
+    assert check.run(large, stored.contents, {}).verdict is SAME
+    stored, check = Stored(small), ChangeCheck(False)
+    assert check.run(small, stored.contents, {}, spent=LONG).verdict is SAME
+    small.append(2)
+    assert check.run(small, stored.contents, {}, spent=LONG).verdict is CHANGED
 
 
 def test_a_slow_put_has_a_larger_budget() -> None:
