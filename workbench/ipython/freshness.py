@@ -61,6 +61,11 @@ class Freshness:
         ref = self._engine.stored_as(value) if known is None else known[1].ref
         return ref is not None and not self._is_gone(ref)
 
+    def pickling(self, name: str, value: Any) -> float:
+        """Seconds that pickling a stored variable's value is known to take."""
+        known = self._bindings.find(name, value)
+        return 0.0 if known is None else known[1].check.pickling
+
     def would(self, name: str) -> str:
         """What is to become of a variable that was asked for, if that is to be said."""
         for variable, binding in self._changed.items():

@@ -27,6 +27,7 @@ from workbench.serialization.object_state import (
     BoundName,
     ReducedState,
     bindings,
+    is_builtin,
     is_same,
     is_same_maker,
     leaves,
@@ -35,6 +36,9 @@ from workbench.serialization.object_state import (
 )
 from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
 from workbench.serialization.pickler import Pickler
+
+BUDGET = 0.1
+"""Seconds that comparing all objects may take, and so may taking their digests before."""
 
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
@@ -103,6 +107,9 @@ class MutationTracker:
         look too long.
     foreign : collection of int
         Numbers of those that the other side hasn't: they are bound anew.
+    slow : collection of int
+        Numbers of those that take too long to pickle, as is known: they are not compared, unless
+        that needs no pickling.
     """
 
     def __init__(
@@ -112,11 +119,13 @@ class MutationTracker:
         reducers: Reducers,
         seconds: float,
         foreign: Collection[int] = (),
+        slow: Collection[int] = (),
     ) -> None:
         self._values = values
         self._memo = memo  # keeps them alive: they are known by their ids
         self._reducers = reducers
         self._foreign = frozenset(foreign)
+        self._slow = frozenset(slow)
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
@@ -137,8 +146,8 @@ class MutationTracker:
         known = self._known
         for number, obj in self._memo.items():
             kind = type(obj)
-            if kind in FIXED or kind is tuple:
-                continue
+            if kind in FIXED or (kind is tuple and number >= 0):
+                continue  # of what was packed, a tuple's parts have numbers
             if not isinstance(obj, _BY_NAME):
                 known[id(obj)] = number
             elif travels_by_value(obj):
@@ -162,7 +171,9 @@ class MutationTracker:
                     self._coarse |= mine.keys()
                     break
                 try:
-                    if now < until:
+                    if number in self._slow and not is_builtin(self._memo[number]):
+                        self._unknown.add(number)
+                    elif now < until:
                         mine[number] = self._see(self._memo[number])
                         queue += mine[number].parts
                 except Exception:  # of code of the user's
@@ -184,9 +195,11 @@ class MutationTracker:
             return _Seen(state.kind, named, b"", state.maker, _NONE)
         if before is not None and before.leaves is not None and is_same(before.leaves, named):
             return before
+        cls = self._known.get(id(type(obj)))  # has attributes, too
+        own = _NONE if cls is None else frozenset((cls,))
         if FIXED.issuperset(map(type, named)):
-            return _Seen(state.kind, named, b"", state.maker, _NONE, True)
-        parts = frozenset(_numbers(named, self._known))
+            return _Seen(state.kind, named, b"", state.maker, own, True)
+        parts = own.union(_numbers(named, self._known))
         return _Seen(state.kind, named, b"", state.maker, parts)
 
     def _take_digests(
@@ -203,6 +216,9 @@ class MutationTracker:
                 continue
             if pickler is None:
                 pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
+            if number in self._slow:
+                unknown.add(number)
+                continue
             obj = self._objects[number]
             try:
                 digest.check()
@@ -392,10 +408,10 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
         each = stack.pop()
         for part in each:
             kind = type(part)
-            if kind is tuple or kind is frozenset:
-                stack.append(part)
-            elif kind not in FIXED and (number := known.get(id(part))) is not None:
+            if kind not in FIXED and (number := known.get(id(part))) is not None:
                 numbers.append(number)
+            elif kind is tuple or kind is frozenset:
+                stack.append(part)
     return numbers
 
 

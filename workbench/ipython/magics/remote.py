@@ -152,7 +152,7 @@ class RemoteMagics(NotebookMagics):
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
         each = request.item, request.items or ()
-        taken = TakenAlong(engine, captured, self._notebook.variables, each)
+        taken = TakenAlong(engine, captured, self._notebook.variables, each, cargo.slow)
         if not request.asked:
             brings = handle is None and request.items is None
             tracked = replace(taken.tracked, brings=brings)
@@ -378,7 +378,7 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         cargo = Cargo(self._notebook, engine, names)
-        taken = TakenAlong(engine, cargo.take(), self._notebook.variables)
+        taken = TakenAlong(engine, cargo.take(), self._notebook.variables, slow=cargo.slow)
         cell = replace(cell, tracked=taken.tracked)
         call = Call((cell, taken.packed) if taken.packed else (cell,), taken.names, options)
         for note in cargo.notes:
