@@ -17,7 +17,7 @@ from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_val
 from workbench.engines.base import Engine
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
-from workbench.serialization.changes import BUDGET
+from workbench.serialization.comparison import BUDGET
 
 USUAL = settings(
     max_examples=300 if THOROUGH else 30,

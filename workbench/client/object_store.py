@@ -23,7 +23,7 @@ from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
-from workbench.serialization.changes import ChangeCheck, Comparison
+from workbench.serialization.comparison import ChangeCheck, Comparison
 
 
 class ObjectStore:

@@ -19,7 +19,7 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
-    from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.comparison import ChangeCheck, Comparison
     from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)

@@ -15,8 +15,8 @@ from workbench.ipython.bindings import Binding, Bindings
 from workbench.ipython.output import Router
 from workbench.ipython.progress import watch_put
 from workbench.ref import ObjectRef
-from workbench.report.variables import changed_text, restless_text, unknown_text, would_change_text
-from workbench.serialization.changes import Comparison, Verdict
+from workbench.report.freshness import changed_text, restless_text, unknown_text, would_change_text
+from workbench.serialization.comparison import Comparison, Verdict
 
 
 class Freshness:

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from workbench.serialization import codec
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.changes import Verdict, compare, is_sealed
+from workbench.serialization.comparison import PIECE, Verdict, compare_bytes, is_sealed
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
@@ -46,9 +45,6 @@ whole: their parts come back as new objects."""
 
 _NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
-
-PIECE = 16 << 20
-"""Bytes of an array after which it is looked whether there is time for more."""
 
 
 class _Seen(NamedTuple):
@@ -372,15 +368,12 @@ class _StateDigest:
         parts = written_parts(array)
         if is_sealed(array) or (parts is not None and self._is_fresh):
             return True
-        for now, before in parts or ():
-            form = codec.Form(now.dtype, now.shape, "C")
-            sent = codec.Contents(form, [before], memoryview(b""))
-            found = compare(now, sent, {}, self._until - time.thread_time())
-            if found.verdict is Verdict.UNKNOWN:
-                raise _TimeIsUpError
-            if found.verdict is Verdict.CHANGED:
-                return False
-        return None if parts is None else True
+        if parts is None:
+            return None
+        verdict = compare_bytes(parts, self._until - time.thread_time())
+        if verdict is Verdict.UNKNOWN:
+            raise _TimeIsUpError
+        return verdict is Verdict.SAME
 
     def add_buffer(self, buffer: PickleBuffer) -> None:
         array = out_of_band(buffer)

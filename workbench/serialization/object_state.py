@@ -27,8 +27,9 @@ import numpy as np
 
 from workbench.serialization.arrays import Reducers
 
-FIXED: frozenset[type] = frozenset({
-    int, float, complex, bool, str, bytes, range, type(None), type(...),
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
+
+FIXED: frozenset[type] = _ATOMS | frozenset({
     type(NotImplemented), types.ModuleType, types.BuiltinFunctionType,
     types.MethodDescriptorType, types.CodeType, np.ufunc, *np.sctypeDict.values(),
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
@@ -55,6 +56,9 @@ WHOLE = "whole"
 SMALL_ARRAY = 16 << 10
 """Bytes of an array up to which a copy is kept to compare with; of others a digest."""
 
+MOST_ITEMS = 1000
+"""Of a tuple, looked through for something that can change."""
+
 BoundName = tuple[str, str | int]
 """A name of a function or class: a ``global`` one, an ``attribute``, a parameter's ``default``; or
 a ``cell`` of its closure, by its place."""
@@ -67,6 +71,22 @@ def is_fixed(value: Any) -> bool:
 
 
 _FIXED_CONTAINERS = frozenset({tuple, frozenset})
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether it always pickles alike: numbers, text, small tuples of such.
+
+    That of a function may differ, because it names other objects.
+    """
+    left = [value]
+    for each in left:  # grows meanwhile
+        if type(each) in _FIXED_CONTAINERS:
+            if len(left) + len(each) > MOST_ITEMS:
+                return False
+            left += each
+        elif type(each) not in _ATOMS:
+            return False
+    return True
 
 
 def can_change(value: Any, depth: int = 8) -> bool:

@@ -1,4 +1,4 @@
-"""What a remote cell took along, and the notebook's own objects brought up to it.
+"""The notebook's objects of which a remote cell has copies, made what the copies are at its end.
 
 An update is all or nothing, also for Ctrl-C and for code of the user's that fails halfway.
 """
@@ -29,8 +29,8 @@ from workbench.serialization.object_state import (
 _CHANGED = Where("what the cell changed", "in the notebook")
 
 
-class TakenAlong:
-    """What a cell captured, as the notebook has it; it lives as long as this.
+class Originals:
+    """What a cell captured, as the notebook has it. Keeps those objects alive.
 
     ``packed``: what travels of it by value, if anything of that can be changed in place; ``names``:
     the rest, to be passed as they are. ``tracked``: what the worker is to compare;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.report.variables import changed_text, held_text, unknown_text
+from workbench.report.freshness import changed_text, held_text, unknown_text
 
 
 def test_what_a_cells_line_says() -> None:

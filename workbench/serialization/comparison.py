@@ -7,7 +7,6 @@ Nothing is copied, and it ends at the first difference, or when its time is up.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import pickle
 import time
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import StoreFullError
-from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
 from workbench.serialization.pickler import Pickler
 
@@ -49,13 +48,8 @@ BUILDING = 50e6
 MOST_KEPT = 16 << 20
 """Bytes of a pickle that is kept in this process to compare with."""
 
-MOST_ITEMS = 1000
-"""Of a tuple, looked through for something that can change."""
-
 _memcmp = ctypes.CDLL(None).memcmp  # without the interpreter's lock
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-
-_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
 
 class Verdict(Enum):
@@ -70,22 +64,6 @@ class Comparison(NamedTuple):
     verdict: Verdict
     seconds: float
     pickling: float = 0.0  # seconds of this thread's work, of them
-
-
-def is_immutable(value: Any) -> bool:
-    """Whether nothing can change it: numbers, text, tuples of such."""
-    left = [value]
-    for seen in itertools.count():
-        if not left:
-            return True
-        value = left.pop()
-        if type(value) is tuple or type(value) is frozenset:
-            if seen + len(value) > MOST_ITEMS:
-                return False
-            left += value
-        elif type(value) not in _ATOMS:
-            return False
-    raise AssertionError
 
 
 def compare(
@@ -121,6 +99,17 @@ def compare(
     except Exception:  # `_DifferentError`; or it can't be pickled: whoever sends it will hear why
         return Comparison(Verdict.CHANGED, clock.elapsed)
     return Comparison(Verdict.SAME, clock.elapsed, pickling)
+
+
+def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdict:
+    """Whether each array has the bytes beside it, which are as many."""
+    try:
+        _compare_buffers(pairs, _Clock(seconds))
+    except _TooLongError:
+        return Verdict.UNKNOWN
+    except _DifferentError:
+        return Verdict.CHANGED
+    return Verdict.SAME
 
 
 def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
@@ -232,9 +221,9 @@ class _Rebuilt(NamedTuple):
         """None if some buffer has bytes of its own."""
         places = []
         for buffer in buffers:
-            start = _address(buffer)
+            start = address(buffer)
             for number, each in enumerate(stored.buffers):
-                offset = start - _address(each)
+                offset = start - address(each)
                 if offset >= 0 and offset + len(buffer) <= len(each):
                     places.append((number, offset, offset + len(buffer)))
                     break
@@ -341,7 +330,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     for now, before in pairs:
         if not now.nbytes:
             continue
-        if now.nbytes > SMALL and _address(now) == _address(before) and now.flags.c_contiguous:
+        if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
             flat = now.reshape(-1).view(np.uint8)
@@ -435,8 +424,4 @@ def _is_same(a: Array, b: Array) -> bool:
     """Of plain bytes, equally many."""
     if len(a) <= SMALL:
         return a.tobytes() == b.tobytes()
-    return not _memcmp(_address(a), _address(b), len(a))
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return not _memcmp(address(a), address(b), len(a))
