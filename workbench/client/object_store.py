@@ -157,9 +157,7 @@ class ObjectStore:
             raise LookupError("it isn't here")
         return self._objects.peek(ref.id)
 
-    def compare(
-        self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float = 0.0
-    ) -> Comparison:
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
         if ref.id not in self._objects.values:
             raise LookupError("it isn't here")
         contents = self._objects.contents(ref.id)

@@ -217,12 +217,9 @@ class Store(Protocol):
         LookupError says why it isn't built; what its class raises comes through.
         """
 
-    def compare(
-        self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float = 0.0
-    ) -> Comparison:
-        """Whether a value is still what is stored as this object. Asks nobody.
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
+        """Whether a value is still what is stored as this object: `ChangeCheck.run`. Asks nobody.
 
-        ``spent``: seconds that other values have taken, and this one can't.
         LookupError says why that can't be told: the object is on disk.
         """
 

@@ -43,7 +43,6 @@ MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
 whole: their parts come back as new objects."""
 
-_NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
 
 
@@ -184,19 +183,15 @@ class MutationTracker:
         return found
 
     def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
-        """What an object is now; ``before``, if that is what it was."""
+        """What an object is now; ``before``, if that is what it was, as far as leaves tell."""
         state = state_of(obj, self._reducers)
         named = leaves(state)
-        if named is None:
-            return _Seen(state.kind, named, b"", state.maker, _NONE)
-        if before is not None and before.leaves is not None and is_same(before.leaves, named):
+        if before is not None and is_same(before.leaves, named):
             return before
-        cls = self._known.get(id(type(obj)))  # has attributes, too
-        own = _NONE if cls is None else frozenset((cls,))
-        if FIXED.issuperset(map(type, named)):
-            return _Seen(state.kind, named, b"", state.maker, own, True)
-        parts = own.union(_numbers(named, self._known))
-        return _Seen(state.kind, named, b"", state.maker, parts)
+        is_flat = named is not None and FIXED.issuperset(map(type, named))
+        inside = () if named is None or is_flat else named
+        parts = frozenset(_numbers((type(obj), *inside), self._known))  # its class is one, too
+        return _Seen(state.kind, named, b"", state.maker, parts, is_flat)
 
     def _take_digests(
         self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
@@ -232,11 +227,9 @@ class MutationTracker:
 
     def _never_the_same(self, until: float) -> set[int]:
         """Those whose state is another each time somebody asks."""
-        by_user = {kind for kind in {*map(type, self._objects.values())} if is_by_user(kind)}
+        by_user = {*filter(is_by_user, {*map(type, self._objects.values())})}
         asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
-        asked = [n for n in asked if n not in self._unknown]
-        _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
-        return changed
+        return self._compare(asked, until)[1] if asked else set()
 
     def _say_all(self, named: Iterable[Any]) -> bool:
         """Whether none of these can change without being noticed on its own."""

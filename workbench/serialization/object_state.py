@@ -218,9 +218,9 @@ def _flat(state: Any) -> Iterable[Any]:
     return (state,)
 
 
-def is_same(before: list[Any], now: list[Any]) -> bool:
-    """Whether these are the same objects, or texts and numbers that are equal."""
-    if len(before) != len(now):
+def is_same(before: list[Any] | None, now: list[Any] | None) -> bool:
+    """Whether these `leaves` are the same objects, or texts and numbers that are equal."""
+    if before is None or now is None or len(before) != len(now):
         return False
     return all(map(operator.is_, before, now)) or all(map(_is_equal, before, now))
 
