@@ -14,7 +14,7 @@ from workbench import context
 from workbench.engines.base import Call, Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.interleave import Screen
 from workbench.ipython.job import Job, collected
@@ -118,7 +118,7 @@ class Notebook:
             if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
             else:
-                job.taken, job.is_again = mine.taken, True
+                job.originals, job.is_again = mine.originals, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -129,7 +129,7 @@ class Notebook:
         for name, before in job.give_back():
             if name in job.outputs and self.variables.get(name) == job.outputs[name]:
                 self.variables[name] = before
-        for text in in_place.at_end(job, waited):
+        for text in write_back.at_end(job, waited):
             job.note(text)
         self.lines.end(job)
         self.router.cell(job.origin).leaves(job)
