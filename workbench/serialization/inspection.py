@@ -14,6 +14,7 @@ from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
 from workbench.serialization.arrays import Reducers
+from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.serialization.process_bound import (
@@ -357,23 +358,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     return "\n".join([head, *listed(failures, MOST_SHOWN, "the error's")])
 
 
-# -- how it is said -------------------------------------------------------------------------------
-
-
-def type_of(value: Any) -> str:
-    """``_thread.lock``, ``generator``, ``Model``."""
-    kind = type(value)
-    if kind.__module__ in ("builtins", "__main__"):
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def said(error: BaseException) -> str:
-    """The first line of what an error says; never raises, whatever its ``__str__`` does."""
-    try:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    except Exception:
-        return type(error).__name__
+# -- advice ----------------------------------------------------------------------------------------
 
 
 def advice_for(value: Any) -> str:

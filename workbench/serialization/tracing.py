@@ -15,7 +15,7 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.dataframes import short
+from workbench.serialization.expressions import short
 from workbench.serialization.paths import Step, path_text
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 
