@@ -88,9 +88,11 @@ _NAMES: dict[Bound, str] = {
     Bound(
         "a run that is half-way through",
         "make a list of it, or call the function that makes it inside the task",
-    ): """
-        builtins.generator builtins.async_generator builtins.coroutine
-    """,
+    ): "builtins.generator builtins.async_generator",
+    Bound(
+        "a run that is half-way through",
+        "await it and pass the result, or call the function that makes it inside the task",
+    ): "builtins.coroutine",
     Bound(
         "a frame of a running program", "keep its text instead (`traceback.format_exception`)"
     ): """
