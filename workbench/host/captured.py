@@ -58,7 +58,7 @@ class Captured:
         self.values |= names
         self._tracked = tracked
         self._tracker: MutationTracker | None = None
-        engine = context.get()
+        self._engine = engine = context.get()
         if tracked.names and engine is not None:
             values = {name: self.values[name] for name in tracked.names if name in self.values}
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
@@ -73,10 +73,9 @@ class Captured:
 
         Comparing may take a tenth of that time. ``outputs`` is what the cell assigned.
         """
-        if self._tracker is None:
+        engine = self._engine
+        if self._tracker is None or engine is None:
             return None
-        engine = context.get()
-        assert engine is not None
         found = self._tracker.difference(max(BUDGET, seconds / 10))
         same = {
             name: found.numbers[id(value)]
