@@ -181,8 +181,8 @@ class Job(Rich):
         self.state = "failed" if failures else "stopped" if self.errors else "done"
         if self._known is not None:
             self.state, self.ended = self._known.state, self.size
-        self._find_lost()
         try:
+            self._find_lost()
             if self.on_end is not None:
                 self.on_end(self)
         finally:
@@ -383,6 +383,14 @@ def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], severa
         elif refs:
             outputs[name] = refs[0]
     return outputs
+
+
+def is_made(value: Any, made: ObjectRef | list[ObjectRef]) -> bool:
+    """Whether a variable's value is still what a cell made. Only refs are compared: an array may
+    refuse to be."""
+    if not isinstance(made, list):
+        return isinstance(value, ObjectRef) and value == made
+    return isinstance(value, list) and len(value) == len(made) and all(map(is_made, value, made))
 
 
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:

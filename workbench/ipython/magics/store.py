@@ -19,6 +19,7 @@ from workbench.engines.base import Engine
 from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
+from workbench.ipython.job import is_made
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
@@ -209,7 +210,7 @@ class StoringMagics(NotebookMagics):
                 continue
             bound = []
             for name, ref in job.outputs.items():
-                if name in job.unset or variables.get(name, ref) != ref:
+                if name in job.unset or not is_made(variables.get(name, ref), ref):
                     continue  # it has no value, or means something else by now
                 if isinstance(ref, list):
                     variables[name] = engine.get(ref, None, is_copy)
