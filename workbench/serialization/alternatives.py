@@ -75,8 +75,11 @@ def _rows(value: Any, numbers: Sequence[int]) -> Any:
     return value.iloc[numbers]
 
 
-def _at(value: Any, numbers: Sequence[int]) -> Any:
-    return value[numbers]
+_at = operator.getitem
+
+
+def _looked_at(value: Any, take: Callable[[Any, Sequence[int]], Any]) -> Any:
+    return value if len(value) <= LOOKED_AT else take(value, spread(len(value), LOOKED_AT))
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -115,8 +118,7 @@ def _column(
     rows = len(column)
     if rows < MANY or not (column.dtype == object or python_text):
         return
-    some = column if rows <= LOOKED_AT else take(column, spread(rows, LOOKED_AT))
-    objects = np.asarray(some, dtype=object)
+    objects = np.asarray(_looked_at(column, take), dtype=object)
     present = objects[~pandas.isna(objects)]
     kinds = {*map(type, present)}
     if len(kinds) != 1 and _numbers_of(objects) is None:
@@ -172,7 +174,7 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
     """Numbers, texts, dates, rows of numbers, and records of whatever kind."""
     if type(value) not in (list, tuple) or len(value) < 2:
         return
-    some = _looked_at(value)
+    some = _looked_at(value, _items)
     kinds = {*map(type, some)}
     many = len(value) >= MANY
     plain = _plain_array(some, name) if many else None
@@ -186,18 +188,15 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
         yield from _objects(value, some, name)
 
 
-def _looked_at(value: Any) -> Any:
-    return value if len(value) <= LOOKED_AT else _items(value, spread(len(value), LOOKED_AT))
-
-
 def _plain_array(values: Any, name: str) -> Form | None:
     """An array that is equal to these."""
     dtype = _numbers_of(values)
     if dtype is not None:
-        return "as an array", f"`np.array({name})`", lambda v: np.array(v, dtype)
+        return "as an array", f"`np.array({name})`", functools.partial(np.array, dtype=dtype)
     dated = _dated(values)
     if dated:
-        return "as an array", f"`np.array({name}, {dated!r})`", lambda v: np.array(v, dated)
+        how = f"`np.array({name}, {dated!r})`"
+        return "as an array", how, functools.partial(np.array, dtype=dated)
     kinds = {*map(type, values)}
     if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and _has_arrow():
         return "as an Arrow array", f"`pa.array({name})`", _as_arrow
@@ -323,7 +322,7 @@ def _array(value: Any, name: str) -> Iterator[Idea]:
     if value.dtype != object and not is_text:
         return
     flat = value if value.ndim == 1 else value.reshape(-1)
-    some = flat if flat.size <= LOOKED_AT else flat[spread(flat.size, LOOKED_AT)]
+    some = _looked_at(flat, _at)
     form = _plain_array(some.tolist(), name)
     if form is None:
         return

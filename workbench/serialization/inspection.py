@@ -247,8 +247,7 @@ class _Inspector(TracingPickler):
                 return True
             self._wholes.add(path)
         elif isinstance(error, SerializationError) and type(part) in self._reducers:
-            name = type(part).__name__
-            advice = f"Correct its serializer, or `deregister_serializer({name})`."
+            advice = _correct("serializer", type(part))
         else:
             advice = advice_for(part)
         member = next((s.object for s in self.path if isinstance(s.object, enum.Enum)), None)
@@ -360,10 +359,8 @@ def advice_for(value: Any) -> str:
     bound = bound_to_process(type(value)) or looks_connected(type(value))
     if bound is not None:
         return bound.advice
-    return (
-        "Leave it out in its owner's `__getstate__`, or say how to store it: "
-        f"`register_serializer({type(value).__name__}, serializer=..., deserializer=...)`."
-    )
+    register = _register(type(value))
+    return f"Leave it out in its owner's `__getstate__`, or say how to store it: {register}"
 
 
 def _advice_to_rebuild(broken: Broken) -> str:
@@ -371,7 +368,7 @@ def _advice_to_rebuild(broken: Broken) -> str:
     part, kind = broken.part, type(broken.part)
     name = kind.__qualname__
     if broken.error is SerializationError:
-        return f"Correct its deserializer, or `deregister_serializer({name})`."
+        return _correct("deserializer", kind)
     if broken.error in (AttributeError, ImportError):
         return "Define it in a module that can be imported, or make it inside the task."
     if isinstance(part, BaseException):
@@ -383,5 +380,13 @@ def _advice_to_rebuild(broken: Broken) -> str:
         return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
     return (
         f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
-        f"say how: `register_serializer({kind.__name__}, serializer=..., deserializer=...)`."
+        f"say how: {_register(kind)}"
     )
+
+
+def _register(kind: type) -> str:
+    return f"`register_serializer({kind.__name__}, serializer=..., deserializer=...)`."
+
+
+def _correct(what: str, kind: type) -> str:
+    return f"Correct its {what}, or `deregister_serializer({kind.__name__})`."
