@@ -203,7 +203,10 @@ def _not_rebuilt(broken: Broken) -> Failure:
 
 def name_of(value: Any) -> str:
     """What a value is called if nobody says: ``train``, ``DataFrame``."""
-    name = getattr(value, "__name__", "")
+    try:
+        name = value.__name__
+    except Exception:  # it has none; or attributes with a mind of their own
+        name = ""
     return name if name and isinstance(name, str) else type(value).__name__
 
 
@@ -250,7 +253,8 @@ class _Inspector(TracingPickler):
             advice = _correct("serializer", type(part))
         else:
             advice = advice_for(part)
-        member = next((s.object for s in self.path if isinstance(s.object, enum.Enum)), None)
+        members = (s.object for s in self.path if issubclass(type(s.object), enum.Enum))
+        member = next(members, None)
         if member is not None and path.endswith(".value"):  # it is in the member's class, too
             twin = f"{path.removesuffix('.value')}.__class__.{member.name}.value"
             self.failures = [f for f in self.failures if f.path != twin]
@@ -299,9 +303,10 @@ class _Inspector(TracingPickler):
 
 def _is_of_library(obj: Any) -> bool:
     """Whether it is an instance of an installed package's class, and nothing to keep things in."""
-    if isinstance(obj, type) or str(type(obj).__module__).partition(".")[0] in _CONTAINERS:
+    kind = type(obj)  # not `isinstance`: a proxy's `__class__` may raise
+    if issubclass(kind, type) or str(kind.__module__).partition(".")[0] in _CONTAINERS:
         return False
-    return is_of_library(type(obj))
+    return is_of_library(kind)
 
 
 _CONTAINERS = frozenset(
@@ -311,8 +316,8 @@ _CONTAINERS = frozenset(
 
 def _is_of_user(obj: Any) -> bool:
     """Whether it is a function or a class that isn't installed, or an instance of such a class."""
-    known = obj if isinstance(obj, type | FunctionType) else type(obj)
-    return not is_of_library(known)
+    is_code = issubclass(type(obj), type | FunctionType)
+    return not is_of_library(obj if is_code else type(obj))
 
 
 def _pickle(value: Any, reducers: Reducers) -> None:

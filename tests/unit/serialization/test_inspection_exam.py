@@ -42,6 +42,8 @@ import pandas as pd
 import pytest
 
 from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_value, closing_over
+from workbench.errors import SerializationError
+from workbench.serialization.costs import explain
 from workbench.serialization.expressions import LONGEST
 from workbench.serialization.inspection import MOST_LISTED, inspect
 
@@ -533,3 +535,20 @@ def test_of_a_coroutine_no_list_can_be_made() -> None:
     (failure,) = inspect([running], {}, "obj").failures
     running.close()
     assert "await it and pass the result" in failure.advice
+
+
+class Unbound:
+    """As web frameworks' proxies are outside of a request: every look at them raises."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("working outside of a request")
+
+
+def test_a_proxy_that_is_of_nothing_is_a_failure_like_others() -> None:
+    for value in (Unbound(), Holder(x=[Unbound()])):
+        _, (failure,) = inspect(value, {}, "obj")
+        assert failure.type.endswith("Unbound")
+        assert "outside of a request" in failure.why
+    assert inspect(Unbound(), {}).failures[0].path == "Unbound"
+    with pytest.raises(SerializationError, match="outside of a request"):
+        explain([Unbound()], {})
