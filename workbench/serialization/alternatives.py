@@ -190,25 +190,23 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
 
 def _plain_array(values: Any, name: str) -> Form | None:
     """An array that is equal to these."""
-    dtype = _numbers_of(values)
+    dtype = _numbers_of(values) or _dated(values)
     if dtype is not None:
-        return "as an array", f"`np.array({name})`", functools.partial(np.array, dtype=dtype)
-    dated = _dated(values)
-    if dated:
-        how = f"`np.array({name}, {dated!r})`"
-        return "as an array", how, functools.partial(np.array, dtype=dated)
+        said = "" if dtype.kind in "fib" else f", {str(dtype)!r}"
+        make = functools.partial(np.array, dtype=dtype)
+        return "as an array", f"`np.array({name}{said})`", make
     kinds = {*map(type, values)}
     if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and _has_arrow():
         return "as an Arrow array", f"`pa.array({name})`", _as_arrow
     return None
 
 
-def _dated(values: Any) -> str:
+def _dated(values: Any) -> np.dtype[Any] | None:
     """The dtype of an array of these, if they are dates, or times of no zone."""
     kinds = {*map(type, values)}
     if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
-        return "datetime64[us]"
-    return "datetime64[D]" if kinds == {datetime.date} else ""
+        return np.dtype("datetime64[us]")
+    return np.dtype("datetime64[D]") if kinds == {datetime.date} else None
 
 
 def _as_arrow(values: Any) -> Any:
@@ -328,9 +326,9 @@ def _array(value: Any, name: str) -> Iterator[Idea]:
         return
     kind = "texts of numpy" if is_text else f"{type(flat[0]).__name__} as objects"
     what = f"{name} ({human_count(value.size)} {kind})"
-    dtype = str(_numbers_of(some) or "") or _dated(some)
-    if dtype:
-        form = _as_dtype(name, dtype)
+    dtype = _numbers_of(some) or _dated(some)
+    if dtype is not None:
+        form = _as_dtype(name, str(dtype))
     elif value.ndim > 1:
         return
     yield Idea(what, value, *form, _at if value.ndim == 1 else None)
