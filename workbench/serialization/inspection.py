@@ -372,6 +372,8 @@ def _advice_to_rebuild(broken: Broken) -> str:
     """What to do about a part that can be pickled and not built again."""
     part, kind = broken.part, type(broken.part)
     name = kind.__qualname__
+    if not broken.is_found:
+        return "It is not known what in it: inspect a part of it."
     if broken.error is SerializationError:
         return _correct("deserializer", kind)
     if broken.error in (AttributeError, ImportError):
