@@ -10,6 +10,7 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from workbench import error_notes
 from workbench.errors import TaskError
 from workbench.ipython.cells import DEFINITION, IMPORT
 from workbench.report.mistyped import did_you_mean
@@ -56,20 +57,15 @@ def explain(
     ``variables`` are the notebook's, ``stayed`` those that its remote cells didn't bring back. An
     error of the notebook's own gets a note only if it is about one of these.
     """
-    note = ""
     name = _missing_name(error)
     if not name:
         return
     if isinstance(error, NameError) and name not in variables and stayed and name in stayed:
-        note = stayed[name].text(name)
-    elif not isinstance(error, TaskError):
-        return
-    elif isinstance(error, ModuleNotFoundError):
-        note = _module(name)
-    elif isinstance(error, NameError):
-        note = _name(error, name, variables)
-    if note and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+        error_notes.add(error, stayed[name].text(name))
+    elif isinstance(error, TaskError) and isinstance(error, ModuleNotFoundError):
+        error_notes.add(error, _module(name))
+    elif isinstance(error, TaskError) and isinstance(error, NameError):
+        error_notes.add(error, _name(error, name, variables))
 
 
 def _missing_name(error: BaseException) -> str:
