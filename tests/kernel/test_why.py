@@ -93,3 +93,20 @@ def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: K
     why = lab.ok("%why $id").results()[0]
     assert "actor db: `kept[0]`" in why
     assert "`del kept[0]` in a cell of `%%remote --actor db`" in why
+
+
+def test_ctrl_c_ends_a_long_search(lab: Kernel) -> None:
+    lab.ok(
+        "import threading\nfrom workbench.client import keepers\nusual = keepers._Search.run\n"
+        "begun, go = threading.Event(), threading.Event()\n"
+        "def slow(search): begun.set(); go.wait(); return usual(search)\n"
+        "keepers._Search.run = slow"
+    )
+    lab.ok("threading.Thread(target=lambda: begun.wait() and print('begun'), daemon=True).start()")
+    cell = lab.start("%why blocks[0]")
+    lab.until(lambda: "begun" in "".join(each.text() for each in lab._cells.values()))
+    lab.interrupt()
+    lab.until(lambda: cell.idle)
+    assert "KeyboardInterrupt" in cell.failure
+    lab.ok("keepers._Search.run = usual\ngo.set()")
+    assert "`blocks[0]`" in lab.ok("%why blocks[0]").results()[0]

@@ -28,6 +28,7 @@ SPOILED = {
     "time zone": ("os.environ['TZ'] = 'Asia/Tokyo'; time.tzset()", "time.tzname"),
     "directory": ("os.chdir('/')", "os.getcwd()"),
     "path": ("sys.path.insert(0, '/a'); sys.path.append('/b')", "list(sys.path)"),
+    "arguments": ("sys.argv.append('mine')", "sys.argv"),
     "umask": ("os.umask(0o077)", "os.umask(0o022)"),
     "recursion": ("sys.setrecursionlimit(5000)", "sys.getrecursionlimit()"),
     "digits": ("sys.set_int_max_str_digits(0)", "sys.get_int_max_str_digits()"),

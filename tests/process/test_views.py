@@ -109,7 +109,7 @@ def test_variables_with_a_ref_and_those_with_arrays_are_told_apart(
 ) -> None:
     ref = wb.put(np.ones(LARGE))
     roots: dict[str, Any] = {"mine": ref, "shown": wb.get(ref)}
-    monkeypatch.setattr(session, "roots", lambda: roots)
+    monkeypatch.setattr("workbench.client.client.main_variables", lambda: roots)
     page._feed.nudge()
     page.until(lambda: page.row(ref).get("held") == "mine, shown")
     texts = {pin["reason"]: pin["text"] for pin in page.row(ref)["pins"]}

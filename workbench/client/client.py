@@ -13,10 +13,10 @@ from workbench import context
 from workbench.client.base import ClientBase
 from workbench.client.keepers import keepers
 from workbench.client.object_store import ObjectStore
-from workbench.client.referrers import Places, main_variables, survey
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
+from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot

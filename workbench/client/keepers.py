@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from functools import partial
+from inspect import CO_OPTIMIZED
 from itertools import chain, compress, cycle, repeat, starmap
 from operator import call, is_not
 from typing import Any
@@ -26,7 +27,7 @@ import numpy as np
 from workbench.call_site import is_own
 from workbench.client import references
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
-from workbench.client.references import Reference, is_output
+from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
 from workbench.engines.base import WHERE
 
@@ -34,21 +35,17 @@ SECONDS = 1.0
 DEEP_SECONDS = 120.0
 """How long a search works at most; the latter if somebody asked for all of it."""
 
-CHUNK = 1000
-"""Objects whose referents are looked at in one go."""
-
-MOST_OBJECTS = 100
-"""Objects through which a class is looked for that has no name."""
+CHUNK = 1000  # objects whose referents are looked at in one go
+MOST_OBJECTS = 100  # through which a class is looked for that has no name
+LONG = 10_000
+"""Things in a list of which it is worth while to look whether they are all numbers."""
+_LEAVES = {int, float, complex, bool, str, bytes, type(None)}
 
 FEW = 64
 """So many objects the collector itself looks for: its effort grows with each."""
 
 NEAR = 20_000
 """Objects near a person's variables that are looked at before all others."""
-
-MACHINERY = tuple(
-    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
-)
 
 _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
@@ -70,11 +67,6 @@ def keepers(
             return search.places(complete), complete, search.looked_at
         finally:
             search.forget()
-
-
-def is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason."""
-    return str(kind.__module__).startswith(MACHINERY)
 
 
 class _SearchTimeoutError(Exception):
@@ -108,6 +100,7 @@ class _Search:
         self._is_counted = False
         self._is_complete = True
         self.looked_at = 0
+        self._flat: dict[int, bool] = {}  # by long list
         self._kinds = _Kinds()
         # What has nodes on our account.
         self._own = {id(self._graph.nodes), id(self._unseen), id(roots)}
@@ -187,7 +180,7 @@ class _Search:
     def _frame(self, frame: types.FrameType, thread: str) -> None:
         code = frame.f_code
         package = str(frame.f_globals.get("__name__", ""))
-        if not code.co_flags & references.CO_OPTIMIZED:
+        if not code.co_flags & CO_OPTIMIZED:
             if id(frame.f_locals) not in self._namespaces and is_own(code.co_filename):
                 self._namespaces[id(frame.f_locals)] = Name("", "cell", package)
             return
@@ -251,11 +244,19 @@ class _Search:
                     found.append(each)
         return found
 
+    def _is_flat(self, numbers: Any) -> bool:
+        """Whether it is a long list of nothing but numbers and texts."""
+        if type(numbers) is not list or len(numbers) < LONG:
+            return False
+        if id(numbers) not in self._flat:
+            self._flat[id(numbers)] = _LEAVES.issuperset(map(type, numbers))
+        return self._flat[id(numbers)]
+
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
         """What these refer to, some at a time."""
         for at in range(0, len(todo), CHUNK):
             self._check_time()
-            chunk = todo[at : at + CHUNK]
+            chunk = [each for each in todo[at : at + CHUNK] if not self._is_flat(each)]
             inside = gc.get_referents(*chunk)
             for array in [each for each in chunk if self._kinds[type(each)] == 1]:
                 inside += referents(array)

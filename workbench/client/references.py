@@ -14,6 +14,7 @@ import threading
 import types
 from collections import deque
 from collections.abc import Mapping
+from inspect import CO_OPTIMIZED
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -275,6 +276,15 @@ _PLAIN = (
 
 # -- what is a person's ----------------------------------------------------------------------------
 
+MACHINERY = tuple(
+    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
+)
+
+
+def is_ours(kind: type) -> bool:
+    """Whether it is part of the session itself: that has everything, and is no reason."""
+    return str(kind.__module__).startswith(MACHINERY)
+
 
 @functools.lru_cache(1000)
 def _is_own_module(name: str, file: str | None) -> bool:
@@ -325,8 +335,6 @@ def locals_of(frame: types.FrameType | None) -> dict[str, Any]:
             given.clear()
     return found
 
-
-CO_OPTIMIZED = 1
 
 _ITS_OWN = 3
 """References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""

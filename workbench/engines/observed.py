@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from workbench.client.referrers import main_variables, survey
+from workbench.client.survey import main_variables, survey
 from workbench.core.snapshot import Change, ObjectRecord, Sample, Snapshot
 from workbench.errors import SessionError
 

@@ -1,8 +1,9 @@
 """What a task changes in its process beside its own variables, put back before the next one.
 
-What is kept, and how: `kept_state`, `kept_libraries`. What an *import* changes stays, because a
-module is imported once: the filters of warnings, the loggers and the options that a library sets
-then. Everything here runs in the main thread: between tasks, or while a module is imported.
+What is saved: `interpreter_state`, `library_state`; how: `saved_state`. What an *import* changes
+stays, because a module is imported once: the filters of warnings, the loggers and the options that
+a library sets then. Everything here runs in the main thread: between tasks, or while a module is
+imported.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from workbench.host.import_watch import ImportWatch
-from workbench.host.kept_libraries import libraries
-from workbench.host.kept_state import Kept, interpreter
+from workbench.host.interpreter_state import interpreter
+from workbench.host.library_state import libraries
+from workbench.host.saved_state import Saved
 from workbench.host.seeding import Seeds
 
 T = TypeVar("T")
 
-SHARE = 20
+SHARE = 50
 """Short tasks of one kind that follow each other pay no more than one in so many parts for it."""
 
 
@@ -28,7 +30,7 @@ class ProcessState:
     """The state of a process that runs one task after the other, as it was when this was made."""
 
     def __init__(self) -> None:
-        self._parts: list[Kept] = [*interpreter(), *libraries()]
+        self._parts: list[Saved] = [*interpreter(), *libraries()]
         self._context = contextvars.copy_context()
         self._kind: Hashable = None  # of the task that ran last
         self._is_clean = True
@@ -45,22 +47,16 @@ class ProcessState:
         """Run a task in a clean process.
 
         To look whether it is clean takes longer than the shortest tasks. So those of one ``kind``
-        follow each other without, for some tenths of a millisecond; None is a kind of its own.
+        follow each other without, for a millisecond or two; None is a kind of its own.
         Context variables (numpy's error state, the decimal context) are each task's own.
         """
-        if kind is None or kind != self._kind:
-            self._clean()
-        else:
-            self.clean_soon()
+        if kind is None or kind != self._kind or time.perf_counter() >= self._due:
+            self.clean()
         self._kind, self._is_clean = kind, False
         self._context.copy().run(task, argument)
 
-    def clean_soon(self) -> None:
-        """Put back what tasks have changed, unless that was done just now. When nobody waits."""
-        if time.perf_counter() >= self._due:
-            self._clean()
-
-    def _clean(self) -> None:
+    def clean(self) -> None:
+        """Put back what tasks have changed. Best while nobody waits."""
         if self._is_clean:
             return
         started = time.perf_counter()
@@ -95,7 +91,7 @@ class ProcessState:
             self._seeds.imported()
 
 
-def _look(part: Kept) -> Any:
+def _look(part: Saved) -> Any:
     with suppress(Exception):  # a library that another thread is just importing
         return part.look()
     return None

@@ -22,7 +22,7 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
-from workbench.ipython.taken_along import TakenAlong
+from workbench.ipython.originals import Originals
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
@@ -61,7 +61,7 @@ class Job(Rich):
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
-        self.taken: TakenAlong | None = None  # what it captured by value
+        self.originals: Originals | None = None  # what it captured by value
         self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those

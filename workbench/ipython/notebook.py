@@ -13,7 +13,7 @@ from workbench import context
 from workbench.engines.base import Call, Engine
 from workbench.errors import SessionError
 from workbench.host.environment import Baseline
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job, collected, is_made
 from workbench.ipython.joblines import JobLines
@@ -112,7 +112,7 @@ class Notebook:
             if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
             else:
-                job.taken, job.is_again = mine.taken, True
+                job.originals, job.is_again = mine.originals, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -123,7 +123,7 @@ class Notebook:
         for name, before in job.give_back():
             if name in job.outputs and is_made(self.variables.get(name), job.outputs[name]):
                 self.variables[name] = before
-        for text in in_place.at_end(job, waited):
+        for text in write_back.at_end(job, waited):
             job.note(text)
         self.lines.end(job)
         self.router.cell(job.origin).jobs.pop(job, None)

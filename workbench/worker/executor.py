@@ -22,6 +22,10 @@ from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
+PAUSE = 0.001
+"""Seconds without a task after which nobody waits for one: the process is cleaned meanwhile. Longer
+than `spin_poll.SHORT_WAIT`, or a worker with nothing to do would spin twice."""
+
 
 class Executor:
     """A `Role`.
@@ -68,8 +72,9 @@ class Executor:
         flushed = time.perf_counter()
         while True:
             if not queue:
-                state.clean_soon()
-                connection.wait_for(lambda: bool(queue))
+                if not connection.wait_for(lambda: bool(queue), PAUSE):
+                    state.clean()
+                    connection.wait_for(lambda: bool(queue))
                 flushed = time.perf_counter()
             elif time.perf_counter() - flushed > HOLD_BACK:
                 connection.flush()

@@ -17,7 +17,7 @@ from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job import is_made
 from workbench.ipython.missing_names import missing
@@ -180,10 +180,10 @@ class StoringMagics(NotebookMagics):
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
             api.engine().find(name) is not None
         )
-        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        job = write_back.find(self._notebook.jobs.values(), name, not is_elsewhere)
         if job is None:
             return False
-        if said := in_place.get(job, name, target, self._notebook.variables):
+        if said := write_back.get(job, name, target, self._notebook.variables):
             print(said)
         return True
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.client import referrers
-from workbench.client.referrers import main_variables, survey
+from workbench.client import survey as walk
+from workbench.client.survey import main_variables, survey
 from workbench.engines.base import WHERE
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_looked_at_is_passed_over() -> None:
 
 
 def test_a_survey_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(referrers, "SURVEY_NODES", 100)
+    monkeypatch.setattr(walk, "MOST_NODES", 100)
     assert paths(first=TARGET, many=list(range(200)), last=[[TARGET]]) == ["first"]
 
 

@@ -1,8 +1,9 @@
-"""Finds what holds an object in this process: variables, outputs, frames. Keeps nothing.
+"""Which variables hold which objects, as far as that is found in no time: for live views.
 
-A walk from the names a person knows down to a handle, or to an array that shows the object's
-bytes. It may run in any thread while the person's code runs: what changes meanwhile is seen as it
-was or as it is.
+A walk from the names a person knows down to handles, and to arrays that show objects' bytes. What
+`%why` tells has to be complete, and is searched for from the object back: `client.keepers`. Runs in
+any thread while the person's code runs: what changes meanwhile is seen as it was or as it is.
+Nothing that was looked at is kept.
 """
 
 from __future__ import annotations
@@ -20,18 +21,12 @@ from typing import Any
 import numpy as np
 
 from workbench.call_site import is_own
+from workbench.client.references import is_ours, locals_of
 from workbench.engines.base import WHERE
 
-MOST_SECONDS = 1.0
-MOST_NODES = 500_000
-"""How far a walk goes, at most."""
-
-MOST_PLACES = 20
-"""Places told of one object."""
-
-SURVEY_SECONDS = 0.02
-SURVEY_NODES = 10_000
-SURVEY_INSIDE = 500
+MOST_SECONDS = 0.02
+MOST_NODES = 10_000
+MOST_INSIDE = 500
 """How far a survey goes, which is made again and again; into a list, that many of its things."""
 
 _LEAVES = (
@@ -39,13 +34,6 @@ _LEAVES = (
     FrameType,
 )  # fmt: skip
 """What holds nothing that a person put there."""
-
-_ITS_OWN = 3
-"""References to a frame's dict: the frame's, a variable's, and the one that asks for the count."""
-
-_MACHINERY = tuple(
-    f"workbench.{room}." for room in ("client", "engines", "ipython", "widgets", "worker")
-)
 
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__", "get_ipython", "exit", "quit")
 """What IPython has under plainer names too, and what is its own."""
@@ -59,7 +47,7 @@ def main_variables() -> dict[str, Any]:
     that run, and those that the last error keeps."""
     main = sys.modules["__main__"]
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return {**vars(main), **dict(_running()), **dict(_kept(error))}
+    return {**vars(main), **dict(_running()), **dict(_raised(error))}
 
 
 def survey(
@@ -70,29 +58,6 @@ def survey(
     ``held_by`` gives the object that a thing is a handle of, or shows, and which of the two.
     """
     found: dict[int, dict[tuple[str, str], None]] = {}
-
-    def visit(place: str, thing: Any) -> bool:
-        id, kind = held_by(thing)
-        if id is not None:
-            found.setdefault(id, {})[place, kind] = None
-        return id is not None
-
-    _walk(roots, visit, lambda: False, SURVEY_NODES, SURVEY_SECONDS, SURVEY_INSIDE)
-    return {id: tuple(places) for id, places in found.items()}
-
-
-def _walk(
-    roots: Mapping[str, Any],
-    visit: Callable[[str, Any], bool],
-    enough: Callable[[], bool],
-    most_nodes: int,
-    most_seconds: float,
-    most_inside: int,
-) -> bool:
-    """Breadth first from the roots; into what is not what ``visit(place, thing)`` looks for.
-
-    False if it ended early.
-    """
     seen: set[int] = set()
     queue: deque[tuple[str, Any, bool, str]] = deque(
         (name, value, True, where)
@@ -100,28 +65,26 @@ def _walk(
         if key not in _SAME
         for name, _, where in [key.partition(WHERE)]
     )
-    until = time.monotonic() + most_seconds
-    nodes = 0
-    while queue:
+    until = time.monotonic() + MOST_SECONDS
+    for nodes in range(MOST_NODES):
+        if not queue or (nodes % 100 == 99 and time.monotonic() > until):
+            break
         path, thing, plain, where = queue.popleft()
-        nodes += 1
-        if nodes > most_nodes or (nodes % 100 == 0 and time.monotonic() > until):
-            return False
         try:  # even to ask for its class may fail: of a weak proxy whose object is gone
-            if visit(path + where, thing):
-                if enough():
-                    return False
+            id_held, kind = held_by(thing)
+            if id_held is not None:
+                found.setdefault(id_held, {})[path + where, kind] = None
                 continue
-            if isinstance(thing, _LEAVES) or id(thing) in seen or _is_ours(type(thing)):
+            if isinstance(thing, _LEAVES) or id(thing) in seen or is_ours(type(thing)):
                 continue
             seen.add(id(thing))
-            inside = list(islice(_inside(path, thing), most_inside))
+            inside = list(islice(_inside(path, thing), MOST_INSIDE))
         except Exception:  # it changed while it was looked at, or is of a kind of its own
             continue
         for below, value, named in inside:
             plainly = plain and named
             queue.append((below if plainly else path, value, plainly, where))
-    return True
+    return {id: tuple(places) for id, places in found.items()}
 
 
 def _running() -> Iterator[tuple[str, Any]]:
@@ -132,25 +95,12 @@ def _running() -> Iterator[tuple[str, Any]]:
         while frame is not None:
             code = frame.f_code
             if code.co_flags & CO_OPTIMIZED and is_own(code.co_filename):
-                for name, value in _locals(frame).items():
+                for name, value in locals_of(frame).items():
                     yield f"{name}{WHERE} in {code.co_name}(), which runs", value
             frame = frame.f_back
 
 
-def _locals(frame: FrameType) -> dict[str, Any]:
-    """A running function's variables.
-
-    Before Python 3.13 the frame keeps the dict it gives, and so what is in it, beyond a ``del``
-    of the function's: emptied here, unless somebody else has it, or a debugger may.
-    """
-    given = frame.f_locals
-    found = dict(given)
-    if sys.version_info < (3, 13) and frame.f_trace is None and sys.getrefcount(given) <= _ITS_OWN:
-        given.clear()
-    return found
-
-
-def _kept(error: BaseException | None) -> Iterator[tuple[str, Any]]:
+def _raised(error: BaseException | None) -> Iterator[tuple[str, Any]]:
     """The variables of functions in the traceback of the last error."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -163,11 +113,6 @@ def _kept(error: BaseException | None) -> Iterator[tuple[str, Any]]:
                     yield f"{name}{WHERE} in {function}(), kept by sys.last_value", value
             tb = tb.tb_next
         error = error.__cause__ or error.__context__
-
-
-def _is_ours(kind: type) -> bool:
-    """Whether it is part of the session itself: that has everything, and is no reason."""
-    return str(kind.__module__).startswith(_MACHINERY)
 
 
 def _inside(path: str, thing: Any) -> Iterator[Step]:

@@ -9,30 +9,53 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 from workbench.host.import_watch import ImportWatch
-from workbench.host.kept_state import GONE, KeptAttributes, KeptEntries, KeptList, KeptValue
+from workbench.host.interpreter_state import attributes
+from workbench.host.saved_state import GONE, SavedEntries, SavedList, SavedSettings
 from workbench.host.seeding import Seeds, seed
 
 
 def test_a_value() -> None:
     at = {"it": 1}
-    part = KeptValue(lambda: at["it"], lambda value: at.update(it=value))
+    part = SavedSettings((lambda: at["it"], lambda value: at.update(it=value)))
     at["it"] = 2
     part.restore()
     assert at["it"] == 1
-    part.learn(2, 3)
-    part.learn(4, 4)  # nothing changed meanwhile
+    part.learn((2,), (3,))
+    part.learn((4,), (4,))  # nothing changed meanwhile
     part.restore()
     assert at["it"] == 3
+
+
+def test_settings_each_for_itself() -> None:
+    at = {"one": 1, "two": 1, "fails": 1}
+
+    def fails(value: int) -> None:
+        raise ValueError(value)
+
+    part = SavedSettings(
+        (lambda: at["fails"], fails),
+        (lambda: at["one"], lambda value: at.update(one=value)),
+        (lambda: at["two"], lambda value: at.update(two=value)),
+    )
+    at["one"] = 2  # a task
+    before = part.look()
+    at["two"] = 2  # an import
+    part.learn(before, part.look())
+    at.update(fails=2, two=3)
+    part.restore()
+    assert at == {"one": 1, "two": 2, "fails": 2}
 
 
 def test_attributes_also_if_one_was_deleted() -> None:
     module = ModuleType("some")
     vars(module).update(one=1, two=2)
-    part = KeptAttributes(module, "one", "two")
+    part = SavedSettings(*attributes(module, "one", "two"))
     del module.one
     vars(module)["two"] = 3
     before = part.look()
@@ -44,7 +67,7 @@ def test_attributes_also_if_one_was_deleted() -> None:
 
 def test_entries_each_for_itself() -> None:
     live = {"stays": 1, "changes": 1, "goes": 1}
-    part = KeptEntries(live, ours=["ours"])
+    part = SavedEntries(lambda: live, ours=["ours"])
     live.update(changes=2, new=3, ours=4)
     del live["goes"]
     before = part.look()
@@ -52,6 +75,16 @@ def test_entries_each_for_itself() -> None:
     part.learn(before, part.look())
     part.restore()
     assert live == {"stays": 1, "changes": 1, "goes": 1, "imported": 5, "new": 6, "ours": 4}
+
+
+def test_entries_that_cannot_be_compared() -> None:
+    first = np.arange(3)
+    live: dict[str, Any] = {"array": first, "number": 1}
+    part = SavedEntries(lambda: live)
+    live.update(array=np.arange(3), number=2)
+    part.restore()
+    assert live["array"] is first
+    assert live["number"] == 1
 
 
 @pytest.mark.parametrize(
@@ -67,7 +100,7 @@ def test_entries_each_for_itself() -> None:
 )
 def test_a_list_keeps_its_order(before: str, after: str, becomes: str) -> None:
     live = list("ab")
-    part = KeptList(lambda: live)
+    part = SavedList(lambda: live)
     part.learn(list(before), list(after))
     live[:] = list("something else")
     part.restore()
