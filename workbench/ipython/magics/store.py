@@ -20,7 +20,8 @@ from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job import is_made
-from workbench.ipython.notebook import NotebookMagics, missing
+from workbench.ipython.missing_names import missing
+from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
 from workbench.ref import ObjectRef
