@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from functools import partial
 from inspect import CO_OPTIMIZED
-from itertools import chain, compress, cycle, repeat, starmap
-from operator import call, is_not
+from itertools import chain, compress, count, cycle, repeat, starmap
+from operator import call, is_, is_not
 from typing import Any
 
 import numpy as np
@@ -249,7 +249,10 @@ class _Search:
         if type(numbers) is not list or len(numbers) < LONG:
             return False
         if id(numbers) not in self._flat:
-            self._flat[id(numbers)] = _LEAVES.issuperset(map(type, numbers))
+            self._flat[id(numbers)] = all(
+                _LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
+                for at in range(0, len(numbers), LONG)
+            )
         return self._flat[id(numbers)]
 
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
@@ -418,11 +421,12 @@ def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
     apply: Any = call
     types: Iterator[Any] = map(apply, cycle((iter, partial(map, type))), twice)
-    chosen: Iterator[Any] = map(apply, cycle((iter, partial(map, partial(is_not, tuple)))), types)
+    wanted = partial(map, is_not, repeat(tuple))
+    chosen: Iterator[Any] = map(apply, cycle((iter, wanted)), types)
     found = list(chain.from_iterable(map(compress, chosen, chosen)))
-    places = list(map(id, found))
-    if id(found) in places:  # else it would have itself, for ever
-        found[places.index(id(found))] = None
+    for place in compress(count(), map(is_, found, repeat(found))):
+        found[place] = None  # else it would have itself, for ever
+        break
     return found
 
 
