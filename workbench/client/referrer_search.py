@@ -2,8 +2,8 @@
 
 The garbage collector knows what refers to what, so long lists cost next to nothing, and what no
 variable leads to is found too. It may run in any thread while the person's code runs: what changes
-meanwhile is seen as it was or as it is. How single
-things refer to each other is in `references`, what they are called in `reference_graph`.
+meanwhile is seen as it was or as it is. How single things refer to each other is in `references`,
+what they are called in `reference_graph`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
 
 
-def keepers(
+def find_referrers(
     targets: dict[str, Any], roots: Mapping[str, Any], deep: bool = False
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
