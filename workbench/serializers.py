@@ -111,11 +111,11 @@ def explain_cost(value: Any, name: str = "", *, whole: bool = False) -> Cost:
     SerializationError
         If something in it can't be serialized.
     """
-    from workbench.serialization.costs import explain
+    from workbench.serialization.costs import FIRST, WHOLE, explain
 
     if isinstance(value, ObjectRef):
         (value,) = engine().get([value], None, False)
-    return explain(value, _reducers(), name, whole=whole)
+    return explain(value, _reducers(), name, spend=WHOLE if whole else FIRST)
 
 
 def _reducers() -> Mapping[type, Callable[[Any], Any]]:

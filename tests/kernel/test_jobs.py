@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -49,6 +49,41 @@ def test_its_output_is_asked_for_as_often_as_one_likes(session: Kernel) -> None:
     assert session.value(f"get_ipython().run_line_magic('workbench', 'job {name}').output()") == (
         "'one\\n'"
     )
+
+
+def test_it_ends_whatever_its_variable_means_by_then(session: Kernel, gate: Gate) -> None:
+    """An array refuses to be compared with a ref."""
+    session.ok("import numpy as np\nkept = 1")
+    cell = session.ok(f"%%remote\n{gate.wait}\nkept = 1 / 0")
+    session.ok("kept = np.arange(3)")
+    gate.open()
+    session.until(lambda: cell.failure)
+    assert "failed" in cell.line
+    assert session.value("kept.tolist()") == "[0, 1, 2]"
+
+
+def test_of_two_under_one_cell_each_has_its_own_progress(
+    session: Kernel, gates: Callable[[], Gate]
+) -> None:
+    """And both lines are there again after one of them has cleared the cell's output."""
+    gate, other = gates(), gates()
+    one = (
+        "import sys\nfrom IPython.display import clear_output\nclear_output()\n"
+        f"print(' 40%|##', file=sys.stderr)\n{gate.wait}"
+    )
+    cell = session.ok(
+        "run = get_ipython().run_cell_magic\n"
+        f"run('remote', '--name one', {one!r})\n"
+        f"run('remote', '--name two', {other.wait!r})"
+    )
+    session.until(lambda: session.says(r"^one .* 40 %"))
+    assert not session.says(r"^two .* 40 %")
+    names = [str(line["text/plain"]).split()[0] for line in cell.lines]
+    other.open()
+    session.until(lambda: session.says(r"^two .*done"))
+    gate.open()
+    session.until(lambda: session.says(r"^one .*done"))
+    assert min(names.count("one"), names.count("two")) >= 2
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_val
 from workbench.engines.base import Engine
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.freshness import Freshness
+from workbench.serialization.comparison import BUDGET
 
 USUAL = settings(
     max_examples=300 if THOROUGH else 30,
@@ -85,6 +87,42 @@ def test_no_read_is_stale(session: Engine, data: st.DataObject, value: Any, more
 
 def _is_writable(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.flags.writeable
+
+
+class Slow:
+    """Half of what one variable may take."""
+
+    asked = 0
+
+    def __getstate__(self) -> dict[str, int]:
+        Slow.asked += 1
+        end = time.thread_time() + BUDGET * 0.6
+        while time.thread_time() < end:
+            pass
+        return {}
+
+
+def test_all_that_a_cell_reads_has_one_budget(session: Engine) -> None:
+    """However many variables it has."""
+    bindings = Bindings()
+    values: dict[str, Any] = {f"slow{n}": Slow() for n in range(5)}
+    values["last"] = [1]
+    for name, value in values.items():
+        ref, about = session.put(value)
+        bindings.note(name, value, ref, "%put", name, about)
+    for name, value in values.items():  # one cell each: what they take is known then
+        alone = Freshness(bindings, session)
+        alone.ref(name, value)
+        assert alone.notes == []
+    values["last"].append(2)
+    before = Slow.asked
+    found = Freshness(bindings, session)
+    for name, value in values.items():
+        found.ref(name, value)
+    assert Slow.asked - before < 3
+    assert len(found.notes) == 4
+    assert all("ms for others)" in note for note in found.notes)
+    assert "last changed" in found.would("last")
 
 
 def test_a_function_reads_its_data_as_it_is(session: Engine) -> None:

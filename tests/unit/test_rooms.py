@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "engines": (
         NEUTRAL
         | {"core.events", "core.snapshot", "client", "server.settings"}
-        | {"serialization.changes"}  # what the protocol's `compare` takes and gives
+        | {"serialization.comparison"}  # what the protocol's `compare` takes and gives
         | {"serialization.packing"},  # and `pack`
         {"msgspec", "distributed", "ray"},
     ),

@@ -11,8 +11,9 @@ from typing import Any
 
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.changes import Verdict, compare, is_immutable, remember
 from workbench.serialization.codec import Contents
+from workbench.serialization.comparison import Verdict, compare, remember
+from workbench.serialization.object_state import is_immutable
 
 MOST_REMEMBERED = 1 << 20
 """Bytes of what a function reads that are kept, to be compared with at each submit."""

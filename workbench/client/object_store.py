@@ -23,7 +23,7 @@ from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
-from workbench.serialization.changes import ChangeCheck, Comparison
+from workbench.serialization.comparison import ChangeCheck, Comparison
 
 
 class ObjectStore:
@@ -157,11 +157,11 @@ class ObjectStore:
             raise LookupError("it isn't here")
         return self._objects.peek(ref.id)
 
-    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
         if ref.id not in self._objects.values:
             raise LookupError("it isn't here")
         contents = self._objects.contents(ref.id)
-        return check.run(value, contents, self._base.marshal.reducers([]))
+        return check.run(value, contents, self._base.marshal.reducers([]), spent)
 
     def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
         if done():

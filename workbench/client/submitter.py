@@ -24,7 +24,7 @@ from workbench.options import (
     parameters_of,
 )
 from workbench.ref import ObjectRef
-from workbench.serialization.changes import Verdict, compare
+from workbench.serialization.comparison import Verdict, compare
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None

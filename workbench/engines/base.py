@@ -19,7 +19,7 @@ from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
-    from workbench.serialization.changes import ChangeCheck, Comparison
+    from workbench.serialization.comparison import ChangeCheck, Comparison
     from workbench.serialization.packing import PackedValues
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
@@ -217,8 +217,8 @@ class Store(Protocol):
         LookupError says why it isn't built; what its class raises comes through.
         """
 
-    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck) -> Comparison:
-        """Whether a value is still what is stored as this object. Asks nobody.
+    def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
+        """Whether a value is still what is stored as this object: `ChangeCheck.run`. Asks nobody.
 
         LookupError says why that can't be told: the object is on disk.
         """

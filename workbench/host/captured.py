@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench import context
 from workbench.errors import SerializationError
 from workbench.serialization.codec import Where
-from workbench.serialization.mutations import Mutations, MutationTracker
+from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
 from workbench.serialization.packing import PackedValues
-
-LOOK = 0.1
-"""Seconds that a look at all objects may take. At the end it may take a tenth of the cell's time,
-if that is more."""
 
 _ARGUMENTS = Where("arguments", "on the worker")
 
@@ -23,21 +19,22 @@ _ARGUMENTS = Where("arguments", "on the worker")
 class Tracked:
     """What a cell's captured names are to be compared for at its end.
 
-    ``names`` are those of which something can be changed in place; ``foreign``, some of them, have
-    no object in the notebook. ``brings``: what changed is sent back.
+    ``names`` are those of which something can be changed in place. Some of them are ``foreign``:
+    the notebook has no such object; and some ``slow``: pickling them takes too long to
+    compare them. ``brings``: what changed is sent back.
     """
 
     names: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
     brings: bool = False
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        """Of what came by reference: its own pickle gives it none that both sides know."""
+        return [-1 - self.names.index(name) for name in names]
 
 
 NOTHING_TRACKED = Tracked()
-
-
-def number_of(name: str, tracked: Tracked) -> int:
-    """The number of what came by reference: its own pickle has none that both sides know."""
-    return -1 - tracked.names.index(name)
 
 
 class Captured:
@@ -55,28 +52,28 @@ class Captured:
             self.values, memo = packed.open(_ARGUMENTS)
         for name in tracked.names:
             if name not in self.values and name in names:
-                memo[number_of(name, tracked)] = names[name]
+                memo |= dict.fromkeys(tracked.numbers((name,)), names[name])
         self.values |= names
-        self._brings = tracked.brings
+        self._tracked = tracked
         self._tracker: MutationTracker | None = None
         engine = context.get()
         if tracked.names and engine is not None:
             values = {name: self.values[name] for name in tracked.names if name in self.values}
-            foreign = [number_of(name, tracked) for name in tracked.foreign]
-            self._tracker = MutationTracker(values, memo, engine.reducers(), LOOK, foreign)
+            foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
+            self._tracker = MutationTracker(values, memo, engine.reducers(), BUDGET, foreign, slow)
 
     def mutations(
         self, seconds: float = 0.0, outputs: Mapping[str, Any] | None = None, failed: bool = False
     ) -> Mutations | None:
-        """What the cell, which ran for so long, changed in place; None if that is nothing.
+        """What the cell, which ran for so long, changed in place; None if there is nothing to say.
 
-        ``outputs`` is what it assigned.
+        Comparing may take a tenth of that time. ``outputs`` is what the cell assigned.
         """
         if self._tracker is None:
             return None
         engine = context.get()
         assert engine is not None
-        found = self._tracker.difference(max(LOOK, seconds / 10))
+        found = self._tracker.difference(max(BUDGET, seconds / 10))
         same = {
             name: found.numbers[id(value)]
             for name, value in (outputs or {}).items()
@@ -85,7 +82,7 @@ class Captured:
         if not (found.names or found.unknown or found.unsteady or same):
             return None
         packed, lost = None, ""
-        if self._brings and found.names and not failed:
+        if self._tracked.brings and found.names and not failed:
             parts = {name: self.values[name] for name in found.names if name in self.values}
             value = found.objects, found.variables
             try:

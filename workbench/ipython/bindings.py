@@ -15,8 +15,9 @@ from typing import Any
 from workbench.core.events import About
 from workbench.engines.base import WHERE
 from workbench.ref import ObjectRef
-from workbench.report.variables import held_text
-from workbench.serialization.changes import ChangeCheck, Verdict, is_immutable
+from workbench.report.freshness import held_text
+from workbench.serialization.comparison import ChangeCheck, Verdict
+from workbench.serialization.object_state import is_immutable
 
 WORTH_KNOWING = 1 << 20
 """Bytes of a pickle from which what the put took says what a check would."""

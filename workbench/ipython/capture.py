@@ -22,6 +22,7 @@ from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
+from workbench.serialization.mutations import BUDGET
 
 LARGE = 50_000_000
 """Bytes by value from which a cell's table is shown without having been asked for."""
@@ -156,6 +157,17 @@ class Cargo:
     @property
     def notes(self) -> list[str]:
         return self._freshness.notes
+
+    @property
+    def slow(self) -> list[str]:
+        """Stored variables of which pickling takes longer than comparing may on the worker."""
+        return [
+            name
+            for name, sent in self._captured.items()
+            if isinstance(sent, ObjectRef)
+            and name in self._notebook.variables
+            and self._freshness.pickling(name, self._notebook.variables[name]) > BUDGET
+        ]
 
     def preview(self, sent: bool = False) -> CargoPreview:
         """All of it, to be shown. Asks the session what it has of the refs."""

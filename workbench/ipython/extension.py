@@ -11,7 +11,7 @@ from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
 from workbench.ipython.debugging import explained
@@ -115,7 +115,7 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
-        in_place.let_go(list(self._notebook.jobs.values()))
+        write_back.let_go(list(self._notebook.jobs.values()))
         engine = context.get()
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)

@@ -15,12 +15,12 @@ from workbench.ipython.bindings import Binding, Bindings
 from workbench.ipython.output import Router
 from workbench.ipython.progress import watch_put
 from workbench.ref import ObjectRef
-from workbench.report.variables import changed_text, restless_text, unknown_text, would_change_text
-from workbench.serialization.changes import Comparison, Verdict
+from workbench.report.freshness import changed_text, restless_text, unknown_text, would_change_text
+from workbench.serialization.comparison import Comparison, Verdict
 
 
 class Freshness:
-    """What one cell takes along of the store: each variable is compared once.
+    """What one cell reads of the store: each variable is compared once, all in one budget of time.
 
     ``notes`` are what there is to say of it.
     """
@@ -32,6 +32,7 @@ class Freshness:
         self._engine = engine
         self._compared: dict[str, list[str]] = {}  # variable → names under which it is read
         self._changed: dict[str, Binding] = {}  # by variable
+        self._spent = 0.0  # seconds, on comparing
 
     def ref(self, name: str, value: Any) -> ObjectRef | None:
         """The stored object that a variable's value is, or was, if that is there still."""
@@ -44,11 +45,13 @@ class Freshness:
             return None
         if variable not in self._compared:
             self._compared[variable] = []
-            found, reason = _compare(self._engine, binding, value)
+            spent = self._spent
+            found, reason = self._compare(binding, value)
             if found.verdict is Verdict.CHANGED:
                 self._changed[variable] = binding
             elif found.verdict is Verdict.UNKNOWN:
-                self.notes.append(unknown_text(name, binding.age, found.seconds, reason))
+                others = spent if found.seconds <= binding.check.budget else 0.0
+                self.notes.append(unknown_text(name, binding.age, found.seconds, reason, others))
         self._compared[variable].append(name)
         return binding.ref
 
@@ -57,6 +60,11 @@ class Freshness:
         known = self._bindings.find(name, value)
         ref = self._engine.stored_as(value) if known is None else known[1].ref
         return ref is not None and not self._is_gone(ref)
+
+    def pickling(self, name: str, value: Any) -> float:
+        """Seconds that pickling a stored variable's value is known to take."""
+        known = self._bindings.find(name, value)
+        return 0.0 if known is None else known[1].check.pickling
 
     def would(self, name: str) -> str:
         """What is to become of a variable that was asked for, if that is to be said."""
@@ -97,12 +105,18 @@ class Freshness:
             engine.pin(old, False)
         came = binding.came if binding.stored else "it was stored"
         new = self._bindings.note(variable, value, ref, came, own, about)
-        if _compare(engine, new, value)[0].verdict is Verdict.CHANGED:
+        if self._compare(new, value)[0].verdict is Verdict.CHANGED:
             self.notes.append(restless_text(name, seconds))
         else:
             kept = ", ".join(n for n in names if n not in ("", own))
             self.notes.append(changed_text(name, binding.came, seconds, kept))
         return ref
+
+    def _compare(self, binding: Binding, value: Any) -> tuple[Comparison, str]:
+        began = time.perf_counter()
+        found = _compare(self._engine, binding, value, self._spent)
+        self._spent += time.perf_counter() - began
+        return found
 
     def _is_gone(self, ref: ObjectRef) -> bool:
         """It was freed, or is of a session that ended."""
@@ -122,11 +136,13 @@ def compared(bindings: Bindings, engine: Engine, ref: ObjectRef) -> Iterator[Non
             binding.verdict = None
 
 
-def _compare(engine: Engine, binding: Binding, value: Any) -> tuple[Comparison, str]:
+def _compare(
+    engine: Engine, binding: Binding, value: Any, spent: float = 0.0
+) -> tuple[Comparison, str]:
     """What came of it; and if it couldn't be done at all, why."""
     if not binding.can_change or engine.stored_as(value) == binding.ref:
         return Comparison(Verdict.SAME, 0.0), ""
     try:
-        return engine.compare(binding.ref, value, binding.check), ""
+        return engine.compare(binding.ref, value, binding.check, spent), ""
     except LookupError as error:
         return Comparison(Verdict.UNKNOWN, 0.0), str(error)

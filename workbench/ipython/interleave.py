@@ -32,7 +32,7 @@ class Screen:
     """
 
     def __init__(self, labelled: bool = False) -> None:
-        self._labelled = labelled
+        self.labelled = labelled
         self._writers: set[str] = set()
         self._is_open = False  # the text before the labels doesn't end a line
         self._bars: dict[tuple[str, str], tuple[int, str]] = {}  # by writer and stream
@@ -62,7 +62,7 @@ class Screen:
 
     def _is_labelled(self, label: str) -> bool:
         self._writers.add(label)
-        return self._labelled or len(self._writers) > 1
+        return self.labelled or len(self._writers) > 1
 
     def _line(self, label: str, stream: str, line: str, ended: bool) -> Text | OpenLine:
         """A line, or what comes next of one."""

@@ -22,7 +22,7 @@ from workbench.errors import (
     TaskCancelledError,
     TaskTimeoutError,
 )
-from workbench.ipython.taken_along import TakenAlong
+from workbench.ipython.originals import Originals
 from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
@@ -61,7 +61,7 @@ class Job(Rich):
         self.unset: set[str] = set()  # outputs that it, or one of its tasks, gave no value
         self.notes: list[str] = []  # what its line says besides; see `note`
         self.printed = 0  # so often it has printed something
-        self.taken: TakenAlong | None = None  # what it captured by value
+        self.originals: Originals | None = None  # what it captured by value
         self.mutations: list[Mutations] = []  # what its tasks changed of that
         self.is_again = False  # this kernel has followed it before
         self.mutated: list[str] = []  # at its end: the names of those
@@ -181,8 +181,8 @@ class Job(Rich):
         self.state = "failed" if failures else "stopped" if self.errors else "done"
         if self._known is not None:
             self.state, self.ended = self._known.state, self.size
-        self._find_lost()
         try:
+            self._find_lost()
             if self.on_end is not None:
                 self.on_end(self)
         finally:
@@ -383,6 +383,14 @@ def outputs_of(names: Sequence[str], results: Sequence[ObjectRef | None], severa
         elif refs:
             outputs[name] = refs[0]
     return outputs
+
+
+def is_made(value: Any, made: ObjectRef | list[ObjectRef]) -> bool:
+    """Whether a variable's value is still what a cell made. Only refs are compared: an array may
+    refuse to be."""
+    if not isinstance(made, list):
+        return isinstance(value, ObjectRef) and value == made
+    return isinstance(value, list) and len(value) == len(made) and all(map(is_made, value, made))
 
 
 def choose(jobs: Sequence[JobRecord], wanted: str) -> JobRecord:

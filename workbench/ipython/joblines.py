@@ -58,7 +58,7 @@ class JobLine:
         self._number = 0  # renewals
         self._renewed = self._told_at = 0.0
         self._said = ""
-        self._printed = -1
+        self._printed: tuple[int, int] | None = None  # how much was told, and how many errors
         self._ended = False
 
     def show(self) -> None:
@@ -158,7 +158,7 @@ class JobLine:
 
     def missed(self) -> dict[str, Any] | None:
         """What it has printed, if that is more than when this was asked last."""
-        printed = self.job.printed
+        printed = self.job.printed, len(self.job.errors)
         if printed == self._printed:
             return None
         self._printed = printed
@@ -169,7 +169,7 @@ class JobLine:
 
     def follow(self) -> None:
         """A page shows what it prints, and isn't sent that as output."""
-        self.followed, self._printed = True, -1
+        self.followed, self._printed = True, None
 
     def pressed(self) -> None:
         """Once: stop it. Again: kill its worker. The thread that hears pages."""
@@ -217,10 +217,13 @@ class JobLines:
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
+        """Show a line for it. In a terminal it has one when it is over."""
         line = JobLine(job, self._router)
-        line.show()
-        self._router.cell(job.origin).fixed = line.show
         with self._lock:
+            if job.is_over:  # whoever waited for it: its end has said what there was to say
+                return
+            line.show()
+            self._router.cell(job.origin).jobs[job] = line.show
             self._lines[job] = line
             if line.name:
                 self._shown[line.name] = line
@@ -232,8 +235,6 @@ class JobLines:
                     target=self._run, name="workbench-jobs", daemon=True
                 )
                 self._thread.start()
-        if job.is_over:  # it ended before we knew it
-            self.end(job)
 
     def began(self, job: Job) -> None:
         line = self._lines.get(job)

@@ -14,10 +14,9 @@ from workbench import context
 from workbench.engines.base import Call, Engine
 from workbench.errors import NotDefinedError, SessionError
 from workbench.host.environment import Baseline
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
-from workbench.ipython.interleave import Screen
-from workbench.ipython.job import Job, collected
+from workbench.ipython.job import Job, collected, is_made
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
@@ -77,10 +76,8 @@ class Notebook:
     def expect(self, job: Job) -> None:
         """From the first line on, what is shown is the job's; of several tasks, each says whose."""
         cell = self.router.cell(job.origin)
-        cell.job, cell.actor = job, job.actor
-        if job.size > 1:
-            cell.label = job.label_of
-            cell.screen = Screen(labelled=True)
+        cell.jobs[job], cell.actor = None, job.actor
+        cell.screen.labelled |= job.size > 1
 
     def _widget_used(self, actor: str, origin: int, id: str, data: dict[str, Any]) -> None:
         """A person did something to a widget of a namespace: it is told, after what it does now,
@@ -96,8 +93,7 @@ class Notebook:
     def _enter(self, job: Job, waited: bool = False) -> None:
         self.jobs[job.id] = job
         if len(self.jobs) > MOST_JOBS:
-            over = next((id for id, other in self.jobs.items() if other.is_over), job.id)
-            self.jobs.pop(over if over != job.id else 0, None)
+            self.jobs.pop(next((id for id, each in self.jobs.items() if each.is_over), 0), None)
         if worker := self._early.pop(job.id, 0):
             job.begins(worker)
         job.on_end = partial(self._ended, waited)
@@ -118,7 +114,7 @@ class Notebook:
             if (mine := self.jobs.get(id)) is None:
                 self.variables.update(outputs)
             else:
-                job.taken, job.is_again = mine.taken, True
+                job.originals, job.is_again = mine.originals, True
             self._enter(job)
             self.lines.begin(job)
         job.follow()
@@ -127,12 +123,12 @@ class Notebook:
     def _ended(self, waited: bool, job: Job) -> None:
         """It is over. In the thread that reads the socket."""
         for name, before in job.give_back():
-            if name in job.outputs and self.variables.get(name) == job.outputs[name]:
+            if name in job.outputs and is_made(self.variables.get(name), job.outputs[name]):
                 self.variables[name] = before
-        for text in in_place.at_end(job, waited):
+        for text in write_back.at_end(job, waited):
             job.note(text)
         self.lines.end(job)
-        self.router.cell(job.origin).leaves(job)
+        self.router.cell(job.origin).jobs.pop(job, None)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
             explain(errors[0], self.variables, self.stayed)

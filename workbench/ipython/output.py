@@ -44,24 +44,24 @@ _origin: ContextVar[int] = ContextVar("workbench_origin")
 class CellOutput:
     """Where one cell's output goes."""
 
-    __slots__ = ("actor", "fixed", "header", "held", "is_running", "job", "label", "lock", "screen")
+    __slots__ = ("actor", "header", "held", "is_running", "jobs", "lock", "screen")
 
     def __init__(self, header: Any) -> None:
         self.header = header  # of the front end's message with the cell; None in a terminal
         self.is_running = True  # its own code, in the kernel
         self.screen = Screen()
-        self.label: Callable[[Output], str] = _worker_label  # who wrote that, in a word
-        self.job: Job | None = None  # the background cell that shows something here
-        self.fixed: Callable[[], None] | None = None  # shows again what stays after a clear
+        # The background cells that show something here; how to show the line of each again.
+        self.jobs: dict[Job, Callable[[], None] | None] = {}
         self.actor = ""  # the namespace in which it runs, if it isn't the pool
         self.held: list[Output] | None = None  # to be shown later; guarded by `lock`
         self.lock = threading.RLock()
 
-    def leaves(self, job: Job) -> None:
-        """It is over, and isn't to be kept for what may be shown here still."""
-        if self.job is job:
-            self.job = self.fixed = None
-            self.label = _worker_label
+    def job_of(self, output: Output) -> Job | None:
+        """The background cell that showed that: a task of its own, or else who began last."""
+        jobs = list(self.jobs)
+        return next((job for job in jobs if job.number_of(output.task) is not None), None) or (
+            jobs[-1] if jobs else None
+        )
 
 
 class Router:
@@ -141,7 +141,7 @@ class Router:
     def sink(self, output: Output) -> None:
         """Show what a task sent: see `OutputSink`."""
         cell = self.cell(output.origin)
-        if cell.job is None and not self.logs:
+        if not (cell.jobs or self.logs):
             return
         if cell.held is not None:
             with cell.lock:
@@ -164,12 +164,13 @@ class Router:
                     self._take(cell, output)
 
     def _take(self, cell: CellOutput, output: Output) -> None:
-        kind = output.kind
-        if cell.job is not None:
-            cell.job.shows(output)
+        kind, job = output.kind, cell.job_of(output)
+        label = f"(worker {output.worker})" if job is None else job.label_of(output)
+        if job is not None:
+            job.shows(output)
         if kind in TEXT:
             text = output.data.decode("utf-8", "replace")
-            for part in cell.screen.write(cell.label(output), kind, text):
+            for part in cell.screen.write(label, kind, text):
                 self._show(cell, output, part)
         elif self._kernel is None:
             if kind == "display":
@@ -180,18 +181,18 @@ class Router:
             kind, content, parts = self._widgets.message(
                 output.data, header.get("msg_id", ""), tell
             )
-            if kind == "comm_open" and tell is None and cell.job and is_control(content):
-                cell.job.note(STILL)
+            if kind == "comm_open" and tell is None and job is not None and is_control(content):
+                job.note(STILL)
             self._send(cell.header, kind, content, **parts)
         elif kind in _MESSAGES:
             if kind == "display":
-                for part in cell.screen.heading(cell.label(output)):
+                for part in cell.screen.heading(label):
                     self._show(cell, output, part)
             self._publish(cell, _MESSAGES[kind], json.loads(output.data))
             if kind == "clear":
                 cell.screen.clear()
-                if cell.fixed is not None:
-                    cell.fixed()
+                for show_line in filter(None, list(cell.jobs.values())):
+                    show_line()
 
     def _show(self, cell: CellOutput, output: Output, part: Any) -> None:
         if self._kernel is None or (cell.is_running and _stands_in(output.kind)):
@@ -291,7 +292,3 @@ def _stands_in(name: str) -> Any:
     """
     stream = sys.stderr if name == "stderr" else sys.stdout
     return None if hasattr(stream, "parent_header") else stream
-
-
-def _worker_label(output: Output) -> str:
-    return f"(worker {output.worker})"

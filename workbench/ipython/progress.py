@@ -65,8 +65,7 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
         yield end
     finally:
         over.set()
-        if line.is_shown:
-            end("")
+        line.close()  # a look that is late shows nothing any more
 
 
 def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
@@ -164,17 +163,14 @@ class _ProgressLine:
         self._id = ""
         self._closed = False
 
-    @property
-    def is_shown(self) -> bool:
-        return bool(self._id) and not self._closed
-
     def show(self, text: str) -> None:
         """Appear, or say something else. In the thread."""
         with self._lock:
             if not self._closed:
                 self._write(text)
 
-    def close(self, text: str, only_instead: bool) -> None:
+    def close(self, text: str = "", only_instead: bool = False) -> None:
+        """Say the last word, unless that was said."""
         with self._lock:
             if self._closed:
                 return

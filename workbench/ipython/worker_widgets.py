@@ -120,7 +120,7 @@ class StandIn(BaseComm):
 
     @property
     def nbytes(self) -> int:
-        return sum(len(part) for part in self.state.values() if isinstance(part, bytes))
+        return sum(len(part) for part in list(self.state.values()) if isinstance(part, bytes))
 
     # -- what ipywidgets asks its own widgets for --------------------------------------------------
 
@@ -141,6 +141,7 @@ class StandIn(BaseComm):
         return str(self.state["_model_module_version"])
 
     def get_state(self, *args: Any, **keys: Any) -> dict[str, Any]:
+        """A copy: the thread that reads the socket adds to it at any time."""
         return dict(self.state)
 
     def _get_embed_state(self, drop_defaults: bool = False) -> dict[str, Any]:
@@ -154,8 +155,8 @@ class StandIn(BaseComm):
     def handle_msg(self, msg: dict[str, Any]) -> None:
         data = msg["content"]["data"]
         if data.get("method") == "request_state":
-            binary = {key: part for key, part in self.state.items() if isinstance(part, bytes)}
-            state = {key: part for key, part in self.state.items() if key not in binary}
+            state = self.get_state()
+            binary = {key: state.pop(key) for key in list(state) if isinstance(state[key], bytes)}
             update = {"method": "update", "state": state, "buffer_paths": [[key] for key in binary]}
             self.send(update, buffers=list(binary.values()))
         elif self._tell is not None:

@@ -136,7 +136,7 @@ def _keeper(place: Place) -> str:
     many = f", {place.count} in all" if place.count > len(paths) else ""
     match place.keeper:
         case "stored":
-            return f"{path}{where}"  # as `report.variables` words it
+            return f"{path}{where}"  # as `report.freshness` words it
         case "runs":
             return f"{path}{many} in {where}, which runs"
         case "cell":

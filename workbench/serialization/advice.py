@@ -39,7 +39,7 @@ SAMPLE = 20_000
 
 def advise(
     value: Any,
-    path: str,
+    expression: str,
     total: Figures,
     reducers: Reducers,
     measure: Measure,
@@ -47,15 +47,10 @@ def advise(
 ) -> tuple[str, ...]:
     """What would make this part of a whole cheaper, which costs ``total``. Changes nothing.
 
-    After so many ``seconds`` nothing more is tried.
+    The ``expression`` is how it is written. After so many ``seconds`` nothing more is tried.
     """
     until = time.perf_counter() + seconds
-    expression = path.rpartition(" → ")[2]
-    try:
-        ast.parse(expression, mode="eval")
-    except SyntaxError:  # an inner part of something else: nobody can write it otherwise there
-        return ()
-    if "__" in expression:
+    if not _can_be_changed(expression):
         return ()
     texts = []
     for adviser in ADVISERS:
@@ -67,6 +62,15 @@ def advise(
         except Exception:  # the other form can't be made of it
             continue
     return tuple(filter(None, texts))
+
+
+def _can_be_changed(expression: str) -> bool:
+    """Whether people can write it otherwise there: it is no inner part of something else."""
+    try:
+        nodes = [*ast.walk(ast.parse(expression, mode="eval"))]
+    except SyntaxError:
+        return False
+    return not any(isinstance(n, ast.Attribute) and n.attr.startswith("__") for n in nodes)
 
 
 def _tried(
@@ -84,21 +88,26 @@ def _tried(
     ):
         return None
     after = measure(idea.make(sample), reducers, {}, seconds)
-    was, now = [], []
-    if before.seconds - after.seconds >= max(NOTICED_SECONDS, after.seconds * (WORTH - 1)):
-        was.append(_part_of(before.seconds, total.seconds, human_seconds, times))
-        now.append(human_seconds(after.seconds))
-    if before.bytes - after.bytes >= max(NOTICED_BYTES, after.bytes * (WORTH - 1)):
-        was.append(_part_of(before.bytes, total.bytes, human_bytes, times))
-        now.append(human_bytes(after.bytes))
-    pickled = before.inband - after.inband
-    if not was and pickled >= max(LARGE_PICKLE, after.inband * (WORTH - 1)):
-        was.append(f"{_part_of(before.inband, total.inband, human_bytes, times)} pickled")
-        now.append(f"{human_bytes(after.inband)} pickled")
+    was: list[str] = []
+    now: list[str] = []
+    for figure, noticed, human, pickled in _FIGURES:
+        one, other = getattr(before, figure), getattr(after, figure)
+        if one - other >= max(noticed, other * (WORTH - 1)) and not (pickled and was):
+            was.append(_part_of(one, getattr(total, figure), human, times) + pickled)
+            now.append(human(other) + pickled)
     if not was:
         return None
     of = f" on {human_count(SAMPLE)} of {human_count(rows)} rows" if times > 1 else ""
     return f"{idea.what}: {' and '.join(was)}{of}; {idea.form} {', '.join(now)}: {idea.how}"
+
+
+_FIGURES: tuple[tuple[str, float, Callable[[float], str], str], ...] = (
+    ("seconds", NOTICED_SECONDS, human_seconds, ""),
+    ("bytes", NOTICED_BYTES, human_bytes, ""),
+    ("inband", LARGE_PICKLE, human_bytes, " pickled"),
+)
+"""What may be less, from which difference on it counts, and how it is said. That less is pickled is
+worth a word only if nothing else is less."""
 
 
 def _part_of(part: float, whole: float, human: Callable[[float], str], times: float) -> str:

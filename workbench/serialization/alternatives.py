@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import datetime
 import decimal
 import functools
@@ -360,8 +361,10 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
     """What a function takes along wherever it goes."""
     if not isinstance(value, FunctionType):
         return
-    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-    captured = [("closes over", variable, cell.cell_contents) for variable, cell in cells]
+    captured = []
+    for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            captured.append(("closes over", variable, cell.cell_contents))
     names = sorted(_names_in(value.__code__) & value.__globals__.keys())
     captured += [("has the global", variable, value.__globals__[variable]) for variable in names]
     for how, variable, held in captured:

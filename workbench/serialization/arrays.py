@@ -21,6 +21,11 @@ Reducers = Mapping[type, Reducer]
 """By exact type: what `__reduce__` would return of an instance."""
 
 
+def address(array: Array) -> int:
+    """Of its first element, in this process."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
 class _ArrayStandIn(bytearray):
     """Goes through the pickler in place of its array. Writable, so that what is read may be."""
 

@@ -31,7 +31,7 @@ from workbench.serialization.measure import (
     Tally,
     measure,
 )  # fmt: skip
-from workbench.serialization.paths import joined
+from workbench.serialization.paths import Path
 from workbench.serialization.tracing import with_room
 
 MOST_OBJECTS = 60_000
@@ -71,6 +71,7 @@ FIRST = Spend(0.4, 0.5, 0.5, 0.05, 0.4)
 """Together, an answer within two seconds."""
 
 WHOLE = Spend(math.inf, 0.6, 2.0, 0.2, 2.0)
+"""All of it is pickled, however long that takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +161,13 @@ def explain(
     name: str = "",
     *,
     measure: Measure = measure,
-    whole: bool = False,
     most: int = MOST_OBJECTS,
-    spend: Spend | None = None,
+    spend: Spend = FIRST,
 ) -> Cost:
-    """Find out what serializing a value costs, and which parts of it do, within two seconds.
+    """Find out what serializing a value costs, and which parts of it do.
 
-    If it takes longer to pickle, its cost is estimated; ``whole``: it is measured nevertheless.
-    ``most`` objects are looked at; those of large containers by samples.
+    If it takes longer to pickle than there is to ``spend``, its cost is estimated. ``most`` objects
+    are looked at; those of large containers by samples.
 
     Raises
     ------
@@ -175,7 +175,6 @@ def explain(
         If it can't be serialized; the message says what in it.
     """
     root = name or name_of(value)
-    spend = spend or (WHOLE if whole else FIRST)
     total: Figures | None = None
     try:
         try:
@@ -191,7 +190,7 @@ def explain(
     if total is not None:
         missed = _corrected(tally, total, counting)
     account = _Account(tally, total, at_least, counting.sampled, reducers, measure, spend)
-    cost = with_room(lambda: account.cost(tally, ""))
+    cost = with_room(lambda: account.cost(tally, Path()))
     children = cost.children
     if not counting.complete or missed.bytes:
         label = "not in the sample" if counting.complete else "not looked at"
@@ -330,12 +329,12 @@ class _Account:
             return tally.figures.seconds / SLOWER
         return sum(map(self._estimated, tally.parts.values()))
 
-    def cost(self, tally: Tally, above: str, most: float = math.inf) -> Cost:
+    def cost(self, tally: Tally, above: Path, most: float = math.inf) -> Cost:
         """Of one that was chosen. What it doesn't show passes for its own, if that is little.
 
         It takes no more than ``most`` seconds, those of what it is in.
         """
-        path = joined(above, tally.label, tally.of, tally.before)
+        path = above.joined(tally.label, tally.of, tally.before)
         shown = [part for part in tally.parts.values() if self._is_shown(part)]
         for part in [*tally.parts.values()]:
             if part not in shown:
@@ -351,15 +350,15 @@ class _Account:
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
         if not tally.is_inner and time.perf_counter() <= self._advice_until:
-            value = tally.objects[0]
-            left = self._advice_until - time.perf_counter()
-            advice = advise(value, path, self._total, self._reducers, self._measure, left)
+            value, left = tally.objects[0], self._advice_until - time.perf_counter()
+            written = path.expression
+            advice = advise(value, written, self._total, self._reducers, self._measure, left)
         label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
         label = f"{tally.before}…{label}" if tally.before else label
         if seconds is not None and self._total.seconds:
             share = min(1.0, seconds / self._total.seconds)
         return Cost(
-            path, label, _type_of(tally), *tally.figures[1:], seconds, share,
+            str(path), label, _type_of(tally), *tally.figures[1:], seconds, share,
             tuple(children), advice,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.serialization.expressions import written
+from workbench.serialization.expressions import short, written
 
 MOST_NAMED = 2
 """Columns that the label of a block of many names."""
@@ -86,15 +86,6 @@ class Columns:
 
 def _row(n: int) -> str:
     return f".iloc[{n}]"
-
-
-def short(value: Any, most: int = 30) -> str:
-    """A repr that fits into a path; never raises, whatever the object does."""
-    try:
-        text = repr(value)
-    except Exception:
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def cells_of(array: Any) -> ColumnCells:

@@ -1,6 +1,6 @@
-"""How a key is written so that it can be pasted: ``'name'``, ``Color.RED``, ``date(2020, 1, 1)``.
+"""How a key, a value, its type and an error are written in paths and messages.
 
-Evaluates nothing.
+A key so that it can be pasted: ``'name'``, ``Color.RED``, ``date(2020, 1, 1)``. Evaluates nothing.
 """
 
 from __future__ import annotations
@@ -83,3 +83,28 @@ def _name_of(cls: type) -> str | None:
 
 _AS_TUPLES: Any = tuple.__eq__
 _LITERALS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
+
+
+def short(value: Any, most: int = 30) -> str:
+    """A repr that fits into a path; never raises, whatever the object does."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def type_of(value: Any) -> str:
+    """``_thread.lock``, ``generator``, ``Model``."""
+    kind = type(value)
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def said(error: BaseException) -> str:
+    """The first line of what an error says; never raises, whatever its ``__str__`` does."""
+    try:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    except Exception:
+        return type(error).__name__

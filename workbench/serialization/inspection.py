@@ -14,6 +14,7 @@ from workbench.errors import SerializationError
 from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
 from workbench.serialization.arrays import Reducers
+from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
 from workbench.serialization.process_bound import (
@@ -278,17 +279,11 @@ class _Inspector(TracingPickler):
             return path_text(self.path[: n + 1]), step.object, advice
         return None
 
-    def _save_items(self, batches: Iterable[list[Any]]) -> None:
-        super()._save_items(self._doubtful(batch, len(batch)) for batch in batches)
+    def _batches(self, items: Iterable[Any], many: bytes, one: bytes = b"") -> Iterator[list[Any]]:
+        return map(self._doubtful, super()._batches(items, many, one))
 
-    def _save_pairs(self, batches: Iterable[list[tuple[Any, Any]]]) -> None:
-        super()._save_pairs(self._doubtful(batch, 2 * len(batch)) for batch in batches)
-
-    def _doubtful(self, batch: list[Any], count: int) -> list[Any]:
-        """The batch of ``count`` objects, or none of it if the C pickler takes all of it.
-
-        That is so much faster.
-        """
+    def _doubtful(self, batch: list[Any]) -> list[Any]:
+        """The batch, or none of it if the C pickler takes all of it: that is so much faster."""
         if len(batch) < BATCH or self._patience < 0:
             return batch
         started = time.perf_counter()
@@ -299,7 +294,7 @@ class _Inspector(TracingPickler):
         finally:  # what leads back to the whole would be pickled with each of its parts
             if time.perf_counter() - started > 0.1:
                 self._patience -= time.perf_counter() - started
-        self.path[-1].skip(count)
+        self.path[-1].skip(batch)
         return []
 
 
@@ -357,23 +352,7 @@ def _text(error: Exception, parts: Mapping[str, Any], failures: list[Failure]) -
     return "\n".join([head, *listed(failures, MOST_SHOWN, "the error's")])
 
 
-# -- how it is said -------------------------------------------------------------------------------
-
-
-def type_of(value: Any) -> str:
-    """``_thread.lock``, ``generator``, ``Model``."""
-    kind = type(value)
-    if kind.__module__ in ("builtins", "__main__"):
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def said(error: BaseException) -> str:
-    """The first line of what an error says; never raises, whatever its ``__str__`` does."""
-    try:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    except Exception:
-        return type(error).__name__
+# -- advice ----------------------------------------------------------------------------------------
 
 
 def advice_for(value: Any) -> str:

@@ -389,7 +389,7 @@ class MeasuringPickler(TracingPickler):
         here = self.path[-1]
         keys = self._begun(here.step(run[0][0]), [key for key, _ in run])
         values = self._begun(here.step(run[0][1]), [value for _, value in run])
-        here.skip(2 * len(run) - 2)
+        here.skip(run[1:])
         of_keys = 0.0
         for pair in run:
             before = self._counter.written

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from workbench.serialization import codec
 from workbench.serialization.arrays import Array, Reducers, out_of_band
-from workbench.serialization.changes import Verdict, compare, is_sealed
+from workbench.serialization.comparison import PIECE, Verdict, compare_bytes, is_sealed
 from workbench.serialization.estimate import is_by_user
 from workbench.serialization.object_state import (
     FIXED,
@@ -27,6 +26,7 @@ from workbench.serialization.object_state import (
     BoundName,
     ReducedState,
     bindings,
+    is_builtin,
     is_same,
     is_same_maker,
     leaves,
@@ -36,15 +36,14 @@ from workbench.serialization.object_state import (
 from workbench.serialization.packing import NumberingPickler, PackedValues, written_parts
 from workbench.serialization.pickler import Pickler
 
+BUDGET = 0.1
+"""Seconds that comparing all objects may take, and so may taking their digests before."""
+
 MOST_OBJECTS = 10_000
 """Objects tracked one by one. Of a variable that has more, those that it names itself are taken
 whole: their parts come back as new objects."""
 
-_NONE: frozenset[int] = frozenset()
 _BY_NAME = type | FunctionType | np.dtype
-
-PIECE = 16 << 20
-"""Bytes of an array after which it is looked whether there is time for more."""
 
 
 class _Seen(NamedTuple):
@@ -103,6 +102,9 @@ class MutationTracker:
         look too long.
     foreign : collection of int
         Numbers of those that the other side hasn't: they are bound anew.
+    slow : collection of int
+        Numbers of those that take too long to pickle, as is known: they are not compared, unless
+        that needs no pickling.
     """
 
     def __init__(
@@ -112,11 +114,13 @@ class MutationTracker:
         reducers: Reducers,
         seconds: float,
         foreign: Collection[int] = (),
+        slow: Collection[int] = (),
     ) -> None:
         self._values = values
         self._memo = memo  # keeps them alive: they are known by their ids
         self._reducers = reducers
         self._foreign = frozenset(foreign)
+        self._slow = frozenset(slow)
         self._objects: dict[int, Any] = {}  # those watched, by number
         self._known: dict[int, int] = {}  # number, by id
         self._bound: dict[int, dict[BoundName, Any]] = {}  # functions and classes that came along
@@ -137,8 +141,8 @@ class MutationTracker:
         known = self._known
         for number, obj in self._memo.items():
             kind = type(obj)
-            if kind in FIXED or kind is tuple:
-                continue
+            if kind in FIXED or (kind is tuple and number >= 0):
+                continue  # of what was packed, a tuple's parts have numbers
             if not isinstance(obj, _BY_NAME):
                 known[id(obj)] = number
             elif travels_by_value(obj):
@@ -162,7 +166,9 @@ class MutationTracker:
                     self._coarse |= mine.keys()
                     break
                 try:
-                    if now < until:
+                    if number in self._slow and not is_builtin(self._memo[number]):
+                        self._unknown.add(number)
+                    elif now < until:
                         mine[number] = self._see(self._memo[number])
                         queue += mine[number].parts
                 except Exception:  # of code of the user's
@@ -177,17 +183,15 @@ class MutationTracker:
         return found
 
     def _see(self, obj: Any, before: _Seen | None = None) -> _Seen:
-        """What an object is now; ``before``, if that is what it was."""
+        """What an object is now; ``before``, if that is what it was, as far as leaves tell."""
         state = state_of(obj, self._reducers)
         named = leaves(state)
-        if named is None:
-            return _Seen(state.kind, named, b"", state.maker, _NONE)
-        if before is not None and before.leaves is not None and is_same(before.leaves, named):
+        if before is not None and is_same(before.leaves, named):
             return before
-        if FIXED.issuperset(map(type, named)):
-            return _Seen(state.kind, named, b"", state.maker, _NONE, True)
-        parts = frozenset(_numbers(named, self._known))
-        return _Seen(state.kind, named, b"", state.maker, parts)
+        is_flat = named is not None and FIXED.issuperset(map(type, named))
+        inside = () if named is None or is_flat else named
+        parts = frozenset(_numbers((type(obj), *inside), self._known))  # its class is one, too
+        return _Seen(state.kind, named, b"", state.maker, parts, is_flat)
 
     def _take_digests(
         self, seen: dict[int, _Seen], until: float, is_fresh: bool = False
@@ -203,6 +207,9 @@ class MutationTracker:
                 continue
             if pickler is None:
                 pickler = NumberingPickler(digest, self._reducers, digest.add_buffer, self._numbers)
+            if number in self._slow:
+                unknown.add(number)
+                continue
             obj = self._objects[number]
             try:
                 digest.check()
@@ -220,11 +227,9 @@ class MutationTracker:
 
     def _never_the_same(self, until: float) -> set[int]:
         """Those whose state is another each time somebody asks."""
-        by_user = {kind for kind in {*map(type, self._objects.values())} if is_by_user(kind)}
+        by_user = {*filter(is_by_user, {*map(type, self._objects.values())})}
         asked = [n for n, obj in self._objects.items() if type(obj) in by_user]
-        asked = [n for n in asked if n not in self._unknown]
-        _, changed, _ = self._compare(asked, until) if asked else (None, set[int](), None)
-        return changed
+        return self._compare(asked, until)[1] if asked else set()
 
     def _say_all(self, named: Iterable[Any]) -> bool:
         """Whether none of these can change without being noticed on its own."""
@@ -356,15 +361,12 @@ class _StateDigest:
         parts = written_parts(array)
         if is_sealed(array) or (parts is not None and self._is_fresh):
             return True
-        for now, before in parts or ():
-            form = codec.Form(now.dtype, now.shape, "C")
-            sent = codec.Contents(form, [before], memoryview(b""))
-            found = compare(now, sent, {}, self._until - time.thread_time())
-            if found.verdict is Verdict.UNKNOWN:
-                raise _TimeIsUpError
-            if found.verdict is Verdict.CHANGED:
-                return False
-        return None if parts is None else True
+        if parts is None:
+            return None
+        verdict = compare_bytes(parts, self._until - time.thread_time())
+        if verdict is Verdict.UNKNOWN:
+            raise _TimeIsUpError
+        return verdict is Verdict.SAME
 
     def add_buffer(self, buffer: PickleBuffer) -> None:
         array = out_of_band(buffer)
@@ -392,10 +394,10 @@ def _numbers(parts: Iterable[Any], known: Mapping[int, int]) -> list[int]:
         each = stack.pop()
         for part in each:
             kind = type(part)
-            if kind is tuple or kind is frozenset:
-                stack.append(part)
-            elif kind not in FIXED and (number := known.get(id(part))) is not None:
+            if kind not in FIXED and (number := known.get(id(part))) is not None:
                 numbers.append(number)
+            elif kind is tuple or kind is frozenset:
+                stack.append(part)
     return numbers
 
 

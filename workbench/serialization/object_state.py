@@ -27,8 +27,9 @@ import numpy as np
 
 from workbench.serialization.arrays import Reducers
 
-FIXED: frozenset[type] = frozenset({
-    int, float, complex, bool, str, bytes, range, slice, type(None), type(...),
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
+
+FIXED: frozenset[type] = _ATOMS | frozenset({
     type(NotImplemented), types.ModuleType, types.BuiltinFunctionType,
     types.MethodDescriptorType, types.CodeType, np.ufunc, *np.sctypeDict.values(),
     datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
@@ -55,9 +56,12 @@ WHOLE = "whole"
 SMALL_ARRAY = 16 << 10
 """Bytes of an array up to which a copy is kept to compare with; of others a digest."""
 
+MOST_ITEMS = 1000
+"""Of a tuple, looked through for something that can change."""
+
 BoundName = tuple[str, str | int]
-"""A name of a function or class: a ``global`` one, an ``attribute``, or a ``cell`` of its closure,
-by its place."""
+"""A name of a function or class: a ``global`` one, an ``attribute``, a parameter's ``default``; or
+a ``cell`` of its closure, by its place."""
 
 
 def is_fixed(value: Any) -> bool:
@@ -69,13 +73,30 @@ def is_fixed(value: Any) -> bool:
 _FIXED_CONTAINERS = frozenset({tuple, frozenset})
 
 
+def is_immutable(value: Any) -> bool:
+    """Whether it always pickles alike: numbers, text, small tuples of such.
+
+    That of a function may differ, because it names other objects.
+    """
+    left = [value]
+    for each in left:  # grows meanwhile
+        if type(each) in _FIXED_CONTAINERS:
+            if len(left) + len(each) > MOST_ITEMS:
+                return False
+            left += each
+        elif type(each) not in _ATOMS:
+            return False
+    return True
+
+
 def can_change(value: Any, depth: int = 8) -> bool:
     """Whether there may be something about the value that can be changed in place."""
     if type(value) in _FIXED_CONTAINERS:
         return not depth or any(can_change(each, depth - 1) for each in value)
     if type(value) is types.FunctionType:
-        return travels_by_value(value) and (
+        return travels_by_value(value) and bool(
             not depth
+            or vars(value)
             or _rebinds(value.__code__)
             or any(can_change(each, depth - 1) for each in bindings(value).values())
         )
@@ -83,8 +104,8 @@ def can_change(value: Any, depth: int = 8) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a plain array: of the store's bytes it is read-only."""
-    return type(value) is np.ndarray
+    """Whether it is a plain array: made of the store's bytes it is read-only."""
+    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def _rebinds(code: types.CodeType) -> bool:
@@ -110,7 +131,10 @@ def state_of(value: Any, reducers: Reducers) -> ReducedState:
         return ReducedState(WHOLE, value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return ReducedState(kind.__name__, *_NUMPY[kind.__name__](value))
-    reduced = value.__reduce_ex__(5)
+    try:
+        reduced = value.__reduce_ex__(5)
+    except TypeError:  # perhaps only the pickler knows how
+        return ReducedState(WHOLE, value)
     if type(reduced) is not tuple or not 2 <= len(reduced) <= 5:
         return ReducedState(WHOLE, value)
     make, args, state, items, entries = (*reduced, None, None, None)[:5]
@@ -132,6 +156,11 @@ _BUILTIN: dict[type, Callable[[Any], Any]] = {
     set: list,
     bytearray: bytes,
 }
+
+
+def is_builtin(value: Any) -> bool:
+    """Whether asking for its state runs no code of the user's."""
+    return type(value) in _BUILTIN
 
 
 def _masked(value: Any) -> tuple[Any, Any]:
@@ -189,9 +218,9 @@ def _flat(state: Any) -> Iterable[Any]:
     return (state,)
 
 
-def is_same(before: list[Any], now: list[Any]) -> bool:
-    """Whether these are the same objects, or texts and numbers that are equal."""
-    if len(before) != len(now):
+def is_same(before: list[Any] | None, now: list[Any] | None) -> bool:
+    """Whether these `leaves` are the same objects, or texts and numbers that are equal."""
+    if before is None or now is None or len(before) != len(now):
         return False
     return all(map(operator.is_, before, now)) or all(map(_is_equal, before, now))
 
@@ -208,7 +237,15 @@ def _is_equal(before: Any, now: Any) -> bool:
         return False
     if kind is tuple:
         return len(before) == len(now) and all(map(_is_equal, before, now))
-    return (kind in FIXED or isinstance(before, np.dtype)) and bool(before == now)
+    if kind in _EXACT:
+        return bool(before == now)
+    # 0.0 and -0.0, decimals, and moments in two time zones are equal, and not the same.
+    is_known = kind in FIXED or isinstance(before, np.dtype)
+    return is_known and bool(before == now) and repr(before) == repr(now)
+
+
+_EXACT = frozenset({int, bool, str, bytes, range})
+"""Types of which equal values are the same."""
 
 
 # -- functions and classes -------------------------------------------------------------------------
@@ -240,10 +277,19 @@ def bindings(value: Any) -> dict[BoundName, Any]:
         if name in _names_in(value.__code__)
     }
     found |= {("attribute", name): part for name, part in vars(value).items()}
+    defaults = {**_positional(value), **(value.__kwdefaults__ or {})}
+    found |= {("default", name): part for name, part in defaults.items()}
     for place, cell in enumerate(value.__closure__ or ()):
         with contextlib.suppress(ValueError):  # it is empty
             found["cell", place] = cell.cell_contents
     return found
+
+
+def _positional(function: types.FunctionType) -> dict[str, Any]:
+    """The defaults of parameters that may be given by position."""
+    code, values = function.__code__, function.__defaults__ or ()
+    last = code.co_varnames[max(code.co_argcount - len(values), 0) : code.co_argcount]
+    return dict(zip(last, values, strict=False))
 
 
 def _names_in(code: types.CodeType) -> set[str]:
@@ -325,6 +371,10 @@ def _bind(value: Any, binding: BoundName, part: Any) -> None:
         value.__globals__[name] = part
     elif what == "cell":
         value.__closure__[name].cell_contents = part
+    elif what == "default" and name in (value.__kwdefaults__ or ()):
+        value.__kwdefaults__[name] = part
+    elif what == "default":
+        value.__defaults__ = tuple((_positional(value) | {name: part}).values())
     else:
         setattr(value, str(name), part)
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.codec import MANY_OBJECTS, Where
 from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.libraries import writable
@@ -134,13 +134,9 @@ def written_parts(array: Array) -> list[tuple[Array, Array]] | None:
         return None
     flat, mapped = array.reshape(-1).view(np.uint8), np.frombuffer(owner, np.uint8)
     begins = len(mapped) - len(sealed)  # a mapping begins with a page
-    start = _address(flat) - _address(mapped) - begins
+    start = address(flat) - address(mapped) - begins
     before = sealed[start : start + len(flat)]
-    return [(flat[a:b], before[a:b]) for a, b in owner.written(_address(flat), len(flat))]
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return [(flat[a:b], before[a:b]) for a, b in owner.written(address(flat), len(flat))]
 
 
 def pack(

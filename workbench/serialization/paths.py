@@ -15,7 +15,7 @@ import types
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,9 +89,9 @@ class Step:
             self._key = leaves[0]
         self._children += len(leaves)
 
-    def skip(self, count: int) -> None:
-        """So many children are saved next, by somebody else."""
-        self._children += count
+    def skip(self, batch: Sequence[Any]) -> None:
+        """These items or pairs are saved next, by somebody else."""
+        self._children += len(batch) * (2 if self._mode == "pairs" else 1)
 
     def alike(self, most: int) -> int:
         """How many children, from the one just stepped to, are called the same together."""
@@ -201,35 +201,30 @@ _ROLES = {"__closure__": "closure", "__globals__": "globals"}
 
 def _argument(owner: Any, n: int) -> str:
     """What the n-th argument of an object's reduction is to the object."""
-    match owner:
-        case types.CellType():
-            return ""
-        case types.FunctionType():
-            return "" if n else ".__code__"
-        case types.MethodType():
-            return (".__func__", ".__self__")[n]
-        case types.BuiltinMethodType():
-            return "" if n else ".__self__"
-        case classmethod():
-            return ".__func__"
-        case staticmethod():
-            return ""
-        case property():
-            return (".fget", ".fset", ".fdel", ".__doc__")[n]
-        case types.MappingProxyType():
-            return ""
-        case collections.defaultdict():
-            return ".default_factory"
-        case functools._lru_cache_wrapper():
-            return "" if n else ".__wrapped__"
-        case functools.partial():
-            return ".func"
-        case BaseException():
-            return f".args[{n}]"
-        case type():
-            return ("", "", " base ", "", "", "")[n] if n < 6 else ""
+    if isinstance(owner, BaseException):
+        return f".args[{n}]"
+    for cls in type(owner).__mro__:
+        labels = _ARGUMENTS.get(cls)
+        if labels is not None:
+            return labels[n] if n < len(labels) else ""
     return "" if type(owner).__module__ in _OPAQUE else f".__reduce__()[1][{n}]"
 
+
+_ARGUMENTS: dict[type, tuple[str, ...]] = {
+    types.CellType: (),
+    types.FunctionType: (".__code__",),
+    types.MethodType: (".__func__", ".__self__"),
+    types.BuiltinMethodType: (".__self__",),
+    types.MappingProxyType: (),
+    classmethod: (".__func__",),
+    staticmethod: (),
+    property: (".fget", ".fset", ".fdel", ".__doc__"),
+    collections.defaultdict: (".default_factory",),
+    functools._lru_cache_wrapper: (".__wrapped__",),
+    functools.partial: (".func",),
+    type: ("", "", " base "),
+}
+"""What the arguments are to what is made of them; those that follow are part of it."""
 
 _OPAQUE = frozenset({"datetime", "decimal", "uuid", "fractions"})
 """Modules whose objects have no parts to speak of."""
@@ -242,20 +237,28 @@ def _item_of_state(owner: Any, n: int) -> str:
     return f".__getstate__()[{n}]"
 
 
-def path_text(path: Iterable[Step]) -> str:
-    """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
-    text = ""
-    for place in path:
-        text = joined(text, place.label, place.of, place.before)
-    return text
+class Path(NamedTuple):
+    """How something is written: the expression, and the functions that this is a variable of.
 
-
-def joined(path: str, label: str, of: str, before: str) -> str:
-    """The path of a child.
-
-    A variable of a function is named before the function: ``closure of model.callback → lock``.
+    Those stand before it: ``closure of model.callback → lock``.
     """
-    outer, arrow, inner = path.rpartition(" → ")
-    if not of:
-        return f"{outer}{arrow}{before}{inner}{label}"
-    return f"{outer}{arrow}{of} of {inner} → {label}"
+
+    expression: str = ""
+    outer: str = ""
+
+    def joined(self, label: str, of: str, before: str) -> Path:
+        """That of a child; see `Step`."""
+        if of:
+            return Path(label, f"{self.outer}{of} of {self.expression} → ")
+        return Path(f"{before}{self.expression}{label}", self.outer)
+
+    def __str__(self) -> str:
+        return self.outer + self.expression
+
+
+def path_text(steps: Iterable[Step]) -> str:
+    """``model.callbacks[2].logger.lock``, ``closure of test → lock``."""
+    path = Path()
+    for step in steps:
+        path = path.joined(step.label, step.of, step.before)
+    return str(path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, ClassVar
@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench.errors import SerializationError
-from workbench.serialization.dataframes import short
-from workbench.serialization.inspection import said
+from workbench.serialization.expressions import said, short
 
 MOST_BYTES = 32 << 20
 """Longer pickles are not read again."""
@@ -64,25 +63,42 @@ def where(stream: Any, buffers: Sequence[Any], name: str = "the object") -> str:
     What the pickle runs until then (imports, ``__setstate__``) runs once more. The path is like
     ``x['jobs'][2].model``; only `name` if it is the whole object, or can't be found out.
     """
-    if memoryview(stream).nbytes > MOST_BYTES:
-        return name
-    loader = _CountingUnpickler(io.BytesIO(stream), buffers=buffers)
-    try:
-        loader.load()
-    except Exception:
-        reader = _Reader(stream, loader.steps)
+    stopped = stopped_unpickler(stream, buffers)
+    if stopped is not None:
+        reader = _Reader(stream, stopped.steps)
         with contextlib.suppress(Exception):  # this is told with an error: not with another one
             return name + _path(reader.load(), reader.failed)
     return name
 
 
-class _CountingUnpickler(pickle._Unpickler):
-    """An unpickler that counts the opcodes it reads."""
+def stopped_unpickler(stream: Any, buffers: Sequence[Any]) -> _CountingUnpickler | None:
+    """One that has stopped where the pickle can't be loaded; None: it can, or is too long."""
+    if memoryview(stream).nbytes > MOST_BYTES:
+        return None
+    loader = _CountingUnpickler(io.BytesIO(stream), buffers=buffers)
+    try:
+        loader.load()
+    except Exception:
+        return loader if loader.steps < MOST_STEPS else None
+    return None
 
+
+class _CountingUnpickler(pickle._Unpickler):
+    """An unpickler that counts the opcodes it reads, and their bytes without those of frames."""
+
+    read: Callable[[int], bytes]
     stack: list[Any]
     append: Callable[[Any], None]
-    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = pickle._Unpickler.dispatch
     steps = 0
+
+    def __init__(self, file: io.BytesIO, buffers: Iterable[Any]) -> None:
+        super().__init__(file, buffers=buffers)
+        self._file = file
+        self._of_frames = 0
+
+    @property
+    def position(self) -> int:
+        return self._file.tell() - self._of_frames
 
     @property
     def dispatch(self) -> _CountingUnpickler:  # type: ignore[override]
@@ -94,6 +110,15 @@ class _CountingUnpickler(pickle._Unpickler):
             raise OverflowError("a pickle of too many opcodes")
         self.steps += 1
         return self.handlers[opcode]
+
+    def load_frame(self) -> None:
+        """Read nothing ahead: the file's position is that of the opcode."""
+        self._of_frames += 1 + len(self.read(8))
+
+    handlers: ClassVar[Mapping[int, Callable[[Any], None]]] = {
+        **pickle._Unpickler.dispatch,
+        pickle.FRAME[0]: load_frame,
+    }
 
 
 class _Reader(_CountingUnpickler):

@@ -6,27 +6,26 @@ widget's copy closes the widget, a class is set back to what it was.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
 from workbench.serialization.arrays import REDUCERS, Array, Reducers, out_of_band
+from workbench.serialization.expressions import said
 from workbench.serialization.paths import path_text
 from workbench.serialization.pickler import ByteCounter, Pickler
+from workbench.serialization.rebuilding import stopped_unpickler
 from workbench.serialization.registry import Custom
 from workbench.serialization.tracing import TracingPickler
 
 MOST_BYTES = 64 << 20
 """Of a value that is built again, buffers and all."""
-
-MOST_SEARCHED = 4 << 20
-"""Of a pickle in which the part that can't be built is looked for."""
 
 MOST_SECONDS = 20.0
 """Until it is given up; importing what it needs may take some."""
@@ -49,11 +48,10 @@ class Broken(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    position: int
-    """Bytes of the pickle that were read."""
-
-    kind: str
+    error: type[Exception]
     text: str
+    position: int | None
+    """Bytes of the pickle that were read, frames not counted; None: not known."""
 
 
 def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
@@ -73,21 +71,17 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
         return None
     if stream.is_too_large:
         raise NotTriedError("it is too large for that")
-    answer = _tried(stream.getvalue(), stream.buffers)
-    if answer is None:
+    outcome = _tried(stream)
+    if outcome is None:
         return None
-    path, part = root, value
-    if stream.tell() <= MOST_SEARCHED:
-        unframed = io.BytesIO()
-        _Unframed(reducers, root, unframed, lambda _: None).trace(value)
-        again = _tried(unframed.getvalue(), stream.buffers)
-        if again is not None:
-            finder = _Finder(reducers, root, again.position)
-            try:
-                finder.trace(value)
-            except _FoundError:
-                path, part = finder.found
-    return Broken(path, part, _KINDS.get(answer.kind, Exception), answer.text)
+    found = None
+    if outcome.position is not None:
+        finder = _Finder(reducers, root, outcome.position)
+        with contextlib.suppress(_FoundError):
+            finder.trace(value)
+        found = finder.found
+    path, part = found or (root, value)
+    return Broken(path, part, outcome.error, outcome.text)
 
 
 class _Stream(io.BytesIO):
@@ -113,27 +107,23 @@ class _Stream(io.BytesIO):
             self.buffers.append(array)
 
 
-class _Unframed(TracingPickler):
-    """Without frames, what is read is read opcode by opcode."""
-
-    def dump(self, obj: Any) -> None:
-        self.write(pickle.PROTO + bytes([5]))
-        self.save(obj)
-        self.write(pickle.STOP)
-
-
 class _FoundError(Exception):
     """The search is over."""
 
 
-class _Finder(_Unframed):
+class _Finder(TracingPickler):
     """Ends at the innermost part that is written up to a position or further."""
 
     def __init__(self, reducers: Reducers, root: str, position: int) -> None:
         self._counter = counter = ByteCounter()
         super().__init__(reducers, root, counter, counter.add_buffer)
         self._position = position
-        self.found: tuple[str, Any] = (root, None)
+        self.found: tuple[str, Any] | None = None
+
+    def dump(self, obj: Any) -> None:
+        """Without frames: what is saved is written at once."""
+        self.write(pickle.PROTO + bytes([5]))
+        self.save(obj)
 
     def save_here(self, obj: Any) -> None:
         super().save_here(obj)
@@ -145,18 +135,17 @@ class _Finder(_Unframed):
 # -- the other process ----------------------------------------------------------------------------
 
 
-def _tried(stream: bytes, buffers: Sequence[Array]) -> _Outcome | None:
+def _tried(stream: _Stream) -> _Outcome | None:
     """What became of building it in a new process; None: it is all right."""
-    given = pickle.dumps((stream, [buffer.tobytes() for buffer in buffers]), 5)
+    given = pickle.dumps((stream.getvalue(), [buffer.tobytes() for buffer in stream.buffers]), 5)
     command = [sys.executable, "-W", "ignore", "-c", _CODE, json.dumps(sys.path)]
     try:
         done = subprocess.run(command, input=given, capture_output=True, timeout=MOST_SECONDS)
-        answer = json.loads(done.stdout)
+        return pickle.loads(done.stdout)  # type: ignore[no-any-return]
     except subprocess.TimeoutExpired:
         raise NotTriedError(f"it takes longer than {MOST_SECONDS:.0f} s") from None
-    except (OSError, ValueError):
+    except (OSError, EOFError, pickle.UnpicklingError):
         raise NotTriedError("the process in which it was tried has ended") from None
-    return _Outcome(*answer) if answer else None
 
 
 _CODE = """
@@ -172,35 +161,16 @@ def _answer() -> None:
     out, nowhere = os.dup(1), os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)  # what is built may print
     stream, buffers = pickle.load(sys.stdin.buffer)
-    file = _Unbuffered(stream)
-    answer = None
+    outcome = None
     try:
-        pickle.Unpickler(file, buffers=buffers).load()
+        pickle.loads(stream, buffers=buffers)
     except Exception as error:
-        kind = next(name for name, known in _KINDS.items() if isinstance(error, known))
-        answer = _Outcome(file.tell(), kind, _said(error))
-    os.write(out, json.dumps(answer).encode())
+        kind = next(known for known in _KINDS if isinstance(error, known))
+        stopped = stopped_unpickler(stream, buffers)
+        outcome = _Outcome(kind, said(error), stopped.position if stopped else None)
+    os.write(out, pickle.dumps(outcome))
     os._exit(0)  # whatever it has started
 
 
-class _Unbuffered:
-    """Of which an unpickler takes just what it needs, so that one sees how far it came."""
-
-    def __init__(self, data: bytes) -> None:
-        file = io.BytesIO(data)
-        self.read, self.readline, self.tell = file.read, file.readline, file.tell
-
-
-def _said(error: Exception) -> str:
-    try:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    except Exception:
-        return type(error).__name__
-
-
-_KINDS: dict[str, type[Exception]] = {
-    "ours": SerializationError,
-    "import": ImportError,
-    "attribute": AttributeError,
-    "other": Exception,
-}
+_KINDS = (SerializationError, ImportError, AttributeError, Exception)
+"""What is told of an error: another process may not have its own class."""

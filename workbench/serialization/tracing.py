@@ -15,7 +15,7 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, TypeVar
 
 from workbench.serialization.arrays import Reducers
-from workbench.serialization.dataframes import short
+from workbench.serialization.expressions import short
 from workbench.serialization.paths import Step, path_text
 from workbench.serialization.pickler import BufferCallback, Pickler, Writable
 
@@ -174,7 +174,7 @@ class TracingPickler(pickle._Pickler):
 
     def save_leaf_pairs(self, run: Sequence[tuple[Any, Any]]) -> None:
         """Save entries of a large dict; all keys have one type, all values too."""
-        self.path[-1].skip(2 * len(run))
+        self.path[-1].skip(run)
         for pair in run:
             self.write_leaves(pair[:1])
             self.write_leaves(pair[1:])

@@ -269,7 +269,7 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
     ("path", "written"),
     [
         ("model.rows[2]['a']", "`np.array(model.rows[2]['a'])`"),
-        ("closure of model.f → rows[0]", "`np.array(rows[0])`"),
+        ("model.my__rows['a__b']", "`np.array(model.my__rows['a__b'])`"),
         ("obj[…].x", None),
         ("obj.__reduce__()[1][0]", None),
     ],
@@ -277,6 +277,28 @@ def test_an_adviser_that_raises_gives_no_advice_and_harms_no_other(
 def test_it_is_said_where_a_person_can_write_it(path: str, written: str | None) -> None:
     given = advice_on([i / 7 for i in range(9000)], path)
     assert [text.rpartition(": ")[2] for text in given] == ([] if written is None else [written])
+
+
+def test_a_variable_of_a_function_is_written_as_there() -> None:
+    rows = [i / 7 for i in range(9000)]
+    cost = explain({"f": lambda: rows}, {}, "model", measure=by_size)
+    assert "closure of model['f'] → rows" in str(cost.children)
+    assert any("`np.array(rows)`" in text for text in cost.all_advice())
+
+
+def test_a_key_may_look_like_a_path() -> None:
+    rows = [i / 7 for i in range(9000)]
+    (text,) = explain({"a → b": rows}, {}, "obj", measure=by_size).all_advice()
+    assert "`np.array(obj['a → b'])`" in text
+
+
+def test_a_captured_variable_without_a_value_does_not_hide_another() -> None:
+    def obj() -> Any:
+        return data, later
+
+    data = np.arange(1e5)
+    assert len(advice_on(obj)) == 1
+    later = None
 
 
 def test_it_stands_at_the_part_that_it_is_about() -> None:

@@ -21,7 +21,7 @@ from numpy.dtypes import StringDType
 
 from tests.unit.serialization.samples import Holder, Pair, Point, Slotted, points, texts
 from workbench.serialization import codec, costs
-from workbench.serialization.costs import FIRST, Cost, Spend, explain
+from workbench.serialization.costs import FIRST, WHOLE, Cost, Spend, explain
 from workbench.serialization.measure import Figures, OutOfTimeError, measure
 
 pa = pytest.importorskip("pyarrow")
@@ -212,7 +212,7 @@ def test_an_estimate_is_within_a_tenth_and_always_the_same(name: str) -> None:
         assert cost.outband == pytest.approx(stored.outband, rel=0.1)
     again = explain(value, {}, "obj", measure=never_whole, spend=patient)
     assert (again.inband, again.outband) == (cost.inband, cost.outband)
-    whole = explain(value, {}, "obj", whole=True)
+    whole = explain(value, {}, "obj", spend=WHOLE)
     assert (whole.inband, whole.outband) == (stored.inband, stored.outband)
     assert not whole.is_estimate
 
@@ -248,7 +248,7 @@ def test_the_same_object_gets_the_same_answer(name: str) -> None:
     value = SIZED[name]()
     ratios = []
     for _ in range(8):
-        one, other = (explain(value, {}, "obj", whole=True).seconds or 0.0 for _ in range(2))
+        one, other = (explain(value, {}, "obj", spend=WHOLE).seconds or 0.0 for _ in range(2))
         ratios.append(max(one, other) / min(one, other))
         if ratios[-1] < 1.1:
             break

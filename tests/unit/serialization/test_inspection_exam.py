@@ -526,3 +526,10 @@ def test_a_function_with_a_cache_travels(notebook: dict[str, Any]) -> None:
     cached = by_value(source)
     assert inspect([cached], {}, "obj") == (True, ())
     assert inspect(functools.lru_cache(builtins.len), {}, "obj") == (True, ())
+
+
+def test_of_a_coroutine_no_list_can_be_made() -> None:
+    running = coroutine()
+    (failure,) = inspect([running], {}, "obj").failures
+    running.close()
+    assert "await it and pass the result" in failure.advice

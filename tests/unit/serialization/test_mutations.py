@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from workbench.serialization.object_state import (
 from workbench.serialization.packing import pack
 
 HERE = Where()
+PARIS = ZoneInfo("Europe/Paris")
 
 
 class Thing:
@@ -107,6 +111,43 @@ def test_what_takes_too_long_is_not_known() -> None:
     there["lst"][0].n = 5
     found = tracker.difference(60)
     assert (found.names, found.unknown) == ((), ("lst", "n"))
+
+
+class Counted:
+    asked = 0
+
+    def __reduce__(self) -> Any:
+        Counted.asked += 1
+        return Counted, (), dict(vars(self))
+
+
+def test_what_is_known_to_be_slow_is_not_pickled() -> None:
+    there = {"obj": Counted(), "inside": [Counted()], "texts": ["a"], "thing": Thing(x=Counted())}
+    memo = dict(enumerate(there.values()))
+    tracker = MutationTracker(there, memo, {}, 60, slow=range(4))
+    there["texts"].append("b")
+    there["obj"].n = 1
+    found = tracker.difference(60)
+    assert Counted.asked == 0
+    assert (found.names, found.unknown) == (("texts",), ("obj", "inside", "thing"))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (0.0, -0.0),
+        (1, True),
+        (1, 1.0),
+        (Decimal("1.0"), Decimal("1.00")),
+        (datetime(2020, 1, 1, 0, tzinfo=UTC), datetime(2020, 1, 1, 1, tzinfo=PARIS)),
+        (np.float64(0.0), np.float64(-0.0)),
+        ((1, 0.0), (1, -0.0)),
+    ],
+)
+def test_what_is_equal_may_be_another(before: Any, now: Any) -> None:
+    elsewhere = Elsewhere(x=[before])
+    elsewhere.there["x"][0] = now
+    assert elsewhere.difference().names == ("x",)
 
 
 # -- random edits ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.unit.serialization.samples import Holder, Slotted
 from workbench.serialization import rebuilding
 from workbench.serialization.arrays import Array, out_of_band
-from workbench.serialization.dataframes import short
+from workbench.serialization.expressions import short
 from workbench.serialization.pickler import Pickler
 from workbench.serialization.rebuilding import where
 

@@ -16,14 +16,14 @@ from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.missing_names import StayedName
 from workbench.ipython.notebook import Notebook, NotebookMagics, missing
-from workbench.ipython.taken_along import TakenAlong
+from workbench.ipython.originals import Originals
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -152,17 +152,17 @@ class RemoteMagics(NotebookMagics):
             self._notebook.awaited.append(job)
         results: list[ObjectRef] = []
         each = request.item, request.items or ()
-        taken = TakenAlong(engine, captured, self._notebook.variables, each)
+        originals = Originals(engine, captured, self._notebook.variables, each, cargo.slow)
         if not request.asked:
             brings = handle is None and request.items is None
-            tracked = replace(taken.tracked, brings=brings)
+            tracked = replace(originals.tracked, brings=brings)
             request = replace(request, cell=replace(request.cell, tracked=tracked))
             if brings and tracked.names:
-                job.taken = taken
+                job.originals = originals
                 if not wait:
-                    taken.watch()
+                    originals.watch()
         try:
-            for refs in self._submit(engine, request, handle, taken, job):
+            for refs in self._submit(engine, request, handle, originals, job):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
@@ -191,7 +191,7 @@ class RemoteMagics(NotebookMagics):
                 raise
             job.wait()
             values = job.result()
-            own, failed = in_place.bring(job, variables)
+            own, failed = write_back.bring(job, variables)
             if failed:
                 self._notebook.router.note(origin, failed)
             for name, ref in outputs.items():
@@ -209,15 +209,15 @@ class RemoteMagics(NotebookMagics):
         engine: Engine,
         request: Request,
         handle: ActorHandle | None,
-        taken: TakenAlong,
+        originals: Originals,
         job: Job,
     ) -> Iterator[list[ObjectRef]]:
         """Submit the cell's tasks, one after the other; yields the results of each."""
         options, group, router = request.options, 0, self._notebook.router
         self._notebook.expect(job)
         args: tuple[Any, ...] = (request.cell,)
-        captured = taken.names
-        common: Any = taken.packed
+        captured = originals.names
+        common: Any = originals.packed
         if request.items is not None:
             by_value = {n: v for n, v in captured.items() if not isinstance(v, ObjectRef)}
             captured = {n: v for n, v in captured.items() if n not in by_value}
@@ -378,9 +378,11 @@ class RemoteMagics(NotebookMagics):
         cell = self._cell(expression, filename, 1, names)
         options = TaskOptions(max_retries=0, name=expression.strip())
         cargo = Cargo(self._notebook, engine, names)
-        taken = TakenAlong(engine, cargo.take(), self._notebook.variables)
-        cell = replace(cell, tracked=taken.tracked)
-        call = Call((cell, taken.packed) if taken.packed else (cell,), taken.names, options)
+        originals = Originals(engine, cargo.take(), self._notebook.variables, slow=cargo.slow)
+        cell = replace(cell, tracked=originals.tracked)
+        call = Call(
+            (cell, originals.packed) if originals.packed else (cell,), originals.names, options
+        )
         for note in cargo.notes:
             print(note)
         ref: Any = engine.submit(EVALUATE, call)

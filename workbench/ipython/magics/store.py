@@ -17,8 +17,9 @@ from workbench import api
 from workbench.core.events import About
 from workbench.engines.base import Engine
 from workbench.errors import MagicError
-from workbench.ipython import in_place
+from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
+from workbench.ipython.job import is_made
 from workbench.ipython.notebook import NotebookMagics, missing
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
@@ -178,10 +179,10 @@ class StoringMagics(NotebookMagics):
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
             api.engine().find(name) is not None
         )
-        job = in_place.find(self._notebook.jobs.values(), name, not is_elsewhere)
+        job = write_back.find(self._notebook.jobs.values(), name, not is_elsewhere)
         if job is None:
             return False
-        if said := in_place.get(job, name, target, self._notebook.variables):
+        if said := write_back.get(job, name, target, self._notebook.variables):
             print(said)
         return True
 
@@ -209,7 +210,7 @@ class StoringMagics(NotebookMagics):
                 continue
             bound = []
             for name, ref in job.outputs.items():
-                if name in job.unset or variables.get(name, ref) != ref:
+                if name in job.unset or not is_made(variables.get(name, ref), ref):
                     continue  # it has no value, or means something else by now
                 if isinstance(ref, list):
                     variables[name] = engine.get(ref, None, is_copy)

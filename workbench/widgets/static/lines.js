@@ -127,7 +127,8 @@ class JobLines {
       if (!this.seen.has(message.line) && !this.bare.has(message.line)) this.bare.set(message.line, now);
     } else if (message.kind === "text") {
       const state = this.states.get(message.line);
-      if (state) state.printed = settled(message.text);
+      if (!state) return;
+      state.printed = settled(message.text);
       for (const place of this.places) if (place.dataset.line === message.line) this.fill(place, state);
     }
   }

@@ -1,4 +1,4 @@
-"""What a remote cell took along, and the notebook's own objects brought up to it.
+"""The notebook's objects of which a remote cell has copies, made what the copies are at its end.
 
 An update is all or nothing, also for Ctrl-C and for code of the user's that fails halfway.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from workbench.engines.base import Engine
-from workbench.host.captured import Tracked, number_of
+from workbench.host.captured import Tracked
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
-from workbench.serialization.mutations import Mutations, MutationTracker
+from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
 from workbench.serialization.object_state import (
     ReducedState,
     bindings,
@@ -26,17 +26,15 @@ from workbench.serialization.object_state import (
     state_of,
 )
 
-LOOK = 0.1
-"""Seconds that a look at what was sent may take, to know later whether the notebook changed it."""
-
 _CHANGED = Where("what the cell changed", "in the notebook")
 
 
-class TakenAlong:
-    """What a cell captured, as the notebook has it; it lives as long as this.
+class Originals:
+    """What a cell captured, as the notebook has it. Keeps those objects alive.
 
     ``packed``: what travels of it by value, if anything of that can be changed in place; ``names``:
-    the rest, to be passed as they are. ``tracked``: what the worker is to compare.
+    the rest, to be passed as they are. ``tracked``: what the worker is to compare;
+    ``slow``: names of stored objects of which pickling takes longer than that may.
     """
 
     def __init__(
@@ -45,6 +43,7 @@ class TakenAlong:
         captured: dict[str, Any],
         variables: Mapping[str, Any],
         items: tuple[str, Sequence[Any]] = ("", ()),
+        slow: Collection[str] = (),
     ) -> None:
         self._engine = engine
         by_value = {n: each for n, each in captured.items() if not isinstance(each, ObjectRef)}
@@ -54,7 +53,9 @@ class TakenAlong:
         if any(map(can_change, several)):
             changeable.append(item)
         foreign = tuple(n for n in changeable if isinstance(own.get(n), ObjectRef))
-        self.tracked = Tracked(tuple(changeable), foreign)
+        self.tracked = Tracked(
+            tuple(changeable), foreign, tuple(n for n in changeable if n in slow)
+        )
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
         if not by_value.keys().isdisjoint(changeable):
@@ -69,21 +70,22 @@ class TakenAlong:
             objects |= self._memo.copy().values()
         for name in self.tracked.names:
             if name in self.names and name in self.values:
-                objects[number_of(name, self.tracked)] = self.values[name]
+                objects |= dict.fromkeys(self.tracked.numbers((name,)), self.values[name])
         return objects
 
     def watch(self) -> None:
         """Remember what they are, so that it is known later whether the notebook changed them."""
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.reducers()
-        self._tracker = MutationTracker(values, self.objects(), reducers, LOOK)
+        slow = self.tracked.numbers(self.tracked.slow)
+        self._tracker = MutationTracker(values, self.objects(), reducers, BUDGET, slow=slow)
 
     def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The variables whose objects the notebook itself has changed since `watch`; and those of
         which nobody knows."""
         if self._tracker is None:
             return (), ()
-        found = self._tracker.difference(LOOK)
+        found = self._tracker.difference(BUDGET)
         return found.names, (*found.unknown, *found.unsteady)
 
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:

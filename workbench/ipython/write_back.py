@@ -1,4 +1,4 @@
-"""What background cells changed in place: what their lines say of it, and bringing it here."""
+"""What remote cells changed in place: what their lines say of it, and writing it back here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.errors import MagicError
 from workbench.ipython.job import Job
-from workbench.report.in_place import (
+from workbench.report.write_back import (
     both_text,
     brought_text,
     coarse_text,
@@ -34,7 +34,7 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(namespace_text(names, job.actor))
     elif names and not any(each.packed for each in job.mutations):
         said.append(copies_text(names))
-    elif names and job.taken is None:
+    elif names and job.originals is None:
         said += [] if job.is_again else [gone_text(names)]
     elif names and not waited:
         said.append(waiting_text(names))
@@ -54,7 +54,7 @@ def let_go(jobs: Iterable[Job]) -> None:
     """
     for job in jobs:
         if job.over.is_set() and not any(each.packed for each in job.mutations):
-            job.taken = None
+            job.originals = None
             job.mutations.clear()
 
 
@@ -63,26 +63,26 @@ def bring(job: Job, variables: dict[str, Any]) -> tuple[dict[str, Any], str]:
 
     Returns what the cell assigned that is one of them; and in a sentence, what didn't work.
     """
-    taken, mutations = job.taken, next(iter(job.mutations), None)
-    job.taken = None
+    originals, mutations = job.originals, next(iter(job.mutations), None)
+    job.originals = None
     job.mutations.clear()
-    if taken is None or mutations is None or mutations.lost:
+    if originals is None or mutations is None or mutations.lost:
         return {}, ""
     try:
         if mutations.packed is not None:
-            taken.update(mutations, variables)
+            originals.update(mutations, variables)
     except Exception as error:  # of code of the user's
         return {}, not_updated_text(mutations.names, f"{type(error).__name__}: {error}")
-    own = taken.objects() if mutations.outputs else {}
+    own = originals.objects() if mutations.outputs else {}
     return {name: own[n] for name, n in mutations.outputs.items() if n in own}, ""
 
 
 def find(jobs: Iterable[Job], name: str, running: bool) -> Job | None:
     """The latest cell that changed this variable's object; also one that is ``running`` and may."""
     for job in reversed(list(jobs)):
-        if job.taken is None:
+        if job.originals is None:
             continue
-        if running and not job.is_over and name in job.taken.tracked.names:
+        if running and not job.is_over and name in job.originals.tracked.names:
             return job
         if any(name in each.names and each.packed is not None for each in job.mutations):
             return job
@@ -100,16 +100,16 @@ def get(job: Job, name: str, target: str | None, variables: dict[str, Any]) -> s
     job.wait()
     if job.errors:
         raise job.errors[0]
-    taken = job.taken
+    originals = job.originals
     found = next((each for each in job.mutations if name in each.names), None)
-    if taken is None or found is None:
+    if originals is None or found is None:
         return f"{job.name} didn't change {name}."
     if target is not None:
-        variables[target] = taken.copied(found, name)
+        variables[target] = originals.copied(found, name)
         return ""
-    changed, unknown = taken.changed_here()
+    changed, unknown = originals.changed_here()
     here = [name for name in changed if name in found.names]
-    if name in taken.values and variables.get(name) is not taken.values[name]:
+    if name in originals.values and variables.get(name) is not originals.values[name]:
         here.append(name)
     if here:
         raise MagicError(both_text(here, job.name))

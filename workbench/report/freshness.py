@@ -25,9 +25,14 @@ def would_change_text(name: str, came: str) -> str:
     return f"{name} changed since {came}: it would be stored again"
 
 
-def unknown_text(name: str, age: float, seconds: float, why: str = "") -> str:
-    """It wasn't compared: that would take so long, or there is another reason."""
+def unknown_text(name: str, age: float, seconds: float, why: str = "", others: float = 0.0) -> str:
+    """It wasn't compared: that would take so long, or there is another reason.
+
+    ``others``: seconds that the cell's other variables had taken by then.
+    """
     reason = why or human_seconds(seconds)
+    if others and not why:
+        reason += f", after {human_seconds(others)} for others"
     return f"{name} as stored {_ago(age)}, not compared ({reason}); `%put {name}` renews it"
 
 

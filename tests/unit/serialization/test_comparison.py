@@ -44,8 +44,9 @@ from tests.unit.serialization.samples import (
     points,
 )
 from workbench.errors import SerializationError
-from workbench.serialization import changes, codec
-from workbench.serialization.changes import ChangeCheck, Verdict
+from workbench.serialization import codec, comparison
+from workbench.serialization.comparison import ChangeCheck, Verdict
+from workbench.serialization.object_state import is_immutable
 
 SAME, CHANGED, UNKNOWN = Verdict
 LONG = 60.0
@@ -66,7 +67,7 @@ class Stored:
         return codec.contents(self.header, self.extent)
 
     def verdict(self, value: Any) -> Verdict:
-        return changes.compare(value, self.contents, {}, LONG).verdict
+        return comparison.compare(value, self.contents, {}, LONG).verdict
 
     def load(self) -> Any:
         if self.extent is None:
@@ -241,6 +242,35 @@ def test_a_built_value_that_changes() -> None:
     assert check.run(built, stored.contents, {}).verdict is SAME
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.zeros(12, "u8"),
+        np.zeros(12, "M8[s]"),
+        np.zeros(12, ">f8"),
+        np.zeros(12, np.dtype("f8", metadata={"unit": "m"})),
+        np.zeros((3, 4)),
+        np.zeros((12, 1)),
+        [0.0] * 12,
+        np.ma.zeros(12),
+    ],
+    ids=repr,
+)
+def test_an_array_of_the_same_bytes_may_be_another(other: Any) -> None:
+    """The type, the shape and the order of the bytes are compared as well."""
+    assert Stored(np.zeros(12)).verdict(other) is CHANGED
+    assert Stored(other).verdict(np.zeros(12)) is CHANGED
+
+
+def test_an_array_that_got_another_shape_or_order() -> None:
+    value = np.zeros((3, 4))
+    stored = Stored(value)
+    value.shape = (4, 3)
+    assert stored.verdict(value) is CHANGED
+    assert stored.verdict(np.zeros((3, 4), order="F")) is CHANGED
+    assert stored.verdict(np.zeros((3, 4))) is SAME
+
+
 def test_bytes_between_fields_mean_nothing() -> None:
     kind = np.dtype([("a", "i1"), ("b", np.dtype("i1,f8", align=True), (2,))], align=True)
     value, other = np.zeros(50, kind), np.zeros(50, kind)
@@ -263,14 +293,14 @@ def test_bytes_between_fields_mean_nothing() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_change(value: Any, immutable: bool) -> None:
-    assert changes.is_immutable(value) == immutable
+    assert is_immutable(value) == immutable
 
 
 # -- in time --------------------------------------------------------------------------------------
 
 
 def test_large_arrays_are_compared_by_several_threads_and_to_the_end() -> None:
-    value = np.zeros(changes.PARALLEL * 3 // 8 + 5)
+    value = np.zeros(comparison.PARALLEL * 3 // 8 + 5)
     stored = Stored(value)
     assert stored.verdict(value) is SAME
     for place in (0, len(value) // 2 + 1, -1):
@@ -285,14 +315,14 @@ def test_large_arrays_are_compared_by_several_threads_and_to_the_end() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        np.zeros(8 * changes.PIECE, np.uint8),
-        np.zeros((4 * changes.PIECE, 2), np.uint8)[:, 0],
-        [np.zeros(8 * changes.PIECE, np.uint8)] * 2,
+        np.zeros(8 * comparison.PIECE, np.uint8),
+        np.zeros((4 * comparison.PIECE, 2), np.uint8)[:, 0],
+        [np.zeros(8 * comparison.PIECE, np.uint8)] * 2,
         [*map(str, range(100_000))],
     ],
 )
 def test_it_ends_with_its_budget_and_says_what_all_would_take(value: Any) -> None:
-    found = changes.compare(value, Stored(value).contents, {}, 0.0)
+    found = comparison.compare(value, Stored(value).contents, {}, 0.0)
     assert found.verdict is UNKNOWN
     assert 0 < found.seconds < 60
 
@@ -324,21 +354,36 @@ def test_what_would_spend_it_on_pickling_is_not_begun() -> None:
         assert found.seconds > 0.01
 
 
+def test_what_was_spent_on_others_counts_but_a_small_one_is_compared() -> None:
+    large, small = [*map(str, range(500_000))], [1]
+    stored, check = Stored(large), ChangeCheck(False)
+    found = check.run(large, stored.contents, {}, spent=comparison.BUDGET)
+    assert found.verdict is UNKNOWN
+    assert found.seconds > comparison.AT_LEAST
+    assert check.run(large, stored.contents, {}, spent=comparison.BUDGET - 0.01).verdict is UNKNOWN
+    check.budget = LONG
+    assert check.run(large, stored.contents, {}).verdict is SAME
+    stored, check = Stored(small), ChangeCheck(False)
+    assert check.run(small, stored.contents, {}, spent=LONG).verdict is SAME
+    small.append(2)
+    assert check.run(small, stored.contents, {}, spent=LONG).verdict is CHANGED
+
+
 def test_a_slow_put_has_a_larger_budget() -> None:
     assert ChangeCheck(False, 5.0).budget == 0.5
-    assert ChangeCheck(False, 0.2).budget == changes.BUDGET
+    assert ChangeCheck(False, 0.2).budget == comparison.BUDGET
 
 
 @pytest.mark.own_process
 def test_an_interrupt_ends_it() -> None:
-    value = np.zeros(16 * changes.PIECE, np.uint8)
+    value = np.zeros(16 * comparison.PIECE, np.uint8)
     contents = Stored(value).contents
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
 
     def compare_forever() -> None:
         while True:
-            changes.compare(value, contents, {}, LONG)
+            comparison.compare(value, contents, {}, LONG)
 
     with pytest.raises(KeyboardInterrupt):
         compare_forever()
@@ -354,16 +399,16 @@ def test_an_interrupt_ends_it() -> None:
 
 def test_what_it_was_is_remembered_without_a_store() -> None:
     value = [np.arange(5), {"a": [1]}, np.frombuffer(b"12345678", np.uint8)]
-    before = changes.remember(value, {}, 10_000)
+    before = comparison.remember(value, {}, 10_000)
     assert before is not None
-    assert changes.compare(value, before, {}).verdict is SAME
+    assert comparison.compare(value, before, {}).verdict is SAME
     assert before.buffers[1].base is not None  # of what can't change there is no copy
     value[0][2] = 7
-    assert changes.compare(value, before, {}).verdict is CHANGED
-    assert changes.remember(np.zeros(10_000), {}, 10_000) is None
-    assert changes.remember(["long text"] * 10_000, {}, 10_000) is None
+    assert comparison.compare(value, before, {}).verdict is CHANGED
+    assert comparison.remember(np.zeros(10_000), {}, 10_000) is None
+    assert comparison.remember(["long text"] * 10_000, {}, 10_000) is None
     with pytest.raises(SerializationError):
-        changes.remember(threading.Lock(), {}, 10_000)
+        comparison.remember(threading.Lock(), {}, 10_000)
 
 
 def test_what_cannot_be_pickled_any_more_has_changed() -> None:

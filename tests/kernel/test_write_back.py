@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,13 @@ CHANGES = {
         "y.random() != x.random() == y.random()",
     ),
     "class": ("class x: rate = 1", "x.rate, x.new = 2, 3", "(x.rate, x.new) == (2, 3)"),
+    "its class": ("class C: parts = []\nx = C()", "x.parts.append(1)", "C.parts == [1]"),
+    "minus": ("x = [0.0]", "x[0] = -0.0", "str(x[0]) == '-0.0'"),
+    "defaults": (
+        "def x(n, a=[], *, b=[]):\n    a.append(n)\n    b.append(n)\n    return a + b",
+        "x(1)\n;", "x(2) == [1, 2, 1, 2]",
+    ),
+    "counts": ("def x(): pass\nx.calls = 1", "x.calls += 1", "x.calls == 2"),
 }  # fmt: skip
 
 
@@ -69,8 +77,14 @@ NEW = {
     "iterator": ("x = iter([1])", "next(x)\n;", "next(x, 'at its end') == 'at its end'"),
     "array": ("from array import array; x = array('i')", "x.append(1)", "x.tolist() == [1]"),
     "tuple": ("it = iter([1])\nx = (it,)", "next(x[0])\n;", "next(x[0], 0) == next(it, 0) == 0"),
+    "slice": ("x = slice([1])", "x.stop.append(2)", "x.stop == [1, 2]"),
+    "proxy": (
+        "from types import MappingProxyType; x = MappingProxyType({'a': []})",
+        "x['a'].append(1)", "x == {'a': [1]}",
+    ),
+    "memoryview": ("x = memoryview(bytearray(b'abc'))", "x[0] = 65", "bytes(x) == b'Abc'"),
     "read-only": ("x = np.zeros(3); x.flags.writeable = False", "x[0] = 1", "x[0].item() == 1"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", NEW)
@@ -246,6 +260,21 @@ def test_what_is_stored_is_changed_here_too(session: Kernel) -> None:
     assert session.value("shown") == "[2]"
 
 
+STORED = {
+    "tuple": ("x = ({'a': 1},)", "x[0]['a'] = 2", "x[0]['a'] == 2"),
+    "objects": ("x = np.array([None, 'a'])", "x[0] = 5", "x.tolist() == [5, 'a']"),
+    "slice": ("x = slice([1])", "x.stop.append(2)", "x.stop == [1, 2]"),
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_what_is_stored_and_has_changeable_parts(session: Kernel, kind: str) -> None:
+    make, change, holds = STORED[kind]
+    session.ok(f"{CLASSES}\n{make}\nalias = x\n%put x")
+    session.ok(f"%%remote -w\n{change}")
+    assert session.value(f"alias is x and {holds}") == "True"
+
+
 def test_what_another_cell_made_is_bound_anew(session: Kernel) -> None:
     session.ok("%%remote\nx = [1]")
     cell = session.ok("%%remote\nx.append(2)")
@@ -335,6 +364,32 @@ def test_what_is_too_dear_to_compare_is_said(session: Kernel) -> None:
     assert session.value("x") == "[1, 2]"
     session.ok("%%remote -w --out slow\nslow.n = 1")
     assert session.value("slow.n") == "1"
+
+
+def test_what_takes_long_to_pickle_is_not_compared_on_the_worker(
+    session: Kernel, tmp_path: Path
+) -> None:
+    """The notebook knows it of what is stored; then it costs the cell nothing, and is said."""
+    session.ok(
+        "import os, time\n"
+        "class Slow:\n"
+        "    def __getstate__(self):\n"
+        f"        with open({str(tmp_path / 'pids')!r}, 'a') as file:\n"
+        "            print(os.getpid(), file=file)\n"
+        "        end = time.thread_time() + 0.25\n"
+        "        while time.thread_time() < end: pass\n"
+        "        return dict(self.__dict__)\n"
+        "slow, inside, x = Slow(), {'a': Slow()}, [1]"
+    )
+    session.ok("%put slow inside")
+    for wait in ("-w", ""):
+        cell = session.ok(f"%%remote {wait}\nx.append(1)\nslow.n = inside['n'] = 1\ndone = True")
+        said = cell.line if wait else over(session, cell)
+        said += cell.text("stderr")
+        assert "slow and inside weren't compared with what was sent" in said
+    assert session.value("x") == "[1, 1]"  # of the second cell `%get x` brings it
+    pids = {*(tmp_path / "pids").read_text().split()}
+    assert pids == {session.value("os.getpid()")}
 
 
 def test_so_many_objects_come_back_as_new_ones(session: Kernel) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.report.variables import changed_text, held_text, unknown_text
+from workbench.report.freshness import changed_text, held_text, unknown_text
 
 
 def test_what_a_cells_line_says() -> None:
@@ -12,6 +12,9 @@ def test_what_a_cells_line_says() -> None:
     )
     assert unknown_text("df", 200.0, 1.23) == (
         "df as stored 3 min ago, not compared (1.23 s); `%put df` renews it"
+    )
+    assert unknown_text("df", 0.5, 0.06, others=0.2) == (
+        "df as stored just now, not compared (60 ms, after 200 ms for others); `%put df` renews it"
     )
     assert unknown_text("df", 0.5, 0.0, "it is on disk") == (
         "df as stored just now, not compared (it is on disk); `%put df` renews it"

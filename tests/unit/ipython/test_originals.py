@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.engines.base import Engine
-from workbench.ipython.taken_along import TakenAlong
+from workbench.ipython.originals import Originals
 from workbench.ref import ObjectRef
 
 
@@ -38,24 +38,24 @@ def helper(n: int) -> int:
 
 @pytest.mark.parametrize("value", [1, "a", (1, ("b", b"c")), helper, np, np.float64(1), None, len])
 def test_what_cannot_change_is_passed_as_it_is(value: Any) -> None:
-    taken = TakenAlong(no_engine(), {"x": value}, {"x": value})
-    assert taken.packed is None
-    assert taken.names == {"x": value}
-    assert taken.tracked.names == ()
+    originals = Originals(no_engine(), {"x": value}, {"x": value})
+    assert originals.packed is None
+    assert originals.names == {"x": value}
+    assert originals.tracked.names == ()
 
 
 def test_what_can_change_is_packed_with_the_rest() -> None:
     engine = Packing()
     captured = {"x": [1], "n": 1, "f": helper}
-    taken = TakenAlong(cast(Engine, engine), captured, captured)
-    assert (taken.packed, taken.names, taken.tracked.names) == ("packed", {}, ("x",))
+    originals = Originals(cast(Engine, engine), captured, captured)
+    assert (originals.packed, originals.names, originals.tracked.names) == ("packed", {}, ("x",))
     assert engine.packed == [captured]
 
 
 def test_of_what_is_stored_arrays_cannot_change() -> None:
     ref = ObjectRef(1, cast(Any, None))
     stored = {"array": ref, "lst": ref, "elsewhere": ref}
-    taken = TakenAlong(no_engine(), stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
-    assert taken.tracked.names == ("lst", "elsewhere")
-    assert taken.tracked.foreign == ("elsewhere",)
-    assert taken.objects() == {-1: [1]}
+    originals = Originals(no_engine(), stored, {"array": np.zeros(2), "lst": [1], "elsewhere": ref})
+    assert originals.tracked.names == ("lst", "elsewhere")
+    assert originals.tracked.foreign == ("elsewhere",)
+    assert originals.objects() == {-1: [1]}

@@ -7,7 +7,6 @@ Nothing is copied, and it ends at the first difference, or when its time is up.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import pickle
 import time
@@ -19,12 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import StoreFullError
-from workbench.serialization.arrays import Array, Reducers, out_of_band
+from workbench.serialization.arrays import Array, Reducers, address, out_of_band
 from workbench.serialization.codec import Contents, Form, is_plain, plain_form, serialize
 from workbench.serialization.pickler import Pickler
 
 BUDGET = 0.2
 """Seconds that one value's check may take at least: enough for 1 GB, by one thread."""
+
+AT_LEAST = 0.002
+"""Seconds for a value whatever was spent on others: for a small one it is enough."""
 
 PIECE = 4 << 20
 """Bytes compared between two looks at the clock: about half a millisecond."""
@@ -46,13 +48,8 @@ BUILDING = 50e6
 MOST_KEPT = 16 << 20
 """Bytes of a pickle that is kept in this process to compare with."""
 
-MOST_ITEMS = 1000
-"""Of a tuple, looked through for something that can change."""
-
 _memcmp = ctypes.CDLL(None).memcmp  # without the interpreter's lock
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-
-_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
 
 class Verdict(Enum):
@@ -67,22 +64,6 @@ class Comparison(NamedTuple):
     verdict: Verdict
     seconds: float
     pickling: float = 0.0  # seconds of this thread's work, of them
-
-
-def is_immutable(value: Any) -> bool:
-    """Whether nothing can change it: numbers, text, tuples of such."""
-    left = [value]
-    for seen in itertools.count():
-        if not left:
-            return True
-        value = left.pop()
-        if type(value) is tuple or type(value) is frozenset:
-            if seen + len(value) > MOST_ITEMS:
-                return False
-            left += value
-        elif type(value) not in _ATOMS:
-            return False
-    raise AssertionError
 
 
 def compare(
@@ -118,6 +99,17 @@ def compare(
     except Exception:  # `_DifferentError`; or it can't be pickled: whoever sends it will hear why
         return Comparison(Verdict.CHANGED, clock.elapsed)
     return Comparison(Verdict.SAME, clock.elapsed, pickling)
+
+
+def compare_bytes(pairs: Sequence[tuple[Array, Array]], seconds: float) -> Verdict:
+    """Whether each array has the bytes beside it, which are as many."""
+    try:
+        _compare_buffers(pairs, _Clock(seconds))
+    except _TooLongError:
+        return Verdict.UNKNOWN
+    except _DifferentError:
+        return Verdict.CHANGED
+    return Verdict.SAME
 
 
 def remember(value: Any, reducers: Reducers, most: int) -> Contents | None:
@@ -165,26 +157,36 @@ class ChangeCheck:
     Its budget is a tenth of the ``seconds`` that storing it took, or `BUDGET`, whichever is more.
     ``is_built``: the value was built from those bytes, and not they made from it. Then its pickle
     may differ from theirs although nothing has changed: another one is built and pickled, and that
-    is what it is compared with from then on.
+    is what it is compared with from then on. ``pickling``: seconds that pickling it is known to
+    take.
     """
 
     def __init__(self, is_built: bool, seconds: float = 0.0, pickling: float = 0.0) -> None:
         self.budget = max(BUDGET, seconds / 10)
+        self.pickling = pickling
         self._is_built = is_built
-        self._pickling = pickling  # seconds that it is known to take
         self._rebuilt: _Rebuilt | None = None
 
-    def run(self, value: Any, contents: Contents, reducers: Reducers) -> Comparison:
-        """Compare. What would spend the whole budget on pickling isn't begun."""
-        if self._pickling > self.budget:
-            return Comparison(Verdict.UNKNOWN, self._pickling)
+    def run(
+        self, value: Any, contents: Contents, reducers: Reducers, spent: float = 0.0
+    ) -> Comparison:
+        """Compare. What would spend all that is left on pickling isn't begun.
+
+        ``spent``: seconds that whoever asks has spent on other values. They count; but what takes
+        no time worth mentioning is always compared.
+        """
+        left = max(self.budget - spent, AT_LEAST)
+        if self.pickling > left:
+            return Comparison(Verdict.UNKNOWN, self.pickling)
         if self._rebuilt is not None:
             contents = self._rebuilt.contents(contents)
-        found = compare(value, contents, reducers, self.budget)
+        found = compare(value, contents, reducers, left)
         if found.verdict is Verdict.CHANGED and self._is_built and self._rebuilt is None:
-            found = self._compare_built(value, contents, reducers, self.budget - found.seconds)
-        if found.pickling > self.budget * (1 if found.verdict is Verdict.UNKNOWN else 2):
-            self._pickling = found.pickling  # as code of the user's may take that isn't interrupted
+            found = self._compare_built(value, contents, reducers, left - found.seconds)
+        if found.verdict is Verdict.UNKNOWN or found.pickling > 2 * self.budget:
+            self.pickling = found.pickling  # as code of the user's may take that isn't interrupted
+        elif found.verdict is Verdict.SAME:  # a little too long may be chance: it is begun again
+            self.pickling = min(found.pickling, self.budget)
         return found
 
     def _compare_built(
@@ -194,8 +196,7 @@ class ChangeCheck:
         if contents.form is not None or type(value) is np.ndarray:
             return Comparison(Verdict.CHANGED, 0.0)
         if expected > seconds:
-            self._pickling = expected
-            return Comparison(Verdict.UNKNOWN, expected)
+            return Comparison(Verdict.UNKNOWN, expected, expected)
         other = pickle.loads(contents.stream, buffers=contents.buffers)
         again = serialize(other, reducers)
         stream = memoryview(b"".join(again.stream))
@@ -220,9 +221,9 @@ class _Rebuilt(NamedTuple):
         """None if some buffer has bytes of its own."""
         places = []
         for buffer in buffers:
-            start = _address(buffer)
+            start = address(buffer)
             for number, each in enumerate(stored.buffers):
-                offset = start - _address(each)
+                offset = start - address(each)
                 if offset >= 0 and offset + len(buffer) <= len(each):
                     places.append((number, offset, offset + len(buffer)))
                     break
@@ -329,7 +330,7 @@ def _compare_buffers(pairs: Sequence[tuple[Array, Array]], clock: _Clock) -> Non
     for now, before in pairs:
         if not now.nbytes:
             continue
-        if now.nbytes > SMALL and _address(now) == _address(before) and now.flags.c_contiguous:
+        if now.nbytes > SMALL and address(now) == address(before) and now.flags.c_contiguous:
             continue  # a view of those bytes
         if now.flags.c_contiguous and not _has_gaps(now.dtype):
             flat = now.reshape(-1).view(np.uint8)
@@ -423,8 +424,4 @@ def _is_same(a: Array, b: Array) -> bool:
     """Of plain bytes, equally many."""
     if len(a) <= SMALL:
         return a.tobytes() == b.tobytes()
-    return not _memcmp(_address(a), _address(b), len(a))
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return not _memcmp(address(a), address(b), len(a))

@@ -1,0 +1,48 @@
+"""The line that tells how far a long put or get is: it never outlives its block."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+from workbench.ipython import progress as progress_module
+from workbench.ipython.output import Router
+from workbench.ipython.progress import progress
+
+
+class Page:
+    """As much of a router as the line needs."""
+
+    is_terminal = False
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def origin(self) -> int:
+        return 1
+
+    def display_id(self, what: str) -> str:
+        return what
+
+    def display(self, origin: int, name: str, bundle: dict[str, str], is_new: bool) -> None:
+        self.texts.append(bundle["text/plain"])
+
+
+def test_a_look_that_is_late_shows_nothing(monkeypatch: Any) -> None:
+    """It is asking the session when the block ends."""
+    monkeypatch.setattr(progress_module, "AFTER", 0.0)
+    asks, may_answer = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def tell(seconds: float) -> str:
+        threads.append(threading.current_thread())
+        asks.set()
+        may_answer.wait(10)
+        return "busy"
+
+    page = Page()
+    with progress(cast(Router, page), tell):
+        assert asks.wait(10)
+    may_answer.set()
+    threads[0].join(10)
+    assert page.texts == []
