@@ -2,8 +2,8 @@
 
 The garbage collector knows what refers to what, so long lists cost next to nothing, and what no
 variable leads to is found too. It may run in any thread while the person's code runs: what changes
-meanwhile is seen as it was or as it is. How single
-things refer to each other is in `references`, what they are called in `reference_graph`.
+meanwhile is seen as it was or as it is. How single things refer to each other is in `references`,
+what they are called in `reference_graph`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from functools import partial
 from inspect import CO_OPTIMIZED
-from itertools import chain, compress, cycle, repeat, starmap
-from operator import call, is_not
+from itertools import chain, compress, count, cycle, repeat, starmap
+from operator import call, is_, is_not
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
 
 
-def keepers(
+def find_referrers(
     targets: dict[str, Any], roots: Mapping[str, Any], deep: bool = False
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
@@ -250,7 +250,10 @@ class _Search:
         if type(numbers) is not list or len(numbers) < LONG:
             return False
         if id(numbers) not in self._flat:
-            self._flat[id(numbers)] = _LEAVES.issuperset(map(type, numbers))
+            self._flat[id(numbers)] = all(
+                _LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
+                for at in range(0, len(numbers), LONG)
+            )
         return self._flat[id(numbers)]
 
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
@@ -432,11 +435,12 @@ def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
     apply: Any = call
     types: Iterator[Any] = map(apply, cycle((iter, partial(map, type))), twice)
-    chosen: Iterator[Any] = map(apply, cycle((iter, partial(map, partial(is_not, tuple)))), types)
+    wanted = partial(map, is_not, repeat(tuple))
+    chosen: Iterator[Any] = map(apply, cycle((iter, wanted)), types)
     found = list(chain.from_iterable(map(compress, chosen, chosen)))
-    places = list(map(id, found))
-    if id(found) in places:  # else it would have itself, for ever
-        found[places.index(id(found))] = None
+    for place in compress(count(), map(is_, found, repeat(found))):
+        found[place] = None  # else it would have itself, for ever
+        break
     return found
 
 
