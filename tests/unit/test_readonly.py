@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from workbench.readonly import arrays_in
 
+from workbench.error_notes.readonly import arrays_in
 from workbench.ref import ObjectRef
 
 
