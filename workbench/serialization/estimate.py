@@ -1,7 +1,8 @@
 """About how many bytes a value's pickle has, and what a function brings along: counted, not kept.
 
 The pickle goes nowhere, and after some time no further: then it has at least so many bytes. No
-code of the user's runs. For exact figures see `costs`.
+code of the user's runs. For what a cell takes along; `%cost` has exact figures, or estimates them
+from samples (`costs`, `measure`).
 """
 
 from __future__ import annotations

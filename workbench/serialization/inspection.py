@@ -38,6 +38,14 @@ MOST_SHOWN = 5
 MOST_LISTED = 20
 """The same for an inspection."""
 
+PATIENCE = 1.0
+"""Seconds of trying batches that turned out to be large."""
+
+FLATTEN = (
+    "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
+    "indices instead of a chain of references."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -145,15 +153,6 @@ def listed(failures: Sequence[Failure], most: int, whose: str) -> Iterator[str]:
     left = sum(map(len, groups[most:]))
     if left:
         yield f"  … and {human_count(left)} more: {whose} `failures`."
-
-
-PATIENCE = 1.0
-"""Seconds of trying batches that turned out to be large."""
-
-FLATTEN = (
-    "Flatten it: a list of rows instead of a list in a list in a list, a list of nodes with "
-    "indices instead of a chain of references."
-)
 
 
 def inspect(
