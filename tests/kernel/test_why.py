@@ -63,7 +63,7 @@ def test_a_pattern_that_matches_nothing_is_said(lab: Kernel) -> None:
 
 def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) -> None:
     """Not: no variable leads to it."""
-    lab.ok("from workbench.client import keepers\nslow, keepers.SECONDS = keepers.SECONDS, -1.0")
+    lab.ok("from workbench.client import referrer_search as r\nslow, r.SECONDS = r.SECONDS, -1.0")
     lab.ok("x = wb.put([1], name='x')\nclass Cache: kept = {'a': [x]}\ndel x")
     why = lab.ok("%why x").results()[0]
     assert "not found among the first" in why
@@ -71,7 +71,7 @@ def test_a_search_that_was_cut_short_says_so_and_deep_looks_at_all(lab: Kernel) 
     deep = lab.ok("%why x --deep")
     assert "not found among the first" in deep.text()  # the short answer comes first
     assert "`Cache.kept['a'][0]`" in deep.results()[0]
-    lab.ok("keepers.SECONDS = slow")
+    lab.ok("r.SECONDS = slow")
 
 
 def test_what_ipython_keeps_in_secret_is_found(lab: Kernel) -> None:
@@ -97,10 +97,11 @@ def test_what_a_namespace_of_remote_cells_has_is_let_go_of_in_such_a_cell(lab: K
 
 def test_ctrl_c_ends_a_long_search(lab: Kernel) -> None:
     lab.ok(
-        "import threading\nfrom workbench.client import keepers\nusual = keepers._Search.run\n"
+        "import threading\nfrom workbench.client import referrer_search as r\n"
+        "usual = r._Search.run\n"
         "begun, go = threading.Event(), threading.Event()\n"
         "def slow(search): begun.set(); go.wait(); return usual(search)\n"
-        "keepers._Search.run = slow"
+        "r._Search.run = slow"
     )
     lab.ok("threading.Thread(target=lambda: begun.wait() and print('begun'), daemon=True).start()")
     cell = lab.start("%why blocks[0]")
@@ -108,5 +109,5 @@ def test_ctrl_c_ends_a_long_search(lab: Kernel) -> None:
     lab.interrupt()
     lab.until(lambda: cell.idle)
     assert "KeyboardInterrupt" in cell.failure
-    lab.ok("keepers._Search.run = usual\ngo.set()")
+    lab.ok("r._Search.run = usual\ngo.set()")
     assert "`blocks[0]`" in lab.ok("%why blocks[0]").results()[0]

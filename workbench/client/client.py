@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from workbench import context
 from workbench.client.base import ClientBase
-from workbench.client.keepers import keepers
 from workbench.client.object_store import ObjectStore
+from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
 from workbench.client.subscriptions import Gauge, Subscription
@@ -210,7 +210,9 @@ class Client:
     def _find(self, message: do.Explain) -> None:
         found: tuple[Any, ...] = ((), False)
         try:
-            found = keepers(self.objects.kept(message.object), self._role.roots(), message.deep)
+            found = find_referrers(
+                self.objects.kept(message.object), self._role.roots(), message.deep
+            )
         finally:  # also if something hostile was in the way
             self.connection.post(ev.Explained(message.inquiry, *found))
 

@@ -1,6 +1,6 @@
 """The references that lead to an object: what a person calls things there, and which have to go.
 
-Filled by `client.keepers`, which finds them. Pure: it asks nobody.
+Filled by `client.referrer_search`, which finds them. Pure: it asks nobody.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.client.references import Reference, is_output, runs, span, statement, typed
+from workbench.client.references import (
+    Reference,
+    attributes_of,
+    is_output,
+    runs,
+    span,
+    statement,
+    typed,
+)
 from workbench.core.events import Place
 
 MOST_PLACES = 20
@@ -130,9 +138,7 @@ class ReferenceGraph:
         path, cut, key = typed(reference.step, name.path), reference.cut, reference.key
         private, of = reference.private, name.path
         if cut in _MODES:
-            if private and lenient:
-                private = False
-            return name._replace(mode=cut, private=private), "", None, ""
+            return name._replace(mode=cut, private=private and not lenient), "", None, ""
         if not reference.step:
             return None, cut, key, of
         if name.mode == "threads":  # dicts by thread
@@ -155,21 +161,22 @@ class ReferenceGraph:
     def places(self, complete: bool) -> tuple[Place, ...]:
         found: list[Place] = []
         for kind, target in self.targets.items():
-            strict = self._places(kind, target, lenient=False)
-            if strict is None or not strict:
-                strict = self._places(kind, target, lenient=True) or strict
-            found += strict or (self._unnamed(kind, target) if complete else [])
+            found += (
+                self._places(kind, target, lenient=False)
+                or self._places(kind, target, lenient=True)
+                or (self._unnamed(kind, target) if complete else [])
+            )
         return tuple(found[:MOST_PLACES])
 
-    def _places(self, kind: str, target: int, lenient: bool) -> list[Place] | None:
-        """None if that is a library's variable, in which the object is deep inside."""
+    def _places(self, kind: str, target: int, lenient: bool) -> list[Place]:
+        """Nothing, unless ``lenient``, if the object is deep inside of a library's variable."""
         names, need = self.resolve(target, lenient)
         groups: dict[tuple[int, str, str], list[Any]] = {}
         found: list[tuple[tuple[Any, ...], Place]] = []
         for number in need:
             for root in self._roots(number):
                 if root.coarse and number != target and not lenient:
-                    return None
+                    return []
                 place = Place(kind, root.name.path, root.name.keeper, root.name.where, root.cut)
                 found.append((_order(root.name, 0, ""), place))
             for holder, reference in self._holders(number):
@@ -220,7 +227,7 @@ class ReferenceGraph:
             inside = referents(holder)
             for each in list(inside):
                 # Its attributes' dict, which it got only when we asked for them.
-                if type(each) is dict and id(each) not in holders and _dict_of(holder) is each:
+                if type(each) is dict and id(each) not in holders and attributes_of(holder) is each:
                     inside += gc.get_referents(each)
             found += sum(each is self.nodes[number] for each in inside)
         return found
@@ -251,13 +258,6 @@ def referents(thing: Any) -> list[Any]:
     if not isinstance(thing, np.ndarray):
         return gc.get_referents(thing)
     return [thing.base, *(thing.flat if thing.dtype.hasobject else ())]
-
-
-def _dict_of(thing: Any) -> Any:
-    try:
-        return object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return None
 
 
 def _collected(place: Place) -> Place:

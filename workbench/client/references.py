@@ -1,7 +1,7 @@
 """How one Python object refers to another: the expression that leads there, and what empties it.
 
-Of single objects: the search from one to the next is `client.keepers`. Nothing here keeps what it
-looks at.
+Of single objects: the search from one to the next is `client.referrer_search`. Nothing here keeps
+what it looks at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from inspect import CO_OPTIMIZED
 from typing import Any, NamedTuple
 
@@ -31,6 +31,10 @@ MOST_RUNS = 40
 """Runs of neighbours that one statement empties; the rest comes with the next question."""
 
 
+Wanted = Mapping[int, Any]
+"""Things by id."""
+
+
 class Reference(NamedTuple):
     """One reference.
 
@@ -46,164 +50,164 @@ class Reference(NamedTuple):
     private: bool = False
 
 
-def references_of(holder: Any, wanted: Mapping[int, Any]) -> list[Reference]:
+def references_of(holder: Any, wanted: Wanted) -> list[Reference]:
     """The slots of an object that have something wanted (by id). Never raises."""
     found: list[Reference] = []
     with contextlib.suppress(Exception):  # it changed meanwhile, or is hostile
-        _look(holder, wanted, found)
+        for reference in _slots(holder, wanted):
+            found.append(reference)
     told = {reference.child for reference in found}
     return found + [Reference(each) for each in _referred(holder, wanted) if each not in told]
 
 
-def _look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
-    kind = type(holder)
+def _slots(holder: Any, wanted: Wanted) -> Iterator[Reference]:
+    kind, seen = type(holder), set[int]()
     for base, look in _LOOKS:
         if issubclass(kind, base):  # not isinstance: that asks a proxy for what it stands for
-            look(holder, wanted, found)
+            for reference in look(holder, wanted):
+                seen.add(reference.child)
+                yield reference
     if not issubclass(kind, _PLAIN):
-        _instance(holder, wanted, found)
+        yield from _instance(holder, wanted, seen)
 
 
-def _dict(holder: dict[Any, Any], wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _dict(holder: dict[Any, Any], wanted: Wanted) -> Iterator[Reference]:
     for place, (key, value) in enumerate(list(dict.items(holder))):
         if id(value) in wanted:
             if is_literal(key):
-                found.append(Reference(id(value), f"{{}}[{_braced(repr(key))}]", "item", key))
+                yield Reference(id(value), f"{{}}[{_braced(repr(key))}]", "item", key)
             else:
-                found.append(Reference(id(value), f"{{}}[list({{}})[{place}]]", "place", place))
+                yield Reference(id(value), f"{{}}[list({{}})[{place}]]", "place", place)
         if id(key) in wanted:
-            found.append(Reference(id(key), f"list({{}})[{place}]", "place", place))
+            yield Reference(id(key), f"list({{}})[{place}]", "place", place)
 
 
-def _list(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _list(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     for place in [n for n, value in enumerate(holder) if id(value) in wanted]:
-        found.append(Reference(id(holder[place]), f"{{}}[{place}]", "index", place))
+        yield Reference(id(holder[place]), f"{{}}[{place}]", "index", place)
 
 
-def _tuple(holder: tuple[Any, ...], wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _tuple(holder: tuple[Any, ...], wanted: Wanted) -> Iterator[Reference]:
     fields = getattr(type(holder), "_fields", ())
     for place, value in enumerate(holder):
         if id(value) in wanted:
             step = f".{fields[place]}" if place < len(fields) else f"[{place}]"
-            found.append(Reference(id(value), "{}" + step))
+            yield Reference(id(value), "{}" + step)
 
 
-def _set(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _set(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     cut = "element" if isinstance(holder, set) else ""
     for place, value in enumerate(list(holder)):
         if id(value) in wanted:
-            found.append(Reference(id(value), f"list({{}})[{place}]", cut, place))
+            yield Reference(id(value), f"list({{}})[{place}]", cut, place)
 
 
-def _array(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _array(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     if id(holder.base) in wanted:
         # What else an array may show must stay as it is: the array's address points into it.
         step = "{}.base" if isinstance(holder.base, np.ndarray) else ""
-        found.append(Reference(id(holder.base), step))
+        yield Reference(id(holder.base), step)
     if holder.dtype.hasobject:
         flat = "" if holder.ndim == 1 else ".flat"
         for place, value in enumerate(holder.flat):
             if id(value) in wanted:
-                found.append(Reference(id(value), f"{{}}{flat}[{place}]", "array" + flat, place))
+                yield Reference(id(value), f"{{}}{flat}[{place}]", "array" + flat, place)
 
 
-def _function(
-    holder: types.FunctionType, wanted: Mapping[int, Any], found: list[Reference]
-) -> None:
+def _function(holder: types.FunctionType, wanted: Wanted) -> Iterator[Reference]:
     for name in ("__defaults__", "__kwdefaults__"):
         if id(getattr(holder, name)) in wanted:
-            found.append(Reference(id(getattr(holder, name)), f"{{}}.{name}", "none", name))
+            yield Reference(id(getattr(holder, name)), f"{{}}.{name}", "none", name)
     for name in ("__closure__", "__globals__", "__annotations__"):
         if id(getattr(holder, name)) in wanted:
-            found.append(Reference(id(getattr(holder, name)), f"{{}}.{name}"))
+            yield Reference(id(getattr(holder, name)), f"{{}}.{name}")
     if id(vars(holder)) in wanted:
-        found.append(Reference(id(vars(holder)), "{}", "attributes"))
+        yield Reference(id(vars(holder)), "{}", "attributes")
 
 
-def _cell(holder: types.CellType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _cell(holder: types.CellType, wanted: Wanted) -> Iterator[Reference]:
     content = holder.cell_contents
-    found.append(Reference(id(content), "{}.cell_contents", "attribute", "cell_contents"))
+    yield Reference(id(content), "{}.cell_contents", "attribute", "cell_contents")
 
 
 def _fields(*names: str) -> Any:
     """Of a type that has these attributes and can't change them."""
 
-    def look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
         for name in names:
             value = getattr(holder, name, None)
             if id(value) in wanted:
-                found.append(Reference(id(value), f"{{}}.{name}"))
+                yield Reference(id(value), f"{{}}.{name}")
 
     return look
 
 
-def _frame(holder: types.FrameType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _frame(holder: types.FrameType, wanted: Wanted) -> Iterator[Reference]:
     """Of a function that has ended: nobody runs it, so `clear` may empty it."""
     if id(given := holder.f_locals) in wanted:  # somebody has asked for it: a debugger
-        found.append(Reference(id(given), "{}", "f_locals"))
+        yield Reference(id(given), "{}", "f_locals")
     if id(holder.f_back) in wanted:
-        found.append(Reference(id(holder.f_back), "{}.f_back"))
+        yield Reference(id(holder.f_back), "{}.f_back")
     for name, value in locals_of(holder).items():
         if id(value) in wanted:
-            found.append(Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name))
+            yield Reference(id(value), f"{{}}.f_locals[{name!r}]", "frame", name)
 
 
 def _suspended(frame: str) -> Any:
     """Generators and coroutines: their variables are in the frame they will go on with."""
 
-    def look(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+    def look(holder: Any, wanted: Wanted) -> Iterator[Reference]:
         for name, value in locals_of(getattr(holder, frame)).items():
             if id(value) in wanted:
-                found.append(
-                    Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", "close", name)
-                )
+                yield Reference(id(value), f"{{}}.{frame}.f_locals[{name!r}]", "close", name)
 
     return look
 
 
-def _class(holder: type, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _class(holder: type, wanted: Wanted) -> Iterator[Reference]:
     (attributes,) = gc.get_referents(vars(holder))  # a proxy of it
     if id(attributes) in wanted:
-        found.append(Reference(id(attributes), "{}", "attributes", None, not is_persons(holder)))
+        yield Reference(id(attributes), "{}", "attributes", None, not is_persons(holder))
 
 
-def _cached(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _cached(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     """What `functools.lru_cache` makes: its results, and what it was called with."""
     own = {id(vars(holder)), id(holder.__wrapped__)}
-    found += [Reference(each, "", "cache") for each in _referred(holder, wanted) if each not in own]
+    yield from [
+        Reference(each, "", "cache") for each in _referred(holder, wanted) if each not in own
+    ]
     if id(holder.__wrapped__) in wanted:
-        found.append(Reference(id(holder.__wrapped__), "{}.__wrapped__"))
+        yield Reference(id(holder.__wrapped__), "{}.__wrapped__")
 
 
-def _module(holder: types.ModuleType, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _module(holder: types.ModuleType, wanted: Wanted) -> Iterator[Reference]:
     if id(vars(holder)) in wanted:
-        found.append(Reference(id(vars(holder)), "{}", "attributes"))
+        yield Reference(id(vars(holder)), "{}", "attributes")
 
 
-def _thread_local(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _thread_local(holder: Any, wanted: Wanted) -> Iterator[Reference]:
     # Not through its attributes: asking for them makes new ones, for this thread.
-    found += [Reference(each, "{}", "threads") for each in _referred(holder, wanted)]
+    yield from [Reference(each, "{}", "threads") for each in _referred(holder, wanted)]
 
 
-def _instance(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) -> None:
+def _instance(holder: Any, wanted: Wanted, seen: set[int]) -> Iterator[Reference]:
     """Attributes, in a dict and in slots; and what C code holds, which nobody can type."""
     kind = type(holder)
     own = is_persons(kind)
     if id(kind) in wanted:
-        found.append(Reference(id(kind), "{}.__class__"))
+        yield Reference(id(kind), "{}.__class__")
     forced = vars(object)["__delattr__"] is not getattr(kind, "__delattr__", None)
-    seen = {reference.child for reference in found}
-    attributes = _attributes(holder)
+    attributes = attributes_of(holder)
     if attributes is not None and id(attributes) in wanted:
         if kind.__name__.startswith("_") and not own:
             return
         cut = "forced attributes" if forced else "attributes"
-        found.append(Reference(id(attributes), "{}", cut, None, not own))
+        yield Reference(id(attributes), "{}", cut, None, not own)
         seen.add(id(attributes))
     elif attributes is not None:  # only now made of what the object had without a dict
         for name, value in list(attributes.items()):
             if id(value) in wanted:
-                found.append(_attribute(value, name, kind, forced))
+                yield _attribute(value, name, kind, forced)
                 seen.add(id(value))
     for cls in kind.__mro__:
         for name, member in list(vars(cls).items()):
@@ -211,7 +215,7 @@ def _instance(holder: Any, wanted: Mapping[int, Any], found: list[Reference]) ->
                 with contextlib.suppress(AttributeError):
                     value = member.__get__(holder)
                     if id(value) in wanted and id(value) not in seen:
-                        found.append(_attribute(value, name, kind, forced))
+                        yield _attribute(value, name, kind, forced)
                         seen.add(id(value))
 
 
@@ -226,7 +230,7 @@ def _attribute(value: Any, name: str, kind: type, forced: bool) -> Reference:
     return Reference(id(value), f"{{}}.{name}", cut, name, private)
 
 
-def _attributes(holder: Any) -> dict[str, Any] | None:
+def attributes_of(holder: Any) -> dict[str, Any] | None:
     try:
         found = object.__getattribute__(holder, "__dict__")
     except AttributeError:
@@ -234,7 +238,7 @@ def _attributes(holder: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _referred(holder: Any, wanted: Mapping[int, Any]) -> list[int]:
+def _referred(holder: Any, wanted: Wanted) -> list[int]:
     own = id(type(holder))
     found = (id(each) for each in gc.get_referents(holder))
     return [each for each in dict.fromkeys(found) if each in wanted and each != own]
@@ -383,7 +387,6 @@ def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> st
 
     ``empties``: they are all it has.
     """
-    named = path.isidentifier()
     match cut:
         case "index" | "item" | "place" if empties and len(keys) > 1:
             return f"{path}.clear()"
@@ -416,7 +419,7 @@ def statement(cut: str, path: str, keys: list[Any], empties: bool = False) -> st
             return f"{path}.close()"
         case "cache":
             return f"{path}.cache_clear()"
-    assert not named or cut, cut
+    assert cut or not path.isidentifier(), path  # else the variable itself would go
     return f"del {path}"
 
 

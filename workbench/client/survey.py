@@ -1,9 +1,9 @@
 """Which variables hold which objects, as far as that is found in no time: for live views.
 
-A walk from the names a person knows down to handles, and to arrays that show objects' bytes. What
-`%why` tells has to be complete, and is searched for from the object back: `client.keepers`. Runs in
-any thread while the person's code runs: what changes meanwhile is seen as it was or as it is.
-Nothing that was looked at is kept.
+A walk from the names a person knows down to handles, and to arrays that show objects' bytes. For
+all objects at once, so it can't be the search of `%why` (`client.referrer_search`), which takes a
+pass over all there is for each step. Runs in any thread while the person's code runs: what changes
+meanwhile is seen as it was or as it is. Nothing that was looked at is kept.
 """
 
 from __future__ import annotations

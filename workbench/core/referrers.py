@@ -23,7 +23,7 @@ from workbench.core.state import ClientState, State
 PATIENCE = 5.0
 DEEP_PATIENCE = 150.0
 """Seconds within which a process must have looked; whoever hasn't is named without its places. The
-latter if all is to be looked at: more than `client.keepers` takes."""
+latter if all is to be looked at: more than `client.referrer_search` takes."""
 
 
 @dataclass(slots=True)

@@ -159,13 +159,16 @@ def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
             yield name, variables[name]
 
 
+_NO_PART = (type, types.ModuleType, types.FunctionType, ObjectRef)
+
+
 def arrays_in(value: Any) -> Iterator[Any]:
-    """The arrays a value is or holds: a table's, a model's."""
+    """The arrays a value is or holds: a table's, a model's. A ref holds none, its session may."""
     seen: set[int] = set()
     queue = [value]
     while queue and len(seen) < MOST_OBJECTS:
         each = queue.pop()
-        if id(each) in seen or isinstance(each, type | types.ModuleType | types.FunctionType):
+        if id(each) in seen or isinstance(each, _NO_PART):
             continue
         seen.add(id(each))
         if isinstance(each, memoryview) or hasattr(type(each), "__array_interface__"):

@@ -102,6 +102,12 @@ class JobLine:
             if view is not None:
                 view.close()
 
+    def renew(self) -> None:
+        """By that a page finds out whether it is sent what its cell shows. Not in ten seconds."""
+        with self._lock:
+            if self.wants_page:
+                self._publish()
+
     def _publish(self, is_new: bool = False) -> None:
         """Renew the saved line."""
         self._number += 1
@@ -314,6 +320,8 @@ class JobLines:
         """A page has lines of these names: what is true of them now. A page that has just been
         loaded, and asks after none, is told of the last ones."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
+        for line in known:
+            line.renew()
         for line in known if asked else list(self._shown.values())[-MOST_TOLD:]:
             page.tell({**line.told(), "source": self._router.source(line.job.origin)})
         others = [each for each in asked if each.get("line") not in self._shown]

@@ -16,15 +16,11 @@ from workbench.report.processes import Processes
 
 @dataclass(frozen=True)
 class ReasonText:
-    """One reason. ``action`` says what lets go, ``code`` is that to paste, if there is such.
-
-    ``is_here``: into this process.
-    """
+    """One reason. ``action`` says what lets go, ``code`` is that to paste, if there is such."""
 
     text: str
     action: str
     code: str = ""
-    is_here: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,13 +108,13 @@ def _reasons(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[Rea
 
 def _places(pin: PinRecord, processes: Processes, asked: Asked) -> Iterator[ReasonText]:
     """Of a process that holds it: one for each place it found, and what it didn't look at."""
-    where, here = processes.name(pin.client), processes.is_here(pin.client)
+    where = processes.name(pin.client)
     for place in pin.places:
         text = reasons.phrase(pin.reason, f"{where}: {_keeper(place)}")
         action = _action(place, pin, processes, asked)
         worker = processes.pool_worker(pin.client)
         code = _ended(worker) if worker is not None and place.cut else place.cut
-        yield ReasonText(text, action, code, here or worker is not None)
+        yield ReasonText(text, action, code)
     free = reasons.let_go(pin, *asked)
     if not pin.complete and not pin.seen:
         text = reasons.phrase(pin.reason, f"{where}, which didn't answer in time")

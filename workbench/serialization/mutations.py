@@ -112,7 +112,7 @@ class MutationTracker:
         values: Mapping[str, Any],
         memo: Mapping[int, Any],
         reducers: Reducers,
-        seconds: float,
+        seconds: float = BUDGET,
         foreign: Collection[int] = (),
         slow: Collection[int] = (),
     ) -> None:
@@ -241,8 +241,8 @@ class MutationTracker:
             for each in named
         )
 
-    def difference(self, seconds: float) -> Difference:
-        """What is not as it was; looking may take so many seconds."""
+    def difference(self, seconds: float = BUDGET) -> Difference:
+        """What is not as it was; comparing may take so many seconds."""
         compared = [n for n in self._before if n not in self._unsteady]
         now, changed, unknown = self._compare(compared, time.thread_time() + seconds)
         before = self._before

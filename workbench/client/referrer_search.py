@@ -2,8 +2,8 @@
 
 The garbage collector knows what refers to what, so long lists cost next to nothing, and what no
 variable leads to is found too. It may run in any thread while the person's code runs: what changes
-meanwhile is seen as it was or as it is. How single
-things refer to each other is in `references`, what they are called in `reference_graph`.
+meanwhile is seen as it was or as it is. How single things refer to each other is in `references`,
+what they are called in `reference_graph`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from functools import partial
 from inspect import CO_OPTIMIZED
-from itertools import chain, compress, cycle, repeat, starmap
-from operator import call, is_not
+from itertools import chain, compress, count, cycle, repeat, starmap
+from operator import call, is_, is_not
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ _one_at_a_time = threading.Lock()
 """Two searches would find each other."""
 
 
-def keepers(
+def find_referrers(
     targets: dict[str, Any], roots: Mapping[str, Any], deep: bool = False
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
@@ -97,7 +97,6 @@ class _Search:
         self._closed: set[int] = set()  # what has a root, and needs no other
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
-        self._is_counted = False
         self._is_complete = True
         self.looked_at = 0
         self._flat: dict[int, bool] = {}  # by long list
@@ -199,9 +198,8 @@ class _Search:
         if time.thread_time() > self._end_at:
             raise _SearchTimeoutError
 
-    def _count(self) -> None:
-        """Find what the collector doesn't look into: near a person's variables, then anywhere."""
-        self._is_counted = True
+    def _look_near(self) -> None:
+        """Find what the collector doesn't look into near a person's variables."""
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
         for frame in references.frames():
@@ -213,6 +211,9 @@ class _Search:
         while todo and (is_frozen or len(seen) < NEAR):
             self.looked_at += len(todo)
             todo = self._near(todo, seen, is_frozen)
+
+    def _look_anywhere(self) -> None:
+        """Find the rest of what the collector doesn't look into."""
         self.looked_at = 0
         todo = _but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
@@ -249,7 +250,10 @@ class _Search:
         if type(numbers) is not list or len(numbers) < LONG:
             return False
         if id(numbers) not in self._flat:
-            self._flat[id(numbers)] = _LEAVES.issuperset(map(type, numbers))
+            self._flat[id(numbers)] = all(
+                _LEAVES.issuperset(map(type, numbers[at : at + LONG]))  # lets other threads run
+                for at in range(0, len(numbers), LONG)
+            )
         return self._flat[id(numbers)]
 
     def _chunks(self, todo: list[Any]) -> Iterator[list[Any]]:
@@ -291,13 +295,34 @@ class _Search:
         return self._graph.places(complete)
 
     def run(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it came to its end.
+
+        First what the collector itself knows, then what it doesn't look into: so the plain answers
+        are there however large the rest is.
+        """
         try:
-            while wanted := self._frontier():
-                self._expand(wanted)
+            self._expand_all()
+            for look in (self._look_near, self._look_anywhere):
+                before = set(self._unseen)
+                try:
+                    look()
+                except _SearchTimeoutError:
+                    self._end_at += SECONDS / 2  # to use what has been found
+                    self._is_complete = False
+                new = [thing for id, thing in self._unseen.items() if id not in before]
+                again = {id: self._graph.nodes[id] for id in self._expanded}
+                self._own |= {id(new), id(again)}
+                self._take(self._scan(new, again), again)
+                self._own -= {id(new), id(again)}
+                del new, again
+                self._expand_all()
         except _SearchTimeoutError:
             return False
         return self._is_complete
+
+    def _expand_all(self) -> None:
+        while wanted := self._frontier():
+            self._expand(wanted)
 
     def _frontier(self) -> dict[int, Any]:
         """What has to go, or has no name yet, and whose holders nobody has looked for."""
@@ -307,14 +332,6 @@ class _Search:
     def _expand(self, wanted: dict[int, Any]) -> None:
         self._own.add(id(wanted))
         self._expanded |= wanted.keys()
-        if not self._is_counted:
-            # The plain ones come soon.
-            self._take(_but_tuples(gc.get_referrers, *wanted.values()), wanted)
-            try:
-                self._count()
-            except _SearchTimeoutError:
-                self._end_at += SECONDS / 2  # to use what has been found
-                self._is_complete = False
         self._take(self._find_holders(wanted), wanted)
         self._own.discard(id(wanted))
 
@@ -418,11 +435,12 @@ def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
     twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
     apply: Any = call
     types: Iterator[Any] = map(apply, cycle((iter, partial(map, type))), twice)
-    chosen: Iterator[Any] = map(apply, cycle((iter, partial(map, partial(is_not, tuple)))), types)
+    wanted = partial(map, is_not, repeat(tuple))
+    chosen: Iterator[Any] = map(apply, cycle((iter, wanted)), types)
     found = list(chain.from_iterable(map(compress, chosen, chosen)))
-    places = list(map(id, found))
-    if id(found) in places:  # else it would have itself, for ever
-        found[places.index(id(found))] = None
+    for place in compress(count(), map(is_, found, repeat(found))):
+        found[place] = None  # else it would have itself, for ever
+        break
     return found
 
 

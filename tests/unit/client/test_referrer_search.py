@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from workbench.client import keepers
-from workbench.client.keepers import _but_tuples
+from workbench.client import referrer_search
+from workbench.client.referrer_search import _but_tuples
 from workbench.core.events import Place
 
 
@@ -29,7 +29,7 @@ def search(target: Any, **roots: Any) -> tuple[list[Place], bool, int]:
     del target
 
     def run() -> None:
-        found.append(keepers.keepers(targets, roots))
+        found.append(referrer_search.find_referrers(targets, roots))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -50,7 +50,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_long_lists_of_numbers_do_not_end_it(main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepers, "SECONDS", 20.0)  # a busy machine is no failure
+    monkeypatch.setattr(referrer_search, "SECONDS", 20.0)  # a busy machine is no failure
     target = Target()
     main(numbers=list(range(3_000_000)), after={"all": [target]})
     watch = weakref.ref(target)
@@ -66,7 +66,7 @@ def test_long_lists_of_numbers_do_not_end_it(main: Any, monkeypatch: pytest.Monk
 def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(
     main: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keepers, "SECONDS", 0.0)
+    monkeypatch.setattr(referrer_search, "SECONDS", 0.0)
     target = Target()
     main(plain=target)
     watch = weakref.ref(target)
@@ -77,7 +77,7 @@ def test_a_search_that_is_cut_short_says_so_and_tells_what_it_found(
     monkeypatch.undo()
     target = Target()
     watch = weakref.ref(target)
-    monkeypatch.setattr(keepers, "SECONDS", -1.0)
+    monkeypatch.setattr(referrer_search, "SECONDS", -1.0)
     hidden = iter([target])
     del target
     places, complete, _ = search(watch())
