@@ -172,6 +172,7 @@ class RemoteMagics(NotebookMagics):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
+            self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
             raise
         outputs = outputs_of(request.outputs, results, request.items is not None)
         job.makes(outputs)
