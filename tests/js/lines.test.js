@@ -30,3 +30,8 @@ test("a line that came often is known by those before it", () => {
 test("a log whose beginning is gone goes on where the page is", () => {
   assert.equal(rest("[1 MB before this, not kept]\n7\n8\n9\n", "5\n6\n7\n8\n"), "9\n");
 });
+
+test("a bar that was overwritten since it was saved is no reason to say all twice", () => {
+  const all = settled("\r 0%step 0\n\r 5%step 5\n\r10%step 10\n\r12%");
+  assert.equal(rest(all, " 0%step 0\n\r 5%step 5\n\r 7%"), "10%step 10\n12%");
+});

@@ -55,7 +55,7 @@ def test_it_ends_whatever_its_variable_means_by_then(session: Kernel, gate: Gate
     """An array refuses to be compared with a ref."""
     session.ok("import numpy as np\nkept = 1")
     cell = session.ok(f"%%remote\n{gate.wait}\nkept = 1 / 0")
-    session.ok("kept = np.arange(3)")
+    session.ok("held, kept = kept, np.arange(3)")
     gate.open()
     session.until(lambda: cell.failure)
     assert "failed" in cell.line

@@ -165,7 +165,7 @@ def test_what_nobody_has_goes_when_memory_is_needed_and_that_is_said(
 
 def asks(kernel: Kernel, **asked: str) -> dict[str, Any]:
     """What a page is told that asks after one line."""
-    page = kernel.value("get_ipython().workbench._notebook.lines._page.model_id").strip("'")
+    page = kernel.value("get_ipython().workbench._notebook.lines._pages[0].model_id").strip("'")
     said = {"do": "lines", "lines": [asked]}
     data = {"method": "custom", "content": said}
     answer = kernel.send("comm_msg", {"comm_id": page, "data": data})
@@ -188,7 +188,7 @@ def test_a_page_learns_what_became_of_lines_whose_kernel_is_gone(
     assert asks(kernel, **asked)["button"] == "Stop"
     crash(kernel)
     kernel.ok("%load_ext workbench")
-    has_page = "get_ipython().workbench._notebook.lines._page is not None"
+    has_page = "get_ipython().workbench._notebook.lines._pages != []"
     assert eventually(lambda: kernel.value(has_page) == "True")
     told = asks(kernel, **asked)
     assert (told["sign"], told["over"], told["foreign"]) == ("●", False, True)

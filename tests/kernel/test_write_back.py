@@ -173,6 +173,15 @@ def test_a_background_cell_says_what_changed_and_get_brings_it(session: Kernel) 
     assert "'model' is not defined in the store" in session.run("%get model").failure
 
 
+def test_get_brings_several_that_one_cell_changed(session: Kernel) -> None:
+    """Also one that was stored before: what is stored is older than what the cell made of it."""
+    session.ok("a, b, c = [1], {'k': 1}, [1]\n%put c")
+    cell = session.ok("%%remote\na.append(2)\nb['k'] = 2\nc.append(2)\n;")
+    assert over(session, cell).endswith("changed on the worker: `%get a b c` brings them")
+    assert session.ok("%get a b c").text() == f"cell {cell.number}: a, b, c\n"
+    assert session.value("(a, b, c)") == "([1, 2], {'k': 2}, [1, 2])"
+
+
 def test_get_waits_for_the_cell(session: Kernel, gate: Gate) -> None:
     session.ok("x = [1]")
     session.ok(f"%%remote\nx.append(2)\n{gate.wait}")

@@ -29,7 +29,7 @@ from tests.leaks import eventually
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
-from workbench import readonly
+from workbench import error_notes
 from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.errors import (
@@ -540,7 +540,7 @@ def test_writing_to_a_stored_array_says_what_to_do(
     assert re.search(r"The way out in a task: `(array|value) = \1\.copy\(\)`\.", note)
     with pytest.raises(ValueError, match="read-only") as ours:
         write(wb.get(ref))
-    readonly.explain(ours.value)
+    error_notes.explain(ours.value)
     (note,) = ours.value.__notes__
     assert "`%get data --copy`" in note
     assert "`get(ref, copy=True)`" in note

@@ -69,7 +69,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
-        | {"host.environment", "host.seeding", "readonly", "report", "serialization"}
+        | {"host.environment", "host.seeding", "report", "serialization"}
         | {"widgets.lines", "widgets.views"},
         {"IPython", "comm"},
     ),
@@ -111,9 +111,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
     "markup": (set(), set()),
-    "error_notes": ({"readonly", "ref", "ref_as_value"}, set()),
-    "readonly": ({"context", "engines.base", "errors", "ref"}, set()),
-    "ref_as_value": ({"engines.base", "errors", "readonly", "ref"}, set()),
+    "error_notes": ({"context", "engines.base", "errors", "ref"}, set()),
     "errors": ({"remote_frames"}, set()),
     "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),

@@ -97,7 +97,6 @@ class _Search:
         self._closed: set[int] = set()  # what has a root, and needs no other
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
-        self._is_counted = False
         self._is_complete = True
         self.looked_at = 0
         self._flat: dict[int, bool] = {}  # by long list
@@ -199,9 +198,8 @@ class _Search:
         if time.thread_time() > self._end_at:
             raise _SearchTimeoutError
 
-    def _count(self) -> None:
-        """Find what the collector doesn't look into: near a person's variables, then anywhere."""
-        self._is_counted = True
+    def _look_near(self) -> None:
+        """Find what the collector doesn't look into near a person's variables."""
         modules = [m for m in list(sys.modules.values()) if hasattr(m, "__dict__")]
         todo: list[Any] = [self._main, *map(vars, modules)]
         for frame in references.frames():
@@ -213,6 +211,9 @@ class _Search:
         while todo and (is_frozen or len(seen) < NEAR):
             self.looked_at += len(todo)
             todo = self._near(todo, seen, is_frozen)
+
+    def _look_anywhere(self) -> None:
+        """Find the rest of what the collector doesn't look into."""
         self.looked_at = 0
         todo = _but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
@@ -294,13 +295,34 @@ class _Search:
         return self._graph.places(complete)
 
     def run(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it came to its end.
+
+        First what the collector itself knows, then what it doesn't look into: so the plain answers
+        are there however large the rest is.
+        """
         try:
-            while wanted := self._frontier():
-                self._expand(wanted)
+            self._expand_all()
+            for look in (self._look_near, self._look_anywhere):
+                before = set(self._unseen)
+                try:
+                    look()
+                except _SearchTimeoutError:
+                    self._end_at += SECONDS / 2  # to use what has been found
+                    self._is_complete = False
+                new = [thing for id, thing in self._unseen.items() if id not in before]
+                again = {id: self._graph.nodes[id] for id in self._expanded}
+                self._own |= {id(new), id(again)}
+                self._take(self._scan(new, again), again)
+                self._own -= {id(new), id(again)}
+                del new, again
+                self._expand_all()
         except _SearchTimeoutError:
             return False
         return self._is_complete
+
+    def _expand_all(self) -> None:
+        while wanted := self._frontier():
+            self._expand(wanted)
 
     def _frontier(self) -> dict[int, Any]:
         """What has to go, or has no name yet, and whose holders nobody has looked for."""
@@ -310,14 +332,6 @@ class _Search:
     def _expand(self, wanted: dict[int, Any]) -> None:
         self._own.add(id(wanted))
         self._expanded |= wanted.keys()
-        if not self._is_counted:
-            # The plain ones come soon.
-            self._take(_but_tuples(gc.get_referrers, *wanted.values()), wanted)
-            try:
-                self._count()
-            except _SearchTimeoutError:
-                self._end_at += SECONDS / 2  # to use what has been found
-                self._is_complete = False
         self._take(self._find_holders(wanted), wanted)
         self._own.discard(id(wanted))
 

@@ -34,6 +34,10 @@ MOST_CELLS = 1000
 """Cells of a notebook to which prints find back; later ones' appear in the running cell."""
 
 
+MOST_OPEN = 1_000_000
+"""Bytes of a line that are kept until it is over; what is more begins a new one."""
+
+
 class Written(NamedTuple):
     """Text for a stream, under the cell of that number."""
 
@@ -95,7 +99,11 @@ class Lines:
             return
         is_bar = b"\r" in rest or self._is_bar(output)
         rest = rest[rest.rstrip(b"\r").rfind(b"\r") + 1 :]
-        self._rests[writer] = output = _with(output, rest)
+        output = _with(output, rest)
+        if len(rest) > MOST_OPEN:
+            yield from self._line(output)
+            return
+        self._rests[writer] = output
         if is_live and is_bar and (self._bar is None or self._is_bar(output)):
             self._bar = output
             yield Written(output.origin, output.kind, f"\r{self._worded(output)}")
@@ -108,18 +116,16 @@ class Lines:
                 yield from self._line(output)
 
     def _line(self, output: Output) -> Iterator[Written]:
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            begin = "\r" if self._goes_on(bar, output) else "\n"
-            yield Written(bar.origin, bar.kind, begin)
+        if self._bar is not None:
+            begin = "\r" if self._is_bar(output) else "\n"
+            yield Written(self._bar.origin, self._bar.kind, begin)
+            self._bar = None
         yield Written(output.origin, output.kind, f"{self._worded(output)}\n")
 
     def _is_bar(self, output: Output) -> bool:
-        return self._bar is not None and self._goes_on(self._bar, output)
-
-    @staticmethod
-    def _goes_on(bar: Output, output: Output) -> bool:
-        return (bar.task, bar.worker, bar.kind) == (output.task, output.worker, output.kind)
+        """Whether what is shown ends with a line that this is of."""
+        bar, writer = self._bar, (output.task, output.worker, output.kind)
+        return bar is not None and (bar.task, bar.worker, bar.kind) == writer
 
     def _worded(self, output: Output) -> str:
         """A line, as it is seen: what is left when it was overwritten."""

@@ -58,8 +58,9 @@ class JobManager:
         spec = task.spec
         if spec.group:
             job = self._jobs.get(spec.group)
-            full = job is None or job.is_over or len(job.tasks) >= job.size
-            if job is None or full or job.owner != task.owner:
+            if job is None or job.owner != task.owner:
+                return False
+            if job.is_over or len(job.tasks) >= job.size:
                 return False
         else:
             if task.submit.task in self._jobs:  # its maker may use an id again that nobody has

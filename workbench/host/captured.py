@@ -19,9 +19,9 @@ _ARGUMENTS = Where("arguments", "on the worker")
 class Tracked:
     """What a cell's captured names are to be compared for at its end.
 
-    ``names`` are those of which something can be changed in place. Some of them are ``foreign``:
-    the notebook has no such object; and some ``slow``: pickling them takes too long to
-    compare them. ``brings``: what changed is sent back.
+    ``names`` are those of which something can be changed in place. Some came by reference, and of
+    these some are ``foreign``: the notebook has no such object; and some ``slow``: pickling them
+    takes longer than comparing may. ``brings``: what changed is sent back.
     """
 
     names: tuple[str, ...] = ()
@@ -30,8 +30,12 @@ class Tracked:
     brings: bool = False
 
     def numbers(self, names: Iterable[str]) -> list[int]:
-        """Of what came by reference: its own pickle gives it none that both sides know."""
+        """Of what came by reference: the common pickle, which numbers the rest, hasn't got it."""
         return [-1 - self.names.index(name) for name in names]
+
+    def by_number(self, values: Mapping[str, Any]) -> dict[int, Any]:
+        """Those of the values that came by reference."""
+        return {-1 - n: values[name] for n, name in enumerate(self.names) if name in values}
 
 
 NOTHING_TRACKED = Tracked()
@@ -50,17 +54,17 @@ class Captured:
         self.values: dict[str, Any] = {}
         if packed is not None:
             self.values, memo = packed.open(_ARGUMENTS)
-        for name in tracked.names:
-            if name not in self.values and name in names:
-                memo |= dict.fromkeys(tracked.numbers((name,)), names[name])
+        memo |= tracked.by_number({n: names[n] for n in names if n not in self.values})
         self.values |= names
         self._tracked = tracked
         self._tracker: MutationTracker | None = None
-        engine = context.get()
+        self._engine = engine = context.get()
         if tracked.names and engine is not None:
             values = {name: self.values[name] for name in tracked.names if name in self.values}
             foreign, slow = map(tracked.numbers, (tracked.foreign, tracked.slow))
-            self._tracker = MutationTracker(values, memo, engine.reducers(), BUDGET, foreign, slow)
+            self._tracker = MutationTracker(
+                values, memo, engine.reducers(), foreign=foreign, slow=slow
+            )
 
     def mutations(
         self, seconds: float = 0.0, outputs: Mapping[str, Any] | None = None, failed: bool = False
@@ -69,10 +73,9 @@ class Captured:
 
         Comparing may take a tenth of that time. ``outputs`` is what the cell assigned.
         """
-        if self._tracker is None:
+        engine = self._engine
+        if self._tracker is None or engine is None:
             return None
-        engine = context.get()
-        assert engine is not None
         found = self._tracker.difference(max(BUDGET, seconds / 10))
         same = {
             name: found.numbers[id(value)]

@@ -16,7 +16,8 @@ from workbench.core.snapshot import ObjectRecord
 from workbench.engines.base import Engine
 from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
-from workbench.ipython.notebook import Notebook, missing
+from workbench.ipython.missing_names import missing
+from workbench.ipython.notebook import Notebook
 from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes

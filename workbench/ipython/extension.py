@@ -103,7 +103,7 @@ class Extension:
         return shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
 
     def _cell_begins(self, info: Any = None) -> None:
-        self._router.enter_cell(info)
+        self._router.enter_cell()
         engine = context.get()
         if engine is not None and engine.ended is None and self._autoreloads():
             engine.refresh()

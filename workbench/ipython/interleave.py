@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from workbench.core.logs import TEXT
 
+MOST_OPEN = 100_000
+"""Letters of a line that isn't over: each time all of it is shown again. What is more begins a new
+one."""
+
 
 class Text(NamedTuple):
     stream: str
@@ -75,7 +79,10 @@ class Screen:
         number, before = self._bars.pop(here, (self._count, ""))
         line = before + line
         if not ended:
-            self._bars[here] = number, line[line.rstrip("\r").rfind("\r") + 1 :]
+            kept = line[line.rstrip("\r").rfind("\r") + 1 :]
+            ended = len(kept) > MOST_OPEN
+            if not ended:
+                self._bars[here] = number, kept
         return OpenLine(number, f"{label} {_visible(line)}", is_new, ended)
 
     def _whole(self, label: str, stream: str, line: str) -> Text:

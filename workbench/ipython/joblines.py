@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,12 @@ MOST_MISSED = 100_000
 
 
 class JobLine:
-    def __init__(self, job: Job, router: Router) -> None:
+    """One line in a notebook. ``pages`` are those that hear of all lines."""
+
+    def __init__(self, job: Job, router: Router, pages: list[Any]) -> None:
         self.job = job
-        self.name = ""  # its display id, once it is there
+        self._pages = pages
+        self.name = router.display_id("job")
         self.view: Any = None  # a `LinePage` of its own, where each needs a view
         self.followed = False  # some page shows what it prints, and isn't sent that as output
         self._router = router
@@ -64,46 +66,47 @@ class JobLine:
     def show(self) -> None:
         """Put it under its cell; again, if the cell has cleared its output."""
         with self._lock:
-            if not self._router.is_terminal:
-                self.name = self.name or self._router.display_id("job")
-                self._publish(is_new=True)
+            self._publish(is_new=True)
 
-    def began(self, tell: Callable[[JobLine], None]) -> None:
-        """It runs now: that is said at once, where there is a line. The thread that reads."""
+    def began(self) -> None:
+        """It runs now: that is said at once. The thread that reads."""
         with self._lock:
-            if not (self._ended or self._router.is_terminal):
+            if not self._ended:
                 self._publish()
-                tell(self)
+                self.tell()
 
     @property
     def wants_page(self) -> bool:
         """Whether it has been there for long enough to be worth a button."""
-        return not (self._ended or self._router.is_terminal) and time.monotonic() >= self._due
+        return not self._ended and time.monotonic() >= self._due
 
-    def tick(self, tell: Callable[[JobLine], None] | None) -> None:
-        """``tell`` has the pages told; None: there are none, and the saved line is all there is."""
+    def tick(self) -> None:
+        """Say what has changed: to the pages, or if there are none in the saved line."""
         with self._lock:
             if not self.wants_page:
                 return
             status, now = self.job.status, time.monotonic()
-            changed = str(status) != self._said
-            if changed if tell is None else now - self._renewed > RENEWAL:
+            changed, has_page = str(status) != self._said, bool(self._pages or self.view)
+            if now - self._renewed > RENEWAL if has_page else changed:
                 self._publish()
-            if tell is not None and (changed or now - self._told_at > HEARTBEAT):
+            if has_page and (changed or now - self._told_at > HEARTBEAT):
                 self._said, self._told_at = str(status), now
-                tell(self)
+                self.tell()
 
-    def end(self, tell: Callable[[JobLine], None]) -> None:
+    def end(self) -> None:
         with self._lock:
             self._ended = True
-            if self._router.is_terminal:
-                self._router.note(self.job.origin, str(self.job.status), "stdout")
-            else:
-                view, self.view = self.view, None
+            view, self.view = self.view, None
+            self._publish()
+            self.tell()
+            if view is not None:
+                view.close()
+
+    def renew(self) -> None:
+        """By that a page finds out whether it is sent what its cell shows. Not in ten seconds."""
+        with self._lock:
+            if self.wants_page:
                 self._publish()
-                tell(self)
-                if view is not None:
-                    view.close()
 
     def _publish(self, is_new: bool = False) -> None:
         """Renew the saved line."""
@@ -151,29 +154,28 @@ class JobLine:
                 "title": f"{button} {what}",
             }
 
-    @property
-    def source(self) -> str:
-        """The text of its cell."""
-        return self._router.source(self.job.origin)
+    def tell(self) -> None:
+        """Have its pages told."""
+        for page in [*self._pages, *filter(None, [self.view])]:
+            page.tell(self.told())
 
-    def missed(self) -> dict[str, Any] | None:
-        """What it has printed, if that is more than when this was asked last."""
+    def tell_missed(self) -> None:
+        """Have them told what it has printed, if that is more than when this was done last."""
         printed = self.job.printed, len(self.job.errors)
-        if printed == self._printed:
-            return None
+        if printed == self._printed or not self._pages:
+            return
         self._printed = printed
-        text = _as_printed(self.job)[-MOST_MISSED:]
-        if error := self.job.errors[:1]:
-            text += f"{type(error[0]).__name__}: {error[0]}"
-        return {"kind": "text", "line": self.name, "text": text}
+        with contextlib.suppress(SessionError):
+            text = _as_printed(self.job)[-MOST_MISSED:]
+            if error := self.job.errors[:1]:
+                text += f"{type(error[0]).__name__}: {error[0]}"
+            for page in self._pages:
+                page.tell({"kind": "text", "line": self.name, "text": text})
 
     def follow(self) -> None:
-        """A page shows what it prints, and isn't sent that as output."""
+        """From now on a page shows what it prints, and isn't sent that as output."""
         self.followed, self._printed = True, None
-
-    def pressed(self) -> None:
-        """Once: stop it. Again: kill its worker. The thread that hears pages."""
-        self.job.cancel(force=self.job.stopping > 0)
+        self.tell_missed()
 
 
 def _worded(line: str, status: JobStatus) -> dict[str, Any]:
@@ -211,26 +213,27 @@ class JobLines:
         self._lock = threading.Lock()
         self._lines: dict[Job, JobLine] = {}  # of those that aren't over
         self._shown: OrderedDict[str, JobLine] = OrderedDict()  # by name: these, and those before
-        self._page: Any = None  # a `LinePage`: what all pages with this kernel's lines hear
+        self._pages: list[Any] = []  # one `LinePage`, once it is made: all pages hear it
         self._may_have_page = True
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def begin(self, job: Job) -> None:
         """Show a line for it. In a terminal it has one when it is over."""
-        line = JobLine(job, self._router)
+        line = JobLine(job, self._router, self._pages)
         with self._lock:
             if job.is_over:  # whoever waited for it: its end has said what there was to say
                 return
+            self._lines[job] = line
+            if self._router.is_terminal:
+                return
             line.show()
             self._router.cell(job.origin).jobs[job] = line.show
-            self._lines[job] = line
-            if line.name:
-                self._shown[line.name] = line
-                while len(self._shown) > MOST_LINES:
-                    self._shown.popitem(last=False)
+            self._shown[line.name] = line
+            if len(self._shown) > MOST_LINES:
+                self._shown.popitem(last=False)
             self._closed.clear()
-            if self._thread is None and not self._router.is_terminal:
+            if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="workbench-jobs", daemon=True
                 )
@@ -238,20 +241,23 @@ class JobLines:
 
     def began(self, job: Job) -> None:
         line = self._lines.get(job)
-        if line is not None:
-            line.began(self._tell)
+        if line is not None and not self._router.is_terminal:
+            line.began()
 
     def end(self, job: Job) -> None:
         with self._lock:
             line = self._lines.pop(job, None)
             if not self._lines:
                 self._closed.set()
-        if line is not None:
-            line.end(self._tell)
+        if line is None:  # it was quiet, or over before it had one
+            if job.notes:
+                self._router.note(job.origin, "\n".join(job.notes))
+        elif self._router.is_terminal:
+            self._router.note(job.origin, str(job.status), "stdout")
+        else:
+            line.end()
             if line.followed:  # not here: it asks the session, and this is who reads the answer
-                threading.Thread(target=self._tell_missed, args=(line,), daemon=True).start()
-        elif job.notes:  # it was quiet, or over before it had a line
-            self._router.note(job.origin, "\n".join(job.notes))
+                threading.Thread(target=line.tell_missed, daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -265,10 +271,9 @@ class JobLines:
                 with contextlib.suppress(Exception):  # a front end that can't: no reason to end
                     if line.wants_page and not self._router.headless:
                         self._make_page(line)
-                    has_page = self._page is not None or line.view is not None
-                    line.tick(self._tell if has_page else None)
+                    line.tick()
                     if line.followed:
-                        self._tell_missed(line)
+                        line.tell_missed()
 
     # -- pages: need anywidget, which takes a while to import -------------------------------------
 
@@ -292,22 +297,11 @@ class JobLines:
 
         self._router.introduce_widgets()
         if not needs_view():
-            self._page = LinePage(self._heard)
+            self._pages.append(LinePage(self._heard))
             return
         self._may_have_page = True
         if line is not None and line.view is None:
             line.shown_in(LinePage(self._heard, line.name))
-
-    def _tell(self, line: JobLine) -> None:
-        for page in (self._page, line.view):
-            if page is not None:
-                page.tell(line.told())
-
-    def _tell_missed(self, line: JobLine) -> None:
-        with contextlib.suppress(SessionError):
-            said = line.missed()
-            if said is not None and self._page is not None:
-                self._page.tell(said)
 
     def _heard(self, page: Any, message: dict[str, Any]) -> None:
         """A page says something. The kernel's main thread, or a subshell's."""
@@ -316,18 +310,19 @@ class JobLines:
             case "lines":
                 self._answer(page, message.get("lines", []))
             case "stop" if line is not None:
-                line.pressed()
-                self._tell(line)
+                line.job.cancel(force=line.job.stopping > 0)  # pressed again: kill its worker
+                line.tell()
             case "follow" if line is not None:
                 line.follow()
-                self._tell_missed(line)
 
     def _answer(self, page: Any, asked: list[dict[str, str]]) -> None:
         """A page has lines of these names: what is true of them now. A page that has just been
         loaded, and asks after none, is told of the last ones."""
         known = [self._shown[each["line"]] for each in asked if each.get("line") in self._shown]
+        for line in known:
+            line.renew()
         for line in known if asked else list(self._shown.values())[-MOST_TOLD:]:
-            page.tell({**line.told(), "source": line.source})
+            page.tell({**line.told(), "source": self._router.source(line.job.origin)})
         others = [each for each in asked if each.get("line") not in self._shown]
         engine = context.get()
         if not others or engine is None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from workbench.errors import TaskError
+from workbench import error_notes
+from workbench.errors import NotDefinedError, TaskError
 from workbench.ipython.cells import DEFINITION, IMPORT
 from workbench.report.mistyped import did_you_mean
 
@@ -46,30 +47,40 @@ class StayedName(NamedTuple):
         return f"{stayed}{why}: `--out {name}` brings it back."
 
 
-def explain(
-    error: BaseException,
-    variables: Mapping[str, Any],
+def missing(
+    names: list[str],
+    where: str,
+    known: Iterable[Any],
     stayed: Mapping[str, StayedName] | None = None,
+) -> NotDefinedError:
+    """The error of names that mean nothing, with what was perhaps meant.
+
+    ``stayed`` are those that remote cells kept.
+    """
+    found = [stayed[name].text(name) for name in names if stayed and name in stayed]
+    hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
+    listed = " and ".join(repr(n) for n in names)
+    verb = "is" if len(names) == 1 else "are"
+    return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")
+
+
+def explain(
+    error: BaseException, variables: Mapping[str, Any], stayed: Mapping[str, StayedName]
 ) -> None:
     """Add a note that says where the missing name or module would have come from, once.
 
     ``variables`` are the notebook's, ``stayed`` those that its remote cells didn't bring back. An
     error of the notebook's own gets a note only if it is about one of these.
     """
-    note = ""
     name = _missing_name(error)
     if not name:
         return
-    if isinstance(error, NameError) and name not in variables and stayed and name in stayed:
-        note = stayed[name].text(name)
-    elif not isinstance(error, TaskError):
-        return
-    elif isinstance(error, ModuleNotFoundError):
-        note = _module(name)
-    elif isinstance(error, NameError):
-        note = _name(error, name, variables)
-    if note and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    if isinstance(error, NameError) and name in stayed and name not in variables:
+        error_notes.add(error, stayed[name].text(name))
+    elif isinstance(error, TaskError) and isinstance(error, ModuleNotFoundError):
+        error_notes.add(error, _module(name))
+    elif isinstance(error, TaskError) and isinstance(error, NameError):
+        error_notes.add(error, _name(error, name, variables))
 
 
 def _missing_name(error: BaseException) -> str:

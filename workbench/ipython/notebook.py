@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from IPython.core.magic import Magics
 
 from workbench import context
 from workbench.engines.base import Call, Engine
-from workbench.errors import NotDefinedError, SessionError
+from workbench.errors import SessionError
 from workbench.host.environment import Baseline
 from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
@@ -22,7 +21,6 @@ from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
 from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
-from workbench.report.mistyped import did_you_mean
 
 MOST_JOBS = 50  # background cells remembered here
 
@@ -159,20 +157,3 @@ class NotebookMagics(Magics):
     def __init__(self, notebook: Notebook) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-
-
-def missing(
-    names: list[str],
-    where: str,
-    known: Iterable[Any],
-    stayed: Mapping[str, StayedName] | None = None,
-) -> NotDefinedError:
-    """The error of names that mean nothing, with what was perhaps meant.
-
-    ``stayed`` are those that remote cells kept.
-    """
-    found = [stayed[name].text(name) for name in names if stayed and name in stayed]
-    hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
-    listed = " and ".join(repr(n) for n in names)
-    verb = "is" if len(names) == 1 else "are"
-    return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")

@@ -15,7 +15,7 @@ from workbench.host.captured import Tracked
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.codec import Where
-from workbench.serialization.mutations import BUDGET, Mutations, MutationTracker
+from workbench.serialization.mutations import Mutations, MutationTracker
 from workbench.serialization.object_state import (
     ReducedState,
     bindings,
@@ -53,9 +53,7 @@ class Originals:
         if any(map(can_change, several)):
             changeable.append(item)
         foreign = tuple(n for n in changeable if isinstance(own.get(n), ObjectRef))
-        self.tracked = Tracked(
-            tuple(changeable), foreign, tuple(n for n in changeable if n in slow)
-        )
+        self.tracked = Tracked(tuple(changeable), foreign, (*(n for n in changeable if n in slow),))
         self.values = {**by_value, **{n: each for n, each in own.items() if n not in foreign}}
         self.packed, self._memo, self.names = None, None, captured
         if not by_value.keys().isdisjoint(changeable):
@@ -65,27 +63,23 @@ class Originals:
 
     def objects(self) -> dict[int, Any]:
         """Those with a number, by it: the worker has the same numbers for its own."""
-        objects: dict[int, Any] = {}
-        if self._memo is not None:
-            objects |= self._memo.copy().values()
-        for name in self.tracked.names:
-            if name in self.names and name in self.values:
-                objects |= dict.fromkeys(self.tracked.numbers((name,)), self.values[name])
-        return objects
+        by_reference = {n: self.values[n] for n in self.names if n in self.values}
+        packed = {} if self._memo is None else dict(self._memo.copy().values())
+        return packed | self.tracked.by_number(by_reference)
 
     def watch(self) -> None:
         """Remember what they are, so that it is known later whether the notebook changed them."""
         values = {n: self.values[n] for n in self.tracked.names if n in self.values}
         reducers = self._engine.reducers()
         slow = self.tracked.numbers(self.tracked.slow)
-        self._tracker = MutationTracker(values, self.objects(), reducers, BUDGET, slow=slow)
+        self._tracker = MutationTracker(values, self.objects(), reducers, slow=slow)
 
     def changed_here(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The variables whose objects the notebook itself has changed since `watch`; and those of
         which nobody knows."""
         if self._tracker is None:
             return (), ()
-        found = self._tracker.difference(BUDGET)
+        found = self._tracker.difference()
         return found.names, (*found.unknown, *found.unsteady)
 
     def update(self, mutations: Mutations, variables: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ class Router:
         self._widgets = Widgets(self._answer)
         self.enter_cell()
 
-    def enter_cell(self, info: Any = None) -> None:
+    def enter_cell(self) -> None:
         """A cell begins. What is submitted from now on, in its context, belongs to it.
 
         A context variable, so that asyncio tasks which a cell has started still belong to it
@@ -198,7 +198,7 @@ class Router:
         if self._kernel is None or (cell.is_running and _stands_in(output.kind)):
             self._print(part, output.kind)
         elif isinstance(part, OpenLine):
-            name = self._named("bar", f"{output.origin}-{part.number}")
+            name = self.display_id("bar", f"{output.origin}-{part.number}")
             self.display(output.origin, name, {"text/plain": part.text}, part.is_new)
         else:
             self._publish(cell, "stream", {"name": part.stream, "text": part.text})
@@ -239,13 +239,10 @@ class Router:
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": name}}
         self._publish(self.cell(origin), kind, content)
 
-    def display_id(self, what: str) -> str:
-        return self._named(what, next(self._displays))
-
-    def _named(self, what: str, which: object) -> str:
-        """A display id; the kernel's own is in it, for a notebook outlives its kernels."""
+    def display_id(self, what: str, which: str = "") -> str:
+        """A new one, or ``which``. The kernel is in it, for a notebook outlives its kernels."""
         ident = "terminal" if self._kernel is None else self._kernel.ident
-        return f"{OURS}{what}-{ident}-{which}"
+        return f"{OURS}{what}-{ident}-{which or next(self._displays)}"
 
     def _answer(self, kind: str, content: dict[str, Any], **parts: Any) -> None:
         """Answer the front end's message that the kernel is handling."""

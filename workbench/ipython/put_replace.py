@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.engines.base import Engine
+from workbench.error_notes.readonly import arrays_in
 from workbench.ipython.notebook import Notebook
-from workbench.readonly import arrays_in
 from workbench.ref import ObjectRef
 from workbench.report.format import human_bytes
 

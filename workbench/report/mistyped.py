@@ -24,7 +24,7 @@ def did_you_mean(word: str, known: Iterable[object], likeness: float = 0.6) -> s
 
 
 def _same_but_numbers(a: str, b: str) -> bool:
-    return a != b and re.sub(r"\d+", "0", a) == re.sub(r"\d+", "0", b)
+    return a != b and re.sub(r"\b\d+\b", "0", a) == re.sub(r"\b\d+\b", "0", b)
 
 
 def of_arguments(parser: ArgumentParser, words: Sequence[str], error: str) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 
 from workbench.report.format import human_bytes, human_count
 from workbench.serialization.codec import describe
+from workbench.serialization.dataframes import column_label
 from workbench.serialization.sampling import spread
 
 MANY = 1000
@@ -46,16 +47,24 @@ class Idea(NamedTuple):
     before: Any
     """The very object."""
 
-    make: Callable[[Any], Any]
-    """Makes the other form of it, or of some of its rows."""
-
     form: str
     """What the other form is called: ``as Arrow strings``."""
 
     how: str
+    make: Callable[[Any], Any]
+    """Makes the other form of it, or of some of its rows."""
 
     take: Callable[[Any, Sequence[int]], Any] | None = None
     """Takes the rows with these numbers; None: it has no rows."""
+
+
+Form = tuple[str, str, Callable[[Any], Any]]
+"""What another form is called, how it is written, what makes it: as in `Idea`."""
+
+
+def _as_dtype(name: str, dtype: str, form: str = "") -> Form:
+    make = operator.methodcaller("astype", dtype)
+    return form or f"as {dtype}", f"`{name}.astype({dtype!r})`", make
 
 
 def _items(value: Any, numbers: Sequence[int]) -> Any:
@@ -66,8 +75,11 @@ def _rows(value: Any, numbers: Sequence[int]) -> Any:
     return value.iloc[numbers]
 
 
-def _at(value: Any, numbers: Sequence[int]) -> Any:
-    return value[numbers]
+_at = operator.getitem
+
+
+def _looked_at(value: Any, take: Callable[[Any, Sequence[int]], Any]) -> Any:
+    return value if len(value) <= LOOKED_AT else take(value, spread(len(value), LOOKED_AT))
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -81,7 +93,8 @@ def _pandas(value: Any, name: str) -> Iterator[Idea]:
         yield from _column(value, name, name, _rows)
     elif isinstance(value, pandas.DataFrame):
         for i, column in enumerate(value.columns):
-            yield from _column(value.iloc[:, i], f"column {column!r}", f"{name}[{column!r}]", _rows)
+            written = f"{name}{column_label(column, i, value.columns.is_unique)}"
+            yield from _column(value.iloc[:, i], f"column {column!r}", written, _rows)
     index = value if isinstance(value, pandas.Index) else getattr(value, "index", None)
     called = name if index is value else f"{name}.index"
     if isinstance(index, pandas.MultiIndex):
@@ -105,50 +118,44 @@ def _column(
     rows = len(column)
     if rows < MANY or not (column.dtype == object or python_text):
         return
-    some = column if rows <= LOOKED_AT else take(column, spread(rows, LOOKED_AT))
-    objects = np.asarray(some, dtype=object)
+    objects = np.asarray(_looked_at(column, take), dtype=object)
     present = objects[~pandas.isna(objects)]
     kinds = {*map(type, present)}
     if len(kinds) != 1 and _numbers_of(objects) is None:
         return
     what = f"{called} ({column.dtype}, {human_count(rows)} {type(present[0]).__name__})"
-    for form, how, make in _forms(objects, present, kinds, name):
-        yield Idea(what, column, make, form, f"`{how}`", take)
+    for form in _forms(objects, present, kinds, name):
+        yield Idea(what, column, *form, take)
 
 
-def _forms(
-    objects: Any, present: Any, kinds: set[type], name: str
-) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
-    """What else a column can be: what that is called, how it is written, what makes it."""
+def _forms(objects: Any, present: Any, kinds: set[type], name: str) -> Iterator[Form]:
+    """What else a column of these can be."""
     pandas: Any = sys.modules["pandas"]
     numbers = _numbers_of(objects)
-    dtypes: dict[Any, str] = {}
     if numbers is not None:
-        dtypes[str(numbers)] = f"as {numbers}"
+        yield _as_dtype(name, str(numbers))
     elif kinds <= {int, float, bool}:  # with missing ones
-        dtype = {"int64": "Int64", "bool": "boolean"}.get(str(_numbers_of(present)), "Float64")
-        if _numbers_of(present) is not None:
-            dtypes[dtype] = f"as {dtype}"
+        numbers = _numbers_of(present)
+        if numbers is not None:
+            yield _as_dtype(name, _WITH_MISSING[str(numbers)])
     elif kinds == {str}:
-        if has_arrow():
-            dtypes["string[pyarrow]"] = "as Arrow strings"
+        if _has_arrow():
+            yield _as_dtype(name, "string[pyarrow]", "as Arrow strings")
         if len({*present}) * FEW <= len(present):
-            dtypes["category"] = "as a category"
+            yield _as_dtype(name, "category", "as a category")
     elif kinds == {datetime.datetime}:
-        yield "as datetime64", f"pd.to_datetime({name})", pandas.to_datetime
+        yield "as datetime64", f"`pd.to_datetime({name})`", pandas.to_datetime
     elif kinds == {datetime.timedelta}:
-        yield "as timedelta64", f"pd.to_timedelta({name})", pandas.to_timedelta
-    elif kinds == {decimal.Decimal} and has_arrow():
+        yield "as timedelta64", f"`pd.to_timedelta({name})`", pandas.to_timedelta
+    elif kinds == {decimal.Decimal} and _has_arrow():
         exact = importlib.import_module("pyarrow").array(present).type
         make = operator.methodcaller("astype", pandas.ArrowDtype(exact))
-        yield "as Arrow decimals", f"{name}.astype(pd.ArrowDtype(pa.{exact}))", make
-    elif kinds <= _ARROW_TYPES.keys() and has_arrow():
-        dtype, form = _ARROW_TYPES[next(iter(kinds))]
-        dtypes[dtype] = form
-    for dtype, form in dtypes.items():
-        yield form, f"{name}.astype({dtype!r})", operator.methodcaller("astype", dtype)
+        yield "as Arrow decimals", f"`{name}.astype(pd.ArrowDtype(pa.{exact}))`", make
+    elif kinds <= _ARROW_TYPES.keys() and _has_arrow():
+        yield _as_dtype(name, *_ARROW_TYPES[next(iter(kinds))])
 
 
+_WITH_MISSING = {"int64": "Int64", "float64": "Float64", "bool": "boolean"}
 _ARROW_TYPES = {
     datetime.date: ("date32[pyarrow]", "as Arrow dates"),
     datetime.time: ("time64[us][pyarrow]", "as Arrow times"),
@@ -156,7 +163,7 @@ _ARROW_TYPES = {
 }
 
 
-def has_arrow() -> bool:
+def _has_arrow() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
@@ -167,13 +174,12 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
     """Numbers, texts, dates, rows of numbers, and records of whatever kind."""
     if type(value) not in (list, tuple) or len(value) < 2:
         return
-    some = _looked_at(value)
+    some = _looked_at(value, _items)
     kinds = {*map(type, some)}
     many = len(value) >= MANY
     plain = _plain_array(some, name) if many else None
     if plain is not None:
-        form, how, make = plain
-        yield Idea(f"{name} ({_counted(value)})", value, make, form, how, _items)
+        yield Idea(f"{name} ({_counted(value)})", value, *plain, _items)
     elif kinds in ({list}, {tuple}):
         yield from _matrix(value, some, name)
     elif many and kinds == {dict}:
@@ -182,30 +188,25 @@ def _sequence(value: Any, name: str) -> Iterator[Idea]:
         yield from _objects(value, some, name)
 
 
-def _looked_at(value: Any) -> Any:
-    return value if len(value) <= LOOKED_AT else _items(value, spread(len(value), LOOKED_AT))
-
-
-def _plain_array(values: Any, name: str) -> tuple[str, str, Callable[[Any], Any]] | None:
-    """An array that is equal to these: what to call it, how it is written, what makes it."""
-    dtype = _numbers_of(values)
+def _plain_array(values: Any, name: str) -> Form | None:
+    """An array that is equal to these."""
+    dtype = _numbers_of(values) or _dated(values)
     if dtype is not None:
-        return "as an array", f"`np.array({name})`", lambda v: np.array(v, dtype)
-    dated = _dated(values)
-    if dated:
-        return "as an array", f"`np.array({name}, {dated!r})`", lambda v: np.array(v, dated)
+        said = "" if dtype.kind in "fib" else f", {str(dtype)!r}"
+        make = functools.partial(np.array, dtype=dtype)
+        return "as an array", f"`np.array({name}{said})`", make
     kinds = {*map(type, values)}
-    if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and has_arrow():
+    if kinds in ({str}, {str, type(None)}, {decimal.Decimal}) and _has_arrow():
         return "as an Arrow array", f"`pa.array({name})`", _as_arrow
     return None
 
 
-def _dated(values: Any) -> str:
+def _dated(values: Any) -> np.dtype[Any] | None:
     """The dtype of an array of these, if they are dates, or times of no zone."""
     kinds = {*map(type, values)}
     if kinds == {datetime.datetime} and {v.tzinfo for v in values} == {None}:
-        return "datetime64[us]"
-    return "datetime64[D]" if kinds == {datetime.date} else ""
+        return np.dtype("datetime64[us]")
+    return np.dtype("datetime64[D]") if kinds == {datetime.date} else None
 
 
 def _as_arrow(values: Any) -> Any:
@@ -220,7 +221,7 @@ def _matrix(value: Any, some: Any, name: str) -> Iterator[Idea]:
         some = [some[n] for n in spread(len(some), max(1, LOOKED_AT // columns))]
     if _numbers_of([cell for row in some for cell in row]) is not None:
         what = f"{name} ({human_count(rows)} rows of {human_count(columns)})"
-        yield Idea(what, value, np.array, "as an array", f"`np.array({name})`", _items)
+        yield Idea(what, value, "as an array", f"`np.array({name})`", np.array, _items)
 
 
 def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
@@ -233,8 +234,8 @@ def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
         first = f"{names[0]} = np.array([o.{names[0]} for o in {name}])"
         rest = f", and so for {', '.join(names[1:])}" if len(names) > 1 else ""
         yield Idea(
-            what, value, lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names},
-            "as one array per attribute", f"`{first}`{rest}", _items,
+            what, value, "as one array per attribute", f"`{first}`{rest}",
+            lambda v: {a: np.array([getattr(o, a) for o in v]) for a in names}, _items,
         )  # fmt: skip
         return
     pandas = sys.modules.get("pandas")
@@ -248,7 +249,7 @@ def _objects(value: Any, some: Any, name: str) -> Iterator[Idea]:
         make = lambda v: pandas.DataFrame([vars(o) for o in v])  # noqa: E731
     else:
         return
-    yield Idea(what, value, make, "as a DataFrame", how, _items)
+    yield Idea(what, value, "as a DataFrame", how, make, _items)
 
 
 _CELLS = frozenset({str, int, float, bool, type(None)})
@@ -276,13 +277,11 @@ def _records(value: Any, some: Any, name: str) -> Iterator[Idea]:
     pandas = sys.modules.get("pandas")
     if pandas is not None:
         how = f"`pd.DataFrame({name})`"
-        yield Idea(what, value, pandas.DataFrame, "as a DataFrame", how, _items)
+        yield Idea(what, value, "as a DataFrame", how, pandas.DataFrame, _items)
     elif all(_numbers_of([row[key] for row in some]) is not None for key in keys):
         how = f"`{{k: np.array([r[k] for r in {name}]) for k in {name}[0]}}`"
-        yield Idea(
-            what, value, lambda v: {k: np.array([r[k] for r in v]) for k in keys},
-            "as one array per key", how, _items,
-        )  # fmt: skip
+        make = lambda v: {k: np.array([r[k] for r in v]) for k in keys}  # noqa: E731
+        yield Idea(what, value, "as one array per key", how, make, _items)
 
 
 def _collection(value: Any, name: str) -> Iterator[Idea]:
@@ -295,13 +294,13 @@ def _collection(value: Any, name: str) -> Iterator[Idea]:
         return
     what = f"{name} ({type(value).__name__} of {human_count(len(value))} {type(items[0]).__name__})"
     if type(value) is not dict:
-        make: Callable[[Any], Any] = lambda v: np.array([*v])  # noqa: E731
-        yield Idea(what, value, make, "as an array", f"`np.array([*{name}])`", _first)
+        how = f"`np.array([*{name}])`"
+        yield Idea(what, value, "as an array", how, lambda v: np.array([*v]), _first)
     elif _numbers_of([*some.values()]) is not None:
         how = f"`np.array([*{name}]), np.array([*{name}.values()])`"
         make = lambda v: (np.array([*v]), np.array([*v.values()]))  # noqa: E731
         form = "as an array of the keys and one of the values"
-        yield Idea(what, value, make, form, how, _first)
+        yield Idea(what, value, form, how, make, _first)
 
 
 def _first(value: Any, numbers: Sequence[int]) -> Any:
@@ -321,27 +320,25 @@ def _array(value: Any, name: str) -> Iterator[Idea]:
     if value.dtype != object and not is_text:
         return
     flat = value if value.ndim == 1 else value.reshape(-1)
-    some = flat if flat.size <= LOOKED_AT else flat[spread(flat.size, LOOKED_AT)]
-    plain = _plain_array(some.tolist(), name)
-    if plain is None:
+    some = _looked_at(flat, _at)
+    form = _plain_array(some.tolist(), name)
+    if form is None:
         return
-    form, how, make = plain
     kind = "texts of numpy" if is_text else f"{type(flat[0]).__name__} as objects"
     what = f"{name} ({human_count(value.size)} {kind})"
-    dtype = str(_numbers_of(some) or "") or _dated(some)
-    if dtype:
-        form, how = f"as {dtype}", f"`{name}.astype({dtype!r})`"
-        make = operator.methodcaller("astype", dtype)
+    dtype = _numbers_of(some) or _dated(some)
+    if dtype is not None:
+        form = _as_dtype(name, str(dtype))
     elif value.ndim > 1:
         return
-    yield Idea(what, value, make, form, how, _at if value.ndim == 1 else None)
+    yield Idea(what, value, *form, _at if value.ndim == 1 else None)
 
 
 def _sparse(value: Any, name: str) -> Iterator[Idea]:
     if getattr(value, "format", "") not in ("lil", "dok") or "scipy.sparse" not in sys.modules:
         return
     what = f"{name} ({type(value).__name__} {value.shape}, {human_count(value.nnz)} values)"
-    yield Idea(what, value, lambda v: v.tocsr(), "as csr", f"`{name}.tocsr()`")
+    yield Idea(what, value, "as csr", f"`{name}.tocsr()`", operator.methodcaller("tocsr"))
 
 
 def _bytes(value: Any, name: str) -> Iterator[Idea]:
@@ -351,7 +348,7 @@ def _bytes(value: Any, name: str) -> Iterator[Idea]:
     size = memoryview(value).nbytes
     if size >= LARGE_BYTES:
         what = f"{name} ({type(value).__name__}, {human_bytes(size)}), which each reader copies"
-        yield Idea(what, value, memoryview, "as a memoryview", f"`memoryview({name})`")
+        yield Idea(what, value, "as a memoryview", f"`memoryview({name})`", memoryview)
 
 
 # -- functions ------------------------------------------------------------------------------------
@@ -372,8 +369,9 @@ def _captured(value: Any, name: str) -> Iterator[Idea]:
             continue
         yield Idea(
             f"{name} {how} `{variable}` ({describe(held)}), which travels each time it is exported",
-            value, functools.partial(_without, variable=variable), "without it",
+            value, "without it",
             f"pass it as an argument, or `ref = put({variable})` and pass `ref`",
+            functools.partial(_without, variable=variable),
         )  # fmt: skip
 
 
@@ -402,7 +400,7 @@ def _without(function: FunctionType, variable: str) -> FunctionType:
 
 def _numbers_of(values: Any) -> np.dtype[Any] | None:
     """The dtype of an array that is equal to these, if they are numbers."""
-    kinds = set(map(type, values))
+    kinds = {*map(type, values)}
     if kinds == {float}:
         return np.dtype(float)
     if kinds == {bool}:

@@ -185,8 +185,9 @@ class ChangeCheck:
             found = self._compare_built(value, contents, reducers, left - found.seconds)
         if found.verdict is Verdict.UNKNOWN or found.pickling > 2 * self.budget:
             self.pickling = found.pickling  # as code of the user's may take that isn't interrupted
-        elif found.verdict is Verdict.SAME:  # a little too long may be chance: it is begun again
-            self.pickling = min(found.pickling, self.budget)
+        elif found.verdict is Verdict.SAME:
+            is_chance = found.pickling > self.budget > self.pickling  # it is begun once more
+            self.pickling = self.budget if is_chance else found.pickling
         return found
 
     def _compare_built(

@@ -127,18 +127,18 @@ class Cost(Rich):
     def _remarks(self) -> list[str]:
         return [self.estimated] if self.estimated else []
 
-    def _table(self, indented: Callable[[str, int], str]) -> Table:
-        rows = ((*row, indented(label, depth), type) for depth, *row, label, type in self._rows())
-        return Table(_HEAD, tuple(rows), _HEAD[:4])
+    def _table(self, indented: Callable[[str, int], Any]) -> Table:
+        return Table(_HEAD, tuple(self._rows(indented)), _HEAD[:4])
 
-    def _rows(self, depth: int = 0) -> Iterator[tuple[Any, ...]]:
-        """Itself and all below: depth and cells."""
+    def _rows(self, indented: Callable[[str, int], Any], depth: int = 0) -> Iterator[Any]:
+        """Itself and all below."""
         time = "" if self.seconds is None else human_seconds(self.seconds)
         share = "" if self.share is None else f"{self.share:.0%}"
         sizes = human_bytes(self.inband), human_bytes(self.outband)
-        yield depth, time, share, *sizes, self.label if depth else self.path, self.type
+        path = indented(self.label if depth else self.path, depth)
+        yield time, share, *sizes, path, self.type
         for child in self.children:
-            yield from child._rows(depth + 1)
+            yield from child._rows(indented, depth + 1)
 
     def all_advice(self) -> tuple[str, ...]:
         """Its own and that of all below."""
@@ -349,10 +349,10 @@ class _Account:
         if self._share(rest._replace(seconds=0.0)) >= MATTERS:  # that it took long may be chance
             children.append(Cost(f"{path} others", "others", "", *rest[1:]))
         advice: tuple[str, ...] = ()
-        if not tally.is_inner and time.perf_counter() <= self._advice_until:
-            value, left = tally.objects[0], self._advice_until - time.perf_counter()
-            written = path.expression
-            advice = advise(value, written, self._total, self._reducers, self._measure, left)
+        left = self._advice_until - time.perf_counter()
+        if left > 0 and not tally.is_inner:
+            value, total = tally.objects[0], self._total
+            advice = advise(value, path.expression, total, self._reducers, self._measure, left)
         label = f"{tally.of} → {tally.label}" if tally.of else tally.label.strip()
         label = f"{tally.before}…{label}" if tally.before else label
         if seconds is not None and self._total.seconds:

@@ -120,7 +120,8 @@ def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _column(name: Any, number: int, is_unique: bool) -> str:
+def column_label(name: Any, number: int, is_unique: bool) -> str:
+    """How a column of a frame is written behind it; ``is_unique``: whether its names are."""
     text = written(name) if is_unique else None
     return f".iloc[:, {number}]" if text is None else f"[{text}]"
 
@@ -131,7 +132,8 @@ def _pandas(frame: Any, args: Any) -> Columns:
     if frame.ndim == 2:
         is_unique = frame.columns.is_unique
         named = [
-            (_column(name, i, is_unique), column) for i, (name, column) in enumerate(frame.items())
+            (column_label(name, i, is_unique), column)
+            for i, (name, column) in enumerate(frame.items())
         ]
     for label, column in named:
         if isinstance(column.dtype, np.dtype):

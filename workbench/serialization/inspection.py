@@ -203,7 +203,10 @@ def _not_rebuilt(broken: Broken) -> Failure:
 
 def name_of(value: Any) -> str:
     """What a value is called if nobody says: ``train``, ``DataFrame``."""
-    name = getattr(value, "__name__", "")
+    try:
+        name = value.__name__
+    except Exception:  # it has none; or attributes with a mind of their own
+        name = ""
     return name if name and isinstance(name, str) else type(value).__name__
 
 
@@ -247,11 +250,11 @@ class _Inspector(TracingPickler):
                 return True
             self._wholes.add(path)
         elif isinstance(error, SerializationError) and type(part) in self._reducers:
-            name = type(part).__name__
-            advice = f"Correct its serializer, or `deregister_serializer({name})`."
+            advice = _correct("serializer", type(part))
         else:
             advice = advice_for(part)
-        member = next((s.object for s in self.path if isinstance(s.object, enum.Enum)), None)
+        members = (s.object for s in self.path if issubclass(type(s.object), enum.Enum))
+        member = next(members, None)
         if member is not None and path.endswith(".value"):  # it is in the member's class, too
             twin = f"{path.removesuffix('.value')}.__class__.{member.name}.value"
             self.failures = [f for f in self.failures if f.path != twin]
@@ -300,9 +303,10 @@ class _Inspector(TracingPickler):
 
 def _is_of_library(obj: Any) -> bool:
     """Whether it is an instance of an installed package's class, and nothing to keep things in."""
-    if isinstance(obj, type) or str(type(obj).__module__).partition(".")[0] in _CONTAINERS:
+    kind = type(obj)  # not `isinstance`: a proxy's `__class__` may raise
+    if issubclass(kind, type) or str(kind.__module__).partition(".")[0] in _CONTAINERS:
         return False
-    return is_of_library(type(obj))
+    return is_of_library(kind)
 
 
 _CONTAINERS = frozenset(
@@ -312,8 +316,8 @@ _CONTAINERS = frozenset(
 
 def _is_of_user(obj: Any) -> bool:
     """Whether it is a function or a class that isn't installed, or an instance of such a class."""
-    known = obj if isinstance(obj, type | FunctionType) else type(obj)
-    return not is_of_library(known)
+    is_code = issubclass(type(obj), type | FunctionType)
+    return not is_of_library(obj if is_code else type(obj))
 
 
 def _pickle(value: Any, reducers: Reducers) -> None:
@@ -360,18 +364,18 @@ def advice_for(value: Any) -> str:
     bound = bound_to_process(type(value)) or looks_connected(type(value))
     if bound is not None:
         return bound.advice
-    return (
-        "Leave it out in its owner's `__getstate__`, or say how to store it: "
-        f"`register_serializer({type(value).__name__}, serializer=..., deserializer=...)`."
-    )
+    register = _register(type(value))
+    return f"Leave it out in its owner's `__getstate__`, or say how to store it: {register}"
 
 
 def _advice_to_rebuild(broken: Broken) -> str:
     """What to do about a part that can be pickled and not built again."""
     part, kind = broken.part, type(broken.part)
     name = kind.__qualname__
+    if not broken.is_found:
+        return "It is not known what in it: inspect a part of it."
     if broken.error is SerializationError:
-        return f"Correct its deserializer, or `deregister_serializer({name})`."
+        return _correct("deserializer", kind)
     if broken.error in (AttributeError, ImportError):
         return "Define it in a module that can be imported, or make it inside the task."
     if isinstance(part, BaseException):
@@ -383,5 +387,13 @@ def _advice_to_rebuild(broken: Broken) -> str:
         return f"Correct `{name}.__setstate__`: it gets what `__getstate__` returned."
     return (
         f"Give {name} a `__reduce__` that returns the class and the arguments to make it with, or "
-        f"say how: `register_serializer({kind.__name__}, serializer=..., deserializer=...)`."
+        f"say how: {_register(kind)}"
     )
+
+
+def _register(kind: type) -> str:
+    return f"`register_serializer({kind.__name__}, serializer=..., deserializer=...)`."
+
+
+def _correct(what: str, kind: type) -> str:
+    return f"Correct its {what}, or `deregister_serializer({kind.__name__})`."

@@ -187,11 +187,10 @@ class Tally:
             self.merge(part)
 
 
-class _Counter(ByteCounter):
-    """Counts what stands for more as so much more, time too."""
+class _WeightedCounter:
+    """A file that counts what stands for more as so much more, time too."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.weight = 1.0
         self.written, self._outside, self._pieces = 0.0, 0.0, 0.0
         self._seconds, self._since = 0.0, time.perf_counter()
@@ -238,7 +237,7 @@ class MeasuringPickler(TracingPickler):
         sample: int = sys.maxsize, seconds: float = math.inf,
         large: dict[int, list[int]] | None = None,
     ) -> None:  # fmt: skip
-        self._counter = counter = _Counter()
+        self._counter = counter = _WeightedCounter()
         super().__init__(reducers, root, counter, counter.add_buffer, most)
         self.write = counter.write
         self._write_large_bytes = counter.write_large

@@ -64,12 +64,6 @@ BoundName = tuple[str, str | int]
 a ``cell`` of its closure, by its place."""
 
 
-def is_fixed(value: Any) -> bool:
-    """Whether the value itself can't be changed in place; what it contains perhaps can."""
-    kind = type(value)
-    return kind in FIXED or kind in _FIXED_CONTAINERS or isinstance(value, type | np.dtype)
-
-
 _FIXED_CONTAINERS = frozenset({tuple, frozenset})
 
 
@@ -100,7 +94,9 @@ def can_change(value: Any, depth: int = 8) -> bool:
             or _rebinds(value.__code__)
             or any(can_change(each, depth - 1) for each in bindings(value).values())
         )
-    return travels_by_value(value) if isinstance(value, type) else not is_fixed(value)
+    if isinstance(value, type):
+        return travels_by_value(value)
+    return type(value) not in FIXED and not isinstance(value, np.dtype)
 
 
 def is_array(value: Any) -> bool:

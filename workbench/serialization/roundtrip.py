@@ -39,10 +39,14 @@ class NotTriedError(Exception):
 
 
 class Broken(NamedTuple):
-    """A part that can be pickled and not built again; what was raised, and what that said."""
+    """A part that can be pickled and not built again; what was raised, and what that said.
+
+    The whole, if it isn't known which part (``is_found``).
+    """
 
     path: str
     part: Any
+    is_found: bool
     error: type[Exception]
     text: str
 
@@ -81,7 +85,7 @@ def first_broken(value: Any, reducers: Reducers, root: str) -> Broken | None:
             finder.trace(value)
         found = finder.found
     path, part = found or (root, value)
-    return Broken(path, part, outcome.error, outcome.text)
+    return Broken(path, part, found is not None, outcome.error, outcome.text)
 
 
 class _Stream(io.BytesIO):

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.client.task_prints import Lines
+from workbench.client.task_prints import MOST_OPEN, Lines
 from workbench.core.events import Output
 
 
@@ -72,6 +72,15 @@ def test_a_line_ends_with_its_task() -> None:
     assert [piece.text for piece in lines.ended(lambda task: False)] == []
     assert [piece.text for piece in lines.ended(lambda task: task == 1)] == ["no end\n"]
     assert written(lines, output("no end", task=1), output("next\n", task=2)) == "no end\nnext\n"
+
+
+def test_a_line_without_end_is_not_kept_for_ever() -> None:
+    piece = output("." * (MOST_OPEN // 2))
+    lines = Lines()
+    shown = written(lines, *[piece] * 7)
+    assert shown.count("\n") == 2
+    assert len(shown) > 2 * MOST_OPEN
+    assert "".join(each.text for each in lines.ended(lambda task: True)).endswith(".\n")
 
 
 def test_a_bar_moves_in_a_terminal_and_is_its_last_state_elsewhere() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.ipython.interleave import OpenLine, Screen, Text
+from workbench.ipython.interleave import MOST_OPEN, OpenLine, Screen, Text
 
 PIECES = st.text(alphabet="ab \n\r", min_size=1, max_size=8)
 
@@ -60,6 +60,14 @@ def test_labels_begin_with_the_second_writer_on_a_line_of_their_own() -> None:
     assert second == [Text("stdout", "\n(worker 2) too\n")]
     assert third == [Text("stdout", "(worker 1)  of the line\n")]
     assert list(screen.heading("(worker 2)")) == [Text("stdout", "(worker 2) \n")]
+
+
+def test_a_line_without_end_goes_on_in_another() -> None:
+    """Each time it is shown again as a whole."""
+    screen, piece = Screen(labelled=True), "." * 1000
+    shown = [part for _ in range(350) for part in screen.write("[0]", "stdout", piece)]
+    assert max(len(part.text) for part in shown) < MOST_OPEN + 2000
+    assert "".join(lines_of(shown)).count(".") == 350_000
 
 
 def test_a_bar_stays_in_its_place_while_others_write() -> None:

@@ -301,6 +301,12 @@ def test_a_captured_variable_without_a_value_does_not_hide_another() -> None:
     later = None
 
 
+def test_columns_of_one_name_are_written_by_number() -> None:
+    table = pd.DataFrame({0: objects(texts(6000)), 1: objects(texts(6000))})
+    table.columns = pd.Index(["x", "x"])
+    assert "`obj.iloc[:, 1].astype('string[pyarrow]')`" in "".join(advice_on(table))
+
+
 def test_it_stands_at_the_part_that_it_is_about() -> None:
     value = Holder(a=Holder(rows=[i / 7 for i in range(9000)]), b=[str, *texts(9000)])
     cost = explain(value, {}, "model", measure=by_size)

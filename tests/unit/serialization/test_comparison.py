@@ -354,6 +354,17 @@ def test_what_would_spend_it_on_pickling_is_not_begun() -> None:
         assert found.seconds > 0.01
 
 
+def test_a_little_over_the_budget_is_chance_only_once() -> None:
+    value = Slow()
+    stored, check = Stored(value), ChangeCheck(False)
+    check.budget = 0.015
+    assert check.run(value, stored.contents, {}).verdict is SAME
+    check.run(value, stored.contents, {})
+    before = Slow.asked
+    assert check.run(value, stored.contents, {}).verdict is UNKNOWN
+    assert Slow.asked == before
+
+
 def test_what_was_spent_on_others_counts_but_a_small_one_is_compared() -> None:
     large, small = [*map(str, range(500_000))], [1]
     stored, check = Stored(large), ChangeCheck(False)

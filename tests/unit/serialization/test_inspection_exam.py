@@ -42,8 +42,11 @@ import pandas as pd
 import pytest
 
 from tests.unit.serialization.samples import LOCK, Holder, Pair, Slotted, by_value, closing_over
+from workbench.errors import SerializationError
+from workbench.serialization.costs import explain
 from workbench.serialization.expressions import LONGEST
 from workbench.serialization.inspection import MOST_LISTED, inspect
+from workbench.serialization.registry import Custom
 
 # -- what belongs to one process ------------------------------------------------------------------
 
@@ -509,12 +512,18 @@ def test_what_is_too_large_to_be_built_again_is_said(monkeypatch: pytest.MonkeyP
 
 
 def test_a_serializer_that_does_not_give_it_back() -> None:
-    from workbench.serialization.registry import Custom
-
     custom = Custom(Holder, lambda held: 1, _no_deserializer)
     _, (failure,) = inspect([Holder()], {Holder: custom}, "obj")
     assert failure.path == "obj[0]"
     assert failure.advice == "Correct its deserializer, or `deregister_serializer(Holder)`."
+
+
+def test_of_more_than_is_read_again_no_part_is_blamed() -> None:
+    custom = Custom(Holder, lambda held: 1, _no_deserializer)
+    many = [[*range(200)] * 5001, Holder()]
+    _, (failure,) = inspect(many, {Holder: custom}, "obj")
+    assert (failure.path, failure.type) == ("obj", "list")
+    assert failure.advice == "It is not known what in it: inspect a part of it."
 
 
 def _no_deserializer(data: Any) -> Any:
@@ -533,3 +542,20 @@ def test_of_a_coroutine_no_list_can_be_made() -> None:
     (failure,) = inspect([running], {}, "obj").failures
     running.close()
     assert "await it and pass the result" in failure.advice
+
+
+class Unbound:
+    """As web frameworks' proxies are outside of a request: every look at them raises."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("working outside of a request")
+
+
+def test_a_proxy_that_is_of_nothing_is_a_failure_like_others() -> None:
+    for value in (Unbound(), Holder(x=[Unbound()])):
+        _, (failure,) = inspect(value, {}, "obj")
+        assert failure.type.endswith("Unbound")
+        assert "outside of a request" in failure.why
+    assert inspect(Unbound(), {}).failures[0].path == "Unbound"
+    with pytest.raises(SerializationError, match="outside of a request"):
+        explain([Unbound()], {})

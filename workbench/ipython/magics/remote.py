@@ -21,8 +21,8 @@ from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.capture import Cargo
 from workbench.ipython.cells import CellNames, analyse
 from workbench.ipython.job import Job, outputs_of
-from workbench.ipython.missing_names import StayedName
-from workbench.ipython.notebook import Notebook, NotebookMagics, missing
+from workbench.ipython.missing_names import StayedName, missing
+from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef

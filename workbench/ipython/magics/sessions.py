@@ -108,8 +108,8 @@ class SessionMagics(NotebookMagics):
     def _jobs(self, wanted: str) -> JobTable | None:
         """List the background cells; or show here what one shows, and bind what it assigned."""
         if not wanted:
-            return JobTable(_last_jobs())
-        record = choose(_all_jobs(), wanted)
+            return JobTable(api.engine().summary().jobs if api.is_initialized() else ())
+        record = self._chosen(wanted)
         self._notebook.collect(api.engine(), record.id)
         return None
 
@@ -117,21 +117,16 @@ class SessionMagics(NotebookMagics):
         """One background cell, to wait for, read, cancel."""
         if not wanted:
             raise MagicError("Name one: `job = %workbench job cell 7`. `%workbench jobs` has them.")
-        record = choose(_all_jobs(), wanted)
-        job = self._notebook.jobs.get(record.id)
-        job = job or self._notebook.collect(api.engine(), record.id)
+        record, ours = self._chosen(wanted), self._notebook.jobs
+        job = ours.get(record.id) or self._notebook.collect(api.engine(), record.id)
         assert job is not None
         return job
+
+    @staticmethod
+    def _chosen(wanted: str) -> JobRecord:
+        return choose(api.engine().jobs() if api.is_initialized() else (), wanted)
 
 
 def _status() -> str:
     engine = api.engine()
     return cards.of_snapshot(engine.summary(), [("huge pages", engine.huge_pages())]).text()
-
-
-def _last_jobs() -> tuple[JobRecord, ...]:
-    return api.engine().summary().jobs if api.is_initialized() else ()
-
-
-def _all_jobs() -> tuple[JobRecord, ...]:
-    return api.engine().jobs() if api.is_initialized() else ()

@@ -20,7 +20,8 @@ from workbench.errors import MagicError
 from workbench.ipython import write_back
 from workbench.ipython.arguments import as_written, magic_arguments, parse, unquoted
 from workbench.ipython.job import is_made
-from workbench.ipython.notebook import NotebookMagics, missing
+from workbench.ipython.missing_names import missing
+from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
 from workbench.ref import ObjectRef
@@ -153,8 +154,9 @@ class StoringMagics(NotebookMagics):
         if args.target is not None and (len(args.names) > 1 or not args.target.isidentifier()):
             raise MagicError("--as takes one variable name, for one object.")
         engine = api.engine()
-        names = [name for name in args.names if not self._get_changed(name, args.target)]
-        if not names:
+        brought: set[str] = set()  # by the name before it: a cell's changes come all at once
+        names = [n for n in args.names if not self._get_changed(n, args.target, brought)]
+        if not (names := [name for name in names if name not in brought]):
             return
         found = {name: self._named(engine, name) for name in names}
         refs = {}  # by what messages call each
@@ -174,8 +176,11 @@ class StoringMagics(NotebookMagics):
             else:
                 self._bind(target, ref, next(values), args.copy)
 
-    def _get_changed(self, name: str, target: str | None) -> bool:
-        """Bring what a background cell changed of a variable in place, if one did, or may yet."""
+    def _get_changed(self, name: str, target: str | None, brought: set[str]) -> bool:
+        """Bring what a background cell changed of a variable in place, if one did, or may yet.
+
+        ``brought`` gets the names of all that came.
+        """
         is_elsewhere = isinstance(self._notebook.variables.get(name), ObjectRef) or (
             api.engine().find(name) is not None
         )
@@ -184,6 +189,7 @@ class StoringMagics(NotebookMagics):
             return False
         if said := write_back.get(job, name, target, self._notebook.variables):
             print(said)
+        brought.update(job.mutated)
         return True
 
     def _bind(self, name: str, ref: ObjectRef, value: Any, is_copy: bool) -> None:

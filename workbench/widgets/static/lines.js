@@ -56,10 +56,13 @@ export function rest(all, seen) {
   const before = settled(seen).trimEnd();
   if (!before) return all;
   const lines = before.split("\n");
-  for (let count = lines.length; count > 0; count = count > 20 ? 20 : count - 1) {
-    const last = lines.slice(-count).join("\n");
-    const at = all.indexOf(last);
-    if (at >= 0) return all.slice(at + last.length).replace(/^\n/, "");
+  // The last line may have been a bar that has been overwritten since.
+  for (const known of [lines, lines.slice(0, -1)]) {
+    for (let count = known.length; count > 0; count = count > 20 ? 20 : count - 1) {
+      const last = known.slice(-count).join("\n");
+      const at = all.indexOf(last);
+      if (at >= 0) return all.slice(at + last.length).replace(/^\n/, "");
+    }
   }
   return all;
 }

@@ -1,7 +1,4 @@
-"""The read-only lesson, taught in place: numpy's own error, with a note on whose bytes those are.
-
-Adds a note to the exception and does nothing else; who catches it calls `explain`.
-"""
+"""A write to a stored object's bytes: whose they are, and the ways out."""
 
 from __future__ import annotations
 
@@ -11,22 +8,21 @@ import os
 import re
 import types
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from workbench import context
-from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
-    from workbench.engines.base import Engine, Shown
+    from workbench.engines.base import Shown
 
 KINDS = (ValueError, TypeError, BufferError)
 """What numpy, pandas, Cython, memoryview raise."""
 
 _SAYS_SO = re.compile(r"read[- ]?only|writeable|writable", re.IGNORECASE)
 
-_OURS = os.path.dirname(__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 _OTHERS = re.compile(re.escape(_OURS) + "|.*" + re.escape(os.sep + "IPython" + os.sep))
 """Files whose variables nobody means: a shell has all of a notebook in its ``self``."""
@@ -38,32 +34,16 @@ MOST_OBJECTS = 2_000
 """Objects looked through for an array inside a table or a model."""
 
 
-def explain(error: BaseException) -> None:
-    """If a write to a stored object's bytes failed, say which, and the two ways out.
+def note_of(error: BaseException) -> str:
+    """If the error is that, what to say of it; else ''. Asks the session only then.
 
-    Never raises, and asks the session only if the error is about something read-only.
+    Whose bytes they are is known best where it failed; what they are called, further out. If there
+    are arrays where it failed, and none of them shows an object, it was none of ours.
     """
-    if not isinstance(error, KINDS) or isinstance(error, WorkbenchError):
-        return  # a task's failure was explained where it ran
-    if not _SAYS_SO.search(str(error)):
-        return
     engine = context.get()
-    if engine is None:
-        return
-    try:
-        note = _note(engine, error.__traceback__)
-    except Exception:  # a session that just ended; an object that can't be looked at
-        return
-    if note and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
-
-
-def _note(engine: Engine, tb: TracebackType | None) -> str:
-    """Whose bytes they are is known best where it failed; what they are called, further out.
-
-    If there are arrays where it failed, and none of them shows an object, it was none of ours.
-    """
-    frames, in_task = [], False
+    if engine is None or not isinstance(error, KINDS) or not _SAYS_SO.search(str(error)):
+        return ""
+    frames, in_task, tb = [], False, error.__traceback__
     while tb is not None:
         filename = tb.tb_frame.f_code.co_filename
         in_task = in_task or filename.startswith(_TASKS)
@@ -179,13 +159,16 @@ def named_at(frame: FrameType, line: int) -> Iterator[tuple[str, Any]]:
             yield name, variables[name]
 
 
+_NO_PART = (type, types.ModuleType, types.FunctionType, ObjectRef)
+
+
 def arrays_in(value: Any) -> Iterator[Any]:
-    """The arrays a value is or holds: a table's, a model's."""
+    """The arrays a value is or holds: a table's, a model's. A ref holds none, its session may."""
     seen: set[int] = set()
     queue = [value]
     while queue and len(seen) < MOST_OBJECTS:
         each = queue.pop()
-        if id(each) in seen or isinstance(each, type | types.ModuleType | types.FunctionType):
+        if id(each) in seen or isinstance(each, _NO_PART):
             continue
         seen.add(id(each))
         if isinstance(each, memoryview) or hasattr(type(each), "__array_interface__"):

@@ -1,7 +1,4 @@
-"""A ref used as the value it refers to: Python's own error, with a note on how to get the value.
-
-Finds which ref it was, and what a person calls it. Adds the note and does nothing else.
-"""
+"""A ref used as the value it refers to: which one it was, and how to get the value."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from workbench.errors import ObjectFreedError, WorkbenchError
-from workbench.readonly import named_at
+from workbench.error_notes.readonly import named_at
+from workbench.errors import ObjectFreedError
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:
@@ -36,25 +33,14 @@ class _Misused(NamedTuple):
     inside: bool
 
 
-def explain(
+def note_of(
     error: BaseException,
-    variables: Mapping[str, Any] | None = None,
-    maker: Callable[[ObjectRef], str] | None = None,
-) -> None:
-    """If the error is that a ref isn't the value it refers to, note how to get that.
-
-    Never raises, and asks the session only in that case. ``variables`` are the notebook's, where
-    there is one, and ``maker`` names the background cell that makes an object.
-    """
-    if not isinstance(error, KINDS) or isinstance(error, WorkbenchError):
-        return
-    try:
-        found = _misused(error)
-        note = "" if found is None else _text(found, variables or {}, maker)
-    except Exception:  # a session that just ended; a value that can't be looked at
-        return
-    if note and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    variables: Mapping[str, Any],
+    maker: Callable[[ObjectRef], str] | None,
+) -> str:
+    """If the error is that, how to get the value; else ''. Asks the session only then."""
+    found = _misused(error) if isinstance(error, KINDS) else None
+    return "" if found is None else _text(found, variables, maker)
 
 
 # -- which ref -------------------------------------------------------------------------------------

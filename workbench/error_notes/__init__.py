@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from workbench import readonly, ref_as_value
+from workbench.error_notes import readonly, ref_as_value
+from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
 
 KINDS = (*readonly.KINDS, *ref_as_value.KINDS)
@@ -28,8 +30,18 @@ def explain(
     Never raises, and asks the session only if the error is about one of these. In a notebook,
     ``variables`` are its own, and ``maker`` names the background cell that makes an object.
     """
-    readonly.explain(error)
-    ref_as_value.explain(error, variables, maker)
+    if isinstance(error, WorkbenchError):
+        return  # a task's failure was explained where it ran
+    with suppress(Exception):  # a session that just ended; an object that can't be looked at
+        add(error, readonly.note_of(error))
+    with suppress(Exception):
+        add(error, ref_as_value.note_of(error, variables or {}, maker))
+
+
+def add(error: BaseException, note: str) -> None:
+    """Note that, if there is something to say, and once."""
+    if note and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 class _Hook:
