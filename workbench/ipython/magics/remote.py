@@ -129,13 +129,7 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        try:
-            self._run(engine, request, handle, cargo, args.wait, args.quiet)
-        except BaseException as error:
-            # A notebook keeps its last error with all its frames: ours would keep what the cell
-            # took along, and what it made.
-            del cargo, request, each
-            raise error.with_traceback(None) from error.__cause__
+        self._run(engine, request, handle, cargo, args.wait, args.quiet)
         return None
 
     def _run(
