@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.readonly import arrays_in
+from workbench.error_notes.readonly import arrays_in
 from workbench.ref import ObjectRef
 
 

@@ -65,8 +65,7 @@ class _TimeIsUpError(Exception):
     """Looking has taken all the time there was for it."""
 
 
-@dataclass(slots=True)
-class Difference:
+class Difference(NamedTuple):
     """What is not as it was.
 
     ``objects``: what each consists of now that can be changed in place where it came from, by its
@@ -77,13 +76,13 @@ class Difference:
     ``coarse``: those whose parts are all sent, because there are too many to be told apart.
     """
 
-    objects: dict[int, ReducedState] = field(default_factory=dict)
-    variables: dict[str, Any] = field(default_factory=dict)
-    numbers: dict[int, int] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    unsteady: tuple[str, ...] = ()
-    coarse: tuple[str, ...] = ()
+    objects: dict[int, ReducedState]
+    variables: dict[str, Any]
+    numbers: dict[int, int]
+    names: tuple[str, ...]
+    unknown: tuple[str, ...]
+    unsteady: tuple[str, ...]
+    coarse: tuple[str, ...]
 
 
 class MutationTracker:
@@ -98,8 +97,7 @@ class MutationTracker:
     reducers : mapping
         As the values were packed with.
     seconds : float
-        How long the look at them may take, of the processor's time: a busy machine makes no
-        look too long.
+        How long taking their digests may take, of the processor's time: on a busy machine, too.
     foreign : collection of int
         Numbers of those that the other side hasn't: they are bound anew.
     slow : collection of int
@@ -411,9 +409,9 @@ def _can_fill(before: _Seen, now: _Seen) -> bool:
 class Mutations:
     """A `Difference` as it travels.
 
-    ``packed`` has its objects and variables; None if they stayed: ``lost`` says why, in a sentence,
-    unless they weren't asked for. ``outputs``: of what the cell assigned, the numbers of those
-    that are tracked objects.
+    The names are as there. ``packed`` has its objects and variables; None if they stayed: ``lost``
+    says why, in a sentence, unless they weren't asked for. ``outputs``: of what the cell assigned,
+    the numbers of those that are tracked objects.
     """
 
     names: tuple[str, ...] = ()

@@ -40,8 +40,8 @@ def test_an_object_and_who_holds_it(stage: Callable[..., Stage]) -> None:
     record = found.object
     assert (record.id, record.state, record.names, record.size) == (id, "ready", ("name",), 1)
     assert found.clients == (
-        ClientRecord(owner.number, 1000 + owner.number, "driver", ""),
-        ClientRecord(asker.number, 1000 + asker.number, "driver", ""),
+        ClientRecord(owner.number, 1000 + owner.number, "driver", "", owner.number),
+        ClientRecord(asker.number, 1000 + asker.number, "driver", "", asker.number),
     )
     assert found.task is None
     assert found.actor is None
