@@ -340,6 +340,15 @@ def test_it_is_shown_as_ipython_shows_its_own(session: Kernel) -> None:
         session.ok("%xmode Context")
 
 
+def test_a_failed_cell_keeps_nothing_that_it_took_along_or_made(session: Kernel) -> None:
+    """The last error has frames, and a notebook keeps it."""
+    session.ok("import numpy as np\nref = wb.put(np.ones(10**5))\nown = np.ones(10**5)")
+    for _ in range(2):
+        assert session.run("%%remote -w\nmade = ref * 2\nown[0] = 2\n1 / 0").error is not None
+    session.ok("del ref")
+    assert session.value("wb.snapshot().count") == "0"
+
+
 def test_debug_explains_what_cannot_be_debugged(session: Kernel) -> None:
     session.run("%%remote -w\nx = 1\nx / 0")
     printed = session.ok("%debug").text()

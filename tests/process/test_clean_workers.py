@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.leaks import eventually
 
 IMPORTS = """
 import asyncio, builtins, contextvars, decimal, gc, io, locale, logging, multiprocessing, os, random
@@ -162,6 +163,14 @@ def test_what_a_task_changes_goes_with_it(worker: None, what: str) -> None:
     with pytest.raises(Exception, match="on purpose"):  # nor does it stay if the task fails
         wb.get(do.remote(f"{spoil}\nraise LookupError('on purpose')"))
     assert wb.get(see.remote(imports, look)) == first
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="no /proc")
+def test_a_worker_is_cleaned_while_nobody_needs_it(worker: None) -> None:
+    pid, there = eval(wb.get(see.remote("", "os.getpid(), os.getcwd()")))
+    for _ in range(3):
+        wb.get(do.remote("os.chdir('/')"))
+        assert eventually(lambda: os.readlink(f"/proc/{pid}/cwd") == there)
 
 
 @pytest.mark.parametrize("what", LIBRARIES)

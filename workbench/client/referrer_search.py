@@ -14,18 +14,16 @@ import threading
 import time
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import Context
-from functools import partial
 from inspect import CO_OPTIMIZED
-from itertools import chain, compress, count, cycle, repeat, starmap
-from operator import call, is_, is_not
 from typing import Any
 
 import numpy as np
 
 from workbench.call_site import is_own
 from workbench.client import references
+from workbench.client.collector import but_tuples
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
@@ -215,7 +213,7 @@ class _Search:
     def _look_anywhere(self) -> None:
         """Find the rest of what the collector doesn't look into."""
         self.looked_at = 0
-        todo = _but_tuples(gc.get_objects, None)
+        todo = but_tuples(gc.get_objects, None)
         todo += self._unseen.values()
         while todo:
             self.looked_at += len(todo)
@@ -270,9 +268,9 @@ class _Search:
         """Everything that refers to one of these."""
         self._check_time()
         if len(wanted) <= FEW:
-            found = _but_tuples(gc.get_referrers, *wanted.values())
+            found = but_tuples(gc.get_referrers, *wanted.values())
         else:
-            found = self._scan(_but_tuples(gc.get_objects, None), wanted)
+            found = self._scan(but_tuples(gc.get_objects, None), wanted)
         return found + self._scan(list(self._unseen.values()), wanted)
 
     def _scan(self, todo: list[Any], wanted: dict[int, Any]) -> list[Any]:
@@ -423,25 +421,6 @@ class _Search:
 _SHORT = {"matplotlib.pyplot": ("plt",), "numpy": ("np",), "pandas": ("pd",)}
 _SAME = ("_oh", "_ih", "_dh", "In", "__builtins__")
 """What IPython has under plainer names too."""
-
-
-def _but_tuples(ask: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-    """What one of the collector's functions finds, but for tuples, and what this is made with.
-
-    Another thread may be making a tuple: ``tuple(...)`` enlarges what it fills, and fails if
-    anybody else has that. So no thread may switch to another as long as we have them: all of this
-    is one call of C code. A tuple that is finished is found in what refers to it.
-    """
-    twice = chain.from_iterable(map(repeat, starmap(ask, (arguments,)), (2,)))
-    apply: Any = call
-    types: Iterator[Any] = map(apply, cycle((iter, partial(map, type))), twice)
-    wanted = partial(map, is_not, repeat(tuple))
-    chosen: Iterator[Any] = map(apply, cycle((iter, wanted)), types)
-    found = list(chain.from_iterable(map(compress, chosen, chosen)))
-    for place in compress(count(), map(is_, found, repeat(found))):
-        found[place] = None  # else it would have itself, for ever
-        break
-    return found
 
 
 def _by_id(thing: Any) -> tuple[int, Any]:

@@ -28,13 +28,13 @@ class Baseline:
     """
 
     def __init__(self, shared: bool = True) -> None:
-        self._directory = _directory() if shared else ""
+        self._directory = working_directory() if shared else ""
         self._path = _path() if shared else ()
         self._environ: Mapping[str, str] = dict(os.environ)
 
     def difference(self) -> Environment | None:
         """What has changed since; None if nothing has."""
-        directory, path, environ = _directory(), _path(), dict(os.environ)
+        directory, path, environ = working_directory(), _path(), dict(os.environ)
         if (directory, path, environ) == (self._directory, self._path, self._environ):
             return None
         changed = {n: v for n, v in environ.items() if self._environ.get(n) != v}
@@ -70,12 +70,13 @@ def move(around: Environment) -> None:
         os.chdir(around.directory)
 
 
-def _directory() -> str:
+def working_directory() -> str:
+    """Nothing if it was removed under us."""
     try:
         return os.getcwd()
-    except FileNotFoundError:  # removed under us
+    except FileNotFoundError:
         return ""
 
 
 def _path() -> tuple[str, ...]:
-    return tuple(str(entry) or _directory() for entry in sys.path)
+    return tuple(str(entry) or working_directory() for entry in sys.path)

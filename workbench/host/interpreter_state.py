@@ -23,6 +23,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from workbench.host.environment import working_directory
 from workbench.host.saved_state import GONE, Saved, SavedEntries, SavedList, SavedSettings, Setting
 
 try:
@@ -71,7 +72,7 @@ def _settings() -> list[Setting]:
         (lambda: manager.disable, logging.disable),
         (logging.getLoggerClass, logging.setLoggerClass),
         (logging.getLogRecordFactory, logging.setLogRecordFactory),
-        (_directory, os.chdir),
+        (working_directory, os.chdir),
         (sys.getrecursionlimit, sys.setrecursionlimit),
         (sys.getswitchinterval, sys.setswitchinterval),
         (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
@@ -115,13 +116,6 @@ def _forget_warned() -> None:
     """Have modules forget which warnings they have shown: it depended on the filters."""
     with warnings.catch_warnings():
         pass
-
-
-def _directory() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # removed under us
-        return ""
 
 
 def _has_alarm() -> bool:

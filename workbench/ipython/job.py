@@ -194,10 +194,10 @@ class Job(Rich):
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
-        self.printed += output.kind in TEXT
-        is_bar = output.kind in TEXT and b"%|" in output.data
-        if is_bar and (percents := _PERCENT.findall(output.data)):
-            self._share = int(percents[-1]) / 100
+        if output.kind in TEXT:
+            self.printed += 1
+            if percents := b"%|" in output.data and _PERCENT.findall(output.data):
+                self._share = int(percents[-1]) / 100
 
     def _find_lost(self) -> None:
         """Which outputs aren't good, though their task was. The reading thread: it asks nobody.

@@ -290,9 +290,10 @@ class JobLines:
                 self._make_page()
 
     def _make_page(self, line: JobLine | None = None) -> None:
-        if not self._may_have_page:
+        with self._lock:  # once: where it can't be made, the words are enough
+            may_have_page, self._may_have_page = self._may_have_page, False
+        if not may_have_page:
             return
-        self._may_have_page = False  # once: where it can't be made, the words are enough
         from workbench.widgets.lines import LinePage, needs_view
 
         self._router.introduce_widgets()

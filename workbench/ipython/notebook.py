@@ -60,7 +60,7 @@ class Notebook:
                 return int(re.sub(r"\D", "", label[1]))
         return int(self.shell.execution_count)
 
-    def follow(self, job: Job, waited: bool = False, quiet: bool = False) -> None:
+    def follow(self, job: Job, waited: bool, quiet: bool) -> None:
         """From now on the job is this notebook's: its line, its errors, its end.
 
         ``waited``: the running cell waits for it, and raises its errors itself. It shows a line

@@ -21,7 +21,6 @@ AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for
 WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second
 COUNTING = 0.05  # seconds of counting how much is to be stored
 EVERY = 0.5  # seconds between two looks
-PATIENCE = 1.0  # seconds that the thread has to end; it may be asking a session that doesn't answer
 
 _ERASE = "\r\x1b[K"
 
@@ -31,12 +30,6 @@ class End(Protocol):
 
     def __call__(self, text: str, only_instead: bool = False) -> None:
         """Say the last word."""
-
-
-def _unwatched(text: str, only_instead: bool = False) -> None:
-    """The same for what is over at once."""
-    if not only_instead:
-        print(text)
 
 
 @contextmanager
@@ -55,17 +48,12 @@ def progress(router: Router, tell: Callable[[float], str]) -> Iterator[End]:
         target=_watch, args=(line, tell, over), name="workbench-progress", daemon=True
     )
 
-    def end(text: str, only_instead: bool = False) -> None:
-        over.set()
-        thread.join(PATIENCE)
-        line.close(text, only_instead)
-
     try:
         thread.start()
-        yield end
+        yield line.close
     finally:
         over.set()
-        line.close()  # a look that is late shows nothing any more
+        line.close()
 
 
 def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Event) -> None:
@@ -79,12 +67,12 @@ def _watch(line: _ProgressLine, tell: Callable[[float], str], over: threading.Ev
 
 def watch_put(
     router: Router, engine: Engine, values: Mapping[str, Any], stored: Sequence[object]
-) -> AbstractContextManager[End]:
+) -> AbstractContextManager[Callable[[str], object]]:
     """`progress` of storing these values one after the other; ``stored`` is as long as it got."""
     estimator = Estimator(engine.reducers(), COUNTING)
     sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
-        return nullcontext(_unwatched)
+        return nullcontext(print)
 
     def tell(seconds: float) -> str:
         copying = engine.copying()
@@ -170,7 +158,7 @@ class _ProgressLine:
                 self._write(text)
 
     def close(self, text: str = "", only_instead: bool = False) -> None:
-        """Say the last word, unless that was said."""
+        """Say the last word, unless that was said; a look that is late shows nothing any more."""
         with self._lock:
             if self._closed:
                 return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.client import referrer_search
-from workbench.client.referrer_search import _but_tuples
+from workbench.client.collector import but_tuples
 from workbench.core.events import Place
 
 
@@ -123,7 +123,7 @@ def test_tuples_that_another_thread_makes_meanwhile_are_left_alone() -> None:
 
 
 def test_what_the_collector_finds_has_no_tuples_and_not_itself() -> None:
-    found = _but_tuples(gc.get_objects, None)
+    found = but_tuples(gc.get_objects, None)
     assert len(found) > 1000
     assert not [each for each in found if type(each) is tuple]
     assert not any(each is found for each in found)

@@ -129,7 +129,13 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo, args.wait, args.quiet)
+        try:
+            self._run(engine, request, handle, cargo, args.wait, args.quiet)
+        except BaseException as error:
+            # A notebook keeps its last error with all its frames: ours would keep what the cell
+            # took along, and what it made.
+            del cargo, request, each
+            raise error.with_traceback(None) from error.__cause__
         return None
 
     def _run(
@@ -166,6 +172,7 @@ class RemoteMagics(NotebookMagics):
                 results += refs
         except BaseException:
             job.cancel()  # of several, those that were submitted
+            self._notebook.router.cell(origin).jobs.pop(job, None)  # it has what it captured
             raise
         outputs = outputs_of(request.outputs, results, request.items is not None)
         job.makes(outputs)
