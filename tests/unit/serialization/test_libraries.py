@@ -66,7 +66,7 @@ SAMPLES: dict[str, list[Any]] = {
     ],
     "numpy's masked arrays, record arrays, matrices; memory maps, as plain arrays": [
         np.ma.masked_less(NUMBERS, 9), np.rec.array(np.zeros(N, [("a", "i4")])),
-        np.asmatrix(NUMBERS.reshape(100, -1)), np.ma.masked_less(NUMBERS, 9)[::2],
+        NUMBERS.reshape(100, -1).view(np.matrix), np.ma.masked_less(NUMBERS, 9)[::2],
         np.ma.MaskedArray(NUMBERS), np.ma.MaskedArray(NUMBERS, NUMBERS > 3, fill_value=-1),
         np.rec.array(np.zeros(N, [("b", "f4"), ("c", "u1")]))[::2],
     ],
