@@ -96,7 +96,6 @@ class _Search:
         self._expanded: set[int] = set()
         self._unseen: dict[int, Any] = {}  # what the collector doesn't look into
         self._is_complete = True
-        self.looked_at = 0
         self._flat: dict[int, bool] = {}  # by long list
         self._kinds = _Kinds()
         # What has nodes on our account.
@@ -104,6 +103,7 @@ class _Search:
         self._main = vars(sys.modules["__main__"])
         self._namespaces: dict[int, Name] = {}
         self._begin(roots)
+        self.looked_at = len(self._values)  # even if there is no time for more
         for target in self._graph.targets.values():
             self._known(target)
 
