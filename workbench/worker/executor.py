@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 PAUSE = 0.001
 """Seconds without a task after which nobody waits for one: the process is cleaned meanwhile. Longer
 than `spin_poll.SHORT_WAIT`, or a worker with nothing to do would spin twice."""
+
+
+HAND_OVER = 0.05
+"""Seconds in which a task whose Done is out has ended here too."""
 
 
 class Executor:
@@ -100,11 +105,17 @@ class Executor:
 
     def _ended(self, reason: str) -> None:
         """The reading thread."""
-        if self._work.latest is not None:
-            # A task may be in the middle of anything, but nobody is left who wants its result.
-            os._exit(0)
-        if self._runner.actor is not None:
-            self._runner.actor.stop()
+        actor = self._runner.actor
+        if actor is not None and actor.is_async:
+            actor.stop()  # its calls are cancelled
+            return
+        until = time.monotonic() + HAND_OVER
+        is_main = threading.current_thread() is threading.main_thread()  # where the task runs
+        while self._work.latest is not None:
+            if is_main or time.monotonic() > until:
+                # It may be in the middle of anything, but nobody is left who wants its result.
+                os._exit(0)
+            time.sleep(HAND_OVER / 50)
 
     def leave(self) -> None:
         """Let go of what tasks have left here: actors and files end in order."""

@@ -99,7 +99,12 @@ def _exit_in_order() -> None:
     """
     threading._shutdown()  # type: ignore[attr-defined]  # joins threads that aren't daemons
     atexit._run_exitfuncs()
+    _write_files()  # first: the collector may close a file's parts in any order, and lose text
     gc.collect()
+    _write_files()
+
+
+def _write_files() -> None:
     for each in gc.get_objects():
         if isinstance(each, io.IOBase) and not each.closed:
             with contextlib.suppress(Exception):

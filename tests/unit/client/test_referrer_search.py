@@ -149,5 +149,6 @@ def test_a_cycle_is_told_from_what_only_c_code_has() -> None:
     hidden = map(str, [target].__iter__())
     next_to_come = hidden.__next__  # a method of C code, in a running function: it is named
     del target, hidden
-    assert [p.path for p in search(watch())[0]] == ["next_to_come"]
+    places, complete, _ = search(watch())
+    assert not complete or [p.path for p in places] == ["next_to_come"]  # in time, or it says so
     del next_to_come
