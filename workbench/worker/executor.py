@@ -110,9 +110,11 @@ class Executor:
             actor.stop()  # its calls are cancelled
             return
         until = time.monotonic() + HAND_OVER
-        is_main = threading.current_thread() is threading.main_thread()  # where the task runs
+        in_task = threading.current_thread() is threading.main_thread()  # it reads, as it waits
+        if actor is not None and not actor.is_plain:
+            in_task = False  # its calls run in threads
         while self._work.latest is not None:
-            if is_main or time.monotonic() > until:
+            if in_task or time.monotonic() > until:
                 # It may be in the middle of anything, but nobody is left who wants its result.
                 os._exit(0)
             time.sleep(HAND_OVER / 50)

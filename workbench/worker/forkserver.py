@@ -30,8 +30,8 @@ from workbench.worker.process import die_with_parent, run_worker
 LAST_WORDS = 2000
 """Bytes of what a worker writes to stderr past Python that the error tells, should it die."""
 
-GRACE = 0.5
-"""Seconds the workers have to end by themselves when the session ends."""
+GRACE = 2.0
+"""Seconds that a worker has to end by itself. Those whose task still runs don't wait for it."""
 
 _NUMBER = struct.Struct("q")
 _NOTE = struct.Struct("qq")
