@@ -58,6 +58,22 @@ def describe_error(error: BaseException, task: str) -> TaskError:
     return described
 
 
+def let_go(error: BaseException) -> None:
+    """Empty the frames that it came through, and those of what it came from.
+
+    A task's error and its frames often refer to each other in a ring: what a failed task had read
+    and made would stay until the collector runs.
+    """
+    seen: set[int] = set()
+    chain: list[BaseException | None] = [error]
+    while chain:
+        each = chain.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            chain += each.__cause__, each.__context__
+
+
 def frames_of(tb: TracebackType | None) -> Frames:
     """The traceback without our own frames. Source lines only where this process has them."""
     frames: Frames = []

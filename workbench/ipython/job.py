@@ -162,7 +162,9 @@ class Job(Rich):
         with self._lock:
             self.ended += 1
             if error is not None:
-                self.errors.append(error)
+                # Without the frames in which it was built: those of a cell that waits are among
+                # them, and would keep all that it took along as long as the job is remembered.
+                self.errors.append(error.with_traceback(None))
             else:
                 ran = future.result()
                 self.peak = max(self.peak, getattr(ran, "peak", 0))

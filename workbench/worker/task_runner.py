@@ -21,7 +21,7 @@ from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchErro
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
-from workbench.host.tracebacks import describe_error
+from workbench.host.tracebacks import describe_error, let_go
 from workbench.options import parameters_of
 from workbench.serialization import codec
 from workbench.task_context import TaskContext
@@ -255,6 +255,7 @@ class TaskRunner:
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False
         described = describe_error(error, run.name)
+        let_go(error)
         if run.method == CREATION:
             described = task_error(
                 ActorDiedError, run.name, f"The actor could not be made: {described.cause_text}",

@@ -129,7 +129,12 @@ class RemoteMagics(NotebookMagics):
         cargo = Cargo(self._notebook, engine, request.names, request.cell.given, known, each)
         if args.dry_run:
             return cargo.preview()
-        self._run(engine, request, handle, cargo, args.wait, args.quiet)
+        try:
+            self._run(engine, request, handle, cargo, args.wait, args.quiet)
+        except BaseException as error:
+            # The error is remembered with the job, and the last one by IPython: not our frames.
+            del cargo, request, each
+            raise error.with_traceback(None) from error.__cause__
         return None
 
     def _run(
