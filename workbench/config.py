@@ -125,15 +125,24 @@ def load(
 # -- parsing ----------------------------------------------------------------------------------
 
 
+MOST_MEMORY = 16 << 40
+"""Bytes of a store: each process maps those of all others, and has 128 TiB of address space."""
+
+
 def _bytes(value: Any) -> int:
     size = parse_bytes(value) if isinstance(value, str) else int(value)
     if size < 1 << 20:
         raise ValueError("the store needs at least 1 MiB")
+    if size > MOST_MEMORY:
+        raise ValueError("16 TiB at most")
     return size
 
 
 def _headroom(value: Any) -> int:
-    return 0 if str(value).strip() == "0" else parse_bytes(str(value))
+    size = 0 if str(value).strip() == "0" else parse_bytes(str(value))
+    if size > MOST_MEMORY:
+        raise ValueError("16 TiB at most")
+    return size
 
 
 def _workers(value: Any) -> int:

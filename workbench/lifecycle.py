@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from workbench import config as config_module
-from workbench import context, error_notes
+from workbench import context, error_notes, machine
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.report.format import human_bytes
@@ -104,6 +104,8 @@ def init(
         context.set(engine)
         if engine.joined:
             _tell_what_stays(engine, config, given)
+        else:
+            _tell_what_is_too_much(config)
         return engine
 
 
@@ -139,6 +141,15 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
         from workbench.report import sessions
 
         warnings.warn(sessions.stays_text(engine.session, differences), stacklevel=3)
+
+
+def _tell_what_is_too_much(config: config_module.Config) -> None:
+    """Say if the store may take more memory than there is."""
+    limits = machine.memory_limits()
+    if config.memory > min(limits.values(), default=config.memory):
+        from workbench.report import sessions
+
+        warnings.warn(sessions.too_large_text(config.memory, limits), stacklevel=3)
 
 
 def shutdown() -> None:

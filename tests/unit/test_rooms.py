@@ -97,7 +97,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
+        {"config", "context", "engines.base", "engines.local", "error_notes", "errors", "machine"}
         | {"report.format", "report.sessions"},
         set(),
     ),

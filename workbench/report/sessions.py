@@ -48,6 +48,20 @@ def _stays(record: ObjectRecord, ours: set[int]) -> bool:
     return bool(kept) or not ours.issuperset(record.holders)
 
 
+def too_large_text(capacity: int, limits: dict[str, int]) -> str:
+    """That a store of ``capacity`` bytes may take more memory than there is.
+
+    ``limits``: bytes, by what sets them.
+    """
+    what = min(limits, key=limits.__getitem__)
+    there = human_bytes(limits[what])
+    says = f"this machine has {there}" if what == "RAM" else f"{what} allows {there} here"
+    return (
+        f"The store may take {human_bytes(capacity)} of memory, and {says}: before it is full, "
+        "puts are refused or processes end. `memory=` (`--memory`) sets less."
+    )
+
+
 def stays_text(session: str, differences: dict[str, tuple[str, str]]) -> str:
     """That a session which was joined keeps what it was started with.
 
