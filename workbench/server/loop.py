@@ -185,7 +185,7 @@ class Server:
         else:
             peer = self._by_fd.get(fd)
             if peer is not None and mask & ~select.EPOLLOUT:
-                self._read(peer)
+                self._read(peer, bool(mask & (select.EPOLLHUP | select.EPOLLERR)))
             elif peer is not None:
                 self._send(peer)
 
@@ -265,9 +265,11 @@ class Server:
                 self._send(peer)
         self._retry_at = time.monotonic() + RETRY
 
-    def _read(self, peer: Peer) -> None:
+    def _read(self, peer: Peer, gone: bool) -> None:
         """Read once; so a flood from one client doesn't keep the others waiting."""
-        if peer in self._waiting:
+        if gone:  # what it said before isn't all read, perhaps
+            self._take(peer, gone)
+        elif peer in self._waiting:
             return  # it has said more already than was its turn
         try:
             more = peer.inbox.receive(peer.sock.recvmsg)
@@ -277,7 +279,7 @@ class Server:
         except (OSError, ProtocolError):
             self._drop(peer)
             return
-        self._take(peer, not more)
+        self._take(peer, gone or not more)
         if more:
             self._held.note(peer)
             self._limit()
