@@ -452,6 +452,35 @@ def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"True\n", b"")
 
 
+def test_whoever_is_told_of_a_name_at_once_finds_it(script: Callable[..., Script]) -> None:
+    """Puts precede it, so the server has much to read from us when the other one asks."""
+    wb.init(workers=1, memory="32MB", session="names", linger="1h")
+    other = script(
+        """
+        engine = wb.init(session="names")
+        say("joined")
+        while number := hear():
+            say(engine.find(f"name {number}") is not None, engine.find(f"also {number}") is None)
+        """
+    )
+    assert other.line() == "joined"
+    engine = wb.init(ignore_reinit_error=True)
+    for number in range(100):
+        refs = [wb.put(i) for i in range(200)]
+        if number % 2:
+            wb.put("named", name=f"name {number}")
+        else:
+            engine.name(refs[0], f"name {number}")
+        other.tell(f"{number}")
+        assert other.line() == "True True"
+        engine.name(refs[0], f"also {number + 1}")
+        refs += [wb.put(i) for i in range(200)]
+        engine.unname(f"also {number + 1}")
+    other.tell()
+    assert other.wait() == 0
+    wb.shutdown()
+
+
 def test_two_drivers_share_names(script: Callable[..., Script]) -> None:
     other = script("""
         engine = wb.init(session="shared", workers=1)
