@@ -135,8 +135,8 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
         return kind, preview(value)
     except LookupError as reason:
         return kind, Preview(obstacle=f"no preview: {reason}")
-    except Exception as error:  # of the value's class
-        return kind, Preview(obstacle=f"no preview: its class raises {type(error).__name__}")
+    except Exception as error:
+        return kind, Preview(obstacle=f"no preview: to build it raises {type(error).__name__}")
 
 
 # -- actors ----------------------------------------------------------------------------------------
