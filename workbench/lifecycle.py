@@ -104,6 +104,8 @@ def init(
         context.set(engine)
         if engine.joined:
             _tell_what_stays(engine, config, given)
+        elif warning := config_module.too_large(config):
+            warnings.warn(warning, stacklevel=2)
         return engine
 
 
