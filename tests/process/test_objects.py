@@ -278,6 +278,10 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
             wb.wait([ref], num_returns=count)
     with pytest.raises(TypeError, match=r"wait\(\[ref\]\)"):
         wb.wait(ref)  # type: ignore[arg-type]
+    for wrong, found in (([1], "an int"), ([ref, "r"], "a str"), (3, "an int")):
+        with pytest.raises(TypeError, match=found):
+            wb.wait(wrong)  # type: ignore[arg-type]
+    assert wb.wait([]) == ([], [])
 
 
 # -- how long objects live ------------------------------------------------------------------------
