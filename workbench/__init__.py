@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench import widgets
+    from workbench import util, widgets
     from workbench.api import (
         cancel,
         exit_actor,
@@ -67,8 +67,8 @@ __all__ = [
     "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather", "get",
     "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "map", "objects",
     "pin", "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put",
-    "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin", "wait", "why",
-    "widgets",
+    "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin", "util", "wait",
+    "why", "widgets",
 ]  # fmt: skip
 
 
@@ -76,8 +76,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     home = _HOME.get(name)
-    if name == "widgets":
-        return import_module("workbench.widgets")
+    if name in ("util", "widgets"):
+        return import_module(f"workbench.{name}")
     if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     value = getattr(import_module(home), name)

@@ -85,6 +85,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
+    "util": ({"actors", "api", "errors", "functions", "ref", "serializers"}, set()),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
@@ -127,7 +128,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}
-        | {"ref_generator", "serializers", "ipython.extension", "plots", "widgets"},
+        | {"ref_generator", "serializers", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }
