@@ -265,6 +265,7 @@ def test_a_queue_that_was_shut_down_says_so(session: Engine) -> None:
         made.put(1)
         made.shutdown(force=force)
         made.shutdown()
+        assert made.actor is None
         with pytest.raises(ActorDiedError, match="shut down"):
             made.get()
         with pytest.raises(ActorDiedError):
@@ -274,7 +275,7 @@ def test_a_queue_that_was_shut_down_says_so(session: Engine) -> None:
 def test_many_may_wait_and_still_somebody_can_bring_an_item(session: Engine) -> None:
     """More than an async actor runs at a time, unless it is told otherwise."""
     made = Queue()
-    waiting = [made.actor.get.remote(None) for _ in range(1100)]
+    waiting = [made._items.get.remote(None) for _ in range(1100)]
     made.put_nowait_batch(range(1100))
     assert sorted(found for (found,) in wb.get(waiting)) == list(range(1100))
     made.shutdown()

@@ -43,7 +43,7 @@ class ActorPool:
     def __init__(self, actors: Iterable[ActorHandle]) -> None:
         self._idle = list(actors)
         self._running: dict[int, _Running] = {}  # by the number of the submit, oldest first
-        self._waiting: deque[tuple[Call, Any]] = deque()
+        self._pending_submits: deque[tuple[Call, Any]] = deque()
         self._submitted = 0
 
     def map(self, fn: Call, values: Iterable[Any]) -> Iterator[Any]:
@@ -102,7 +102,7 @@ class ActorPool:
             If ``fn`` returned no ref.
         """
         if not self._idle:
-            self._waiting.append((fn, value))
+            self._pending_submits.append((fn, value))
             return
         actor = self._idle.pop()
         try:
@@ -203,7 +203,7 @@ class ActorPool:
         -------
         bool
         """
-        return bool(self._idle) and not self._waiting
+        return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self) -> ActorHandle | None:
         """Take an actor that has nothing to do out of the pool.
@@ -264,5 +264,5 @@ class ActorPool:
 
     def _give_back(self, actor: ActorHandle) -> None:
         self._idle.append(actor)
-        if self._waiting:
-            self.submit(*self._waiting.popleft())
+        if self._pending_submits:
+            self.submit(*self._pending_submits.popleft())

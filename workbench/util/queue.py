@@ -44,24 +44,14 @@ class Queue:
     def __init__(self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None) -> None:
         self.maxsize = maxsize
         options = {"max_concurrency": MOST_WAITING, **(actor_options or {})}
-        self._actor: ActorHandle | None = remote(_Items).options(**options).remote(maxsize)
+        self.actor: ActorHandle | None = remote(_Items).options(**options).remote(maxsize)
+        """The actor that has the items; None after `shutdown`."""
 
     @property
-    def actor(self) -> ActorHandle:
-        """The actor that has the items.
-
-        Returns
-        -------
-        ActorHandle
-
-        Raises
-        ------
-        ActorDiedError
-            After `shutdown`.
-        """
-        if self._actor is None:
+    def _items(self) -> ActorHandle:
+        if self.actor is None:
             raise ActorDiedError("This queue was shut down, and its items are gone.")
-        return self._actor
+        return self.actor
 
     def __len__(self) -> int:
         return self.qsize()
@@ -73,7 +63,7 @@ class Queue:
         -------
         int
         """
-        size: int = api.get(self.actor.qsize.remote())
+        size: int = api.get(self._items.qsize.remote())
         return size
 
     size = qsize
@@ -85,7 +75,8 @@ class Queue:
         -------
         bool
         """
-        return self.qsize() == 0
+        empty: bool = api.get(self._items.empty.remote())
+        return empty
 
     def full(self) -> bool:
         """Whether the next `put` would wait.
@@ -94,7 +85,8 @@ class Queue:
         -------
         bool
         """
-        return 0 < self.maxsize <= self.qsize()
+        full: bool = api.get(self._items.full.remote())
+        return full
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put an item at the end; wait for room.
@@ -116,7 +108,7 @@ class Queue:
             If the timeout is below 0.
         """
         limit = _limit(block, timeout)
-        if not _done(self.actor.put.remote(item, limit)):
+        if not _done(self._items.put.remote(item, limit)):
             raise Full
 
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
@@ -139,7 +131,7 @@ class Queue:
             If the timeout is below 0.
         """
         limit = _limit(block, timeout)
-        if not await _done_async(self.actor.put.remote(item, limit)):
+        if not await _done_async(self._items.put.remote(item, limit)):
             raise Full
 
     def put_nowait(self, item: Any) -> None:
@@ -175,7 +167,7 @@ class Queue:
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes several items, not {type(items).__name__}.")
         items = list(items)
-        if not api.get(self.actor.put_all.remote(items)):
+        if not api.get(self._items.put_all.remote(items)):
             raise Full(f"There is no room for {len(items)} items (maxsize={self.maxsize}).")
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
@@ -199,7 +191,7 @@ class Queue:
         ValueError
             If the timeout is below 0.
         """
-        found = _done(self.actor.get.remote(_limit(block, timeout)))
+        found = _done(self._items.get.remote(_limit(block, timeout)))
         if not found:
             raise Empty
         return found[0]
@@ -225,7 +217,7 @@ class Queue:
         ValueError
             If the timeout is below 0.
         """
-        found = await _done_async(self.actor.get.remote(_limit(block, timeout)))
+        found = await _done_async(self._items.get.remote(_limit(block, timeout)))
         if not found:
             raise Empty
         return found[0]
@@ -267,7 +259,7 @@ class Queue:
             raise TypeError(f"num_items={num_items!r} must be a whole number.")
         if num_items < 0:
             raise ValueError(f"num_items={num_items} must be 0 or more.")
-        items: list[Any] | None = api.get(self.actor.get_all.remote(num_items))
+        items: list[Any] | None = api.get(self._items.get_all.remote(num_items))
         if items is None:
             raise Empty(f"There are fewer than {num_items} items.")
         return items
@@ -282,11 +274,11 @@ class Queue:
         grace_period_s : float
             Seconds that its process has to end in order, if not.
         """
-        if self._actor is None:
+        if self.actor is None:
             return
-        if force or not api.wait([self._actor.leave.remote()], timeout=grace_period_s)[0]:
-            api.kill(self._actor)
-        self._actor = None
+        if force or not api.wait([self.actor.leave.remote()], timeout=grace_period_s)[0]:
+            api.kill(self.actor)
+        self.actor = None
 
 
 class _Items:
@@ -328,6 +320,12 @@ class _Items:
 
     async def qsize(self) -> int:
         return self._queue.qsize()
+
+    async def empty(self) -> bool:
+        return self._queue.empty()
+
+    async def full(self) -> bool:
+        return self._queue.full()
 
     async def leave(self) -> None:
         api.exit_actor()
