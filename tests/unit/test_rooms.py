@@ -86,6 +86,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
+    "util": ({"actors", "api", "errors", "functions", "ref", "serializers"}, set()),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
@@ -138,7 +139,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
         | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
-        | {"ipython.extension", "plots", "widgets"},
+        | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }
