@@ -177,7 +177,7 @@ class Session:
             self.tasks.stop_overdue()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
-        if state.failing or self.actors.without_worker:
+        if state.failing or self.actors.has_work:
             self.tasks.settle()
         if scheduler.has_work:
             for worker, task in scheduler.assign(state.now):

@@ -211,7 +211,10 @@ def _check_workers(scheduler: Scheduler) -> None:
     assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle}
     assert scheduler._ahead == {c: w for c, w in scheduler.pool.items() if len(w.sent) > 1}
     assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
-    assert scheduler.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
+    assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
+    busy = sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    assert scheduler.used == scheduler.held + busy
     for client, worker in scheduler.by_client.items():
         assert worker.client == client
         assert scheduler.workers[worker.number] is worker
