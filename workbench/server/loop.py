@@ -23,7 +23,7 @@ from workbench.errors import ProtocolError
 from workbench.machine import MemoryGauge
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.mover import Mover
-from workbench.server.peers import HeldMemory, Peer
+from workbench.server.peers import QUESTIONS, HeldMemory, Peer
 from workbench.server.segments import Segments
 from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.spin_poll import SpinThenPoll
@@ -97,8 +97,9 @@ class Server:
             while not self._over:
                 for fd, mask in poll(self._timeout()):
                     self._ready(fd, mask)
-                for peer in [peer for peer in self._waiting if not peer.stuck]:
-                    self._take(peer)
+                if self._waiting:
+                    for peer in [peer for peer in self._waiting if not peer.stuck]:
+                        self._take(peer)
                 if self._retry_at is not None and time.monotonic() >= self._retry_at:
                     self._retry()
                 if not self._batch:
@@ -109,10 +110,12 @@ class Server:
 
     def _timeout(self) -> float | None:
         """How long nothing has to be done unless something comes."""
-        if any(not peer.stuck for peer in self._waiting):
+        if self._waiting and not all(peer.stuck for peer in self._waiting):
             return 0.0
-        times = [t for t in (self._session.deadline(), self._retry_at) if t is not None]
-        return max(min(times) - time.monotonic(), 0) if times else None
+        deadline, retry_at = self._session.deadline(), self._retry_at
+        if deadline is None or (retry_at is not None and retry_at < deadline):
+            deadline = retry_at
+        return None if deadline is None else max(deadline - time.monotonic(), 0)
 
     def _turn(self) -> None:
         while self._batch:
@@ -280,28 +283,39 @@ class Server:
             self._drop(peer)
             return
         self._take(peer, gone or not more)
-        if more:
-            self._held.note(peer)
-            self._limit()
-        else:
+        if not more:
             self._drop(peer)
+        elif peer.is_held or peer.inbox.unfinished:
+            self._hold(peer)
 
     def _take(self, peer: Peer, gone: bool = False) -> None:
-        """Hand over what it said, as far as it is its turn."""
-        for message in peer.take(gone):
-            if type(message) is Parcel:
-                awaited = len(self._segments.awaited)
-                opened = self._segments.opened(peer.number, message)
-                if opened is not None:
-                    self._batch.append((peer.number, opened))
-                if len(self._segments.awaited) > awaited:
-                    self._ask_again()
-            else:
-                self._batch.append((peer.number, message))
-        if peer.inbox.messages():
+        """Hand over what it said, as far as it is its turn: up to a question.
+
+        If it has ``gone``, nobody will hear the answers, and what isn't a question follows too.
+        """
+        number, messages = peer.number, peer.inbox.messages()
+        while messages:
+            message = messages.popleft()
+            kind = type(message)
+            if kind is Parcel:
+                self._opened(number, message)
+            elif kind not in QUESTIONS:
+                self._batch.append((number, message))
+            elif not gone:
+                self._batch.append((number, message))
+                break
+        if messages:
             self._waiting.add(peer)
         else:
             self._waiting.discard(peer)
+
+    def _opened(self, number: int, parcel: Parcel) -> None:
+        awaited = len(self._segments.awaited)
+        event = self._segments.opened(number, parcel)
+        if event is not None:
+            self._batch.append((number, event))
+        if len(self._segments.awaited) > awaited:
+            self._ask_again()
 
     def _send(self, peer: Peer) -> None:
         if self._peers.get(peer.number) is not peer:
@@ -324,15 +338,14 @@ class Server:
         if peer.stuck == done:
             peer.stuck = not done
             self._epoll.modify(peer.sock, select.EPOLLIN if done else select.EPOLLOUT)
-        if not done or peer.held:
-            self._held.note(peer)
-            self._limit()
+        if not done or peer.is_held:
+            self._hold(peer)
 
-    def _limit(self) -> None:
-        peer = self._held.excess()
-        while peer is not None:
-            self._drop(peer)
-            peer = self._held.excess()
+    def _hold(self, peer: Peer) -> None:
+        """What is kept for it has changed. If it is too much in all, somebody is hung up on."""
+        self._held.note(peer)
+        while (longest := self._held.excess()) is not None:
+            self._drop(longest)
 
     def _drop(self, peer: Peer) -> None:
         if self._peers.pop(peer.number, None) is None:

@@ -6,9 +6,7 @@ No decisions of the core's, and no polling.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -39,6 +37,7 @@ class Peer:
     inbox: Inbox = field(default_factory=lambda: Inbox(decode_from_client, parcels=1))
     outbox: Outbox = field(default_factory=lambda: Outbox(largest=LARGEST_OF_SERVER))
     stuck: bool = False
+    is_held: bool = False  # something is kept for it
     _shown: int = 0  # bytes of output that were queued since it is stuck
     _left_out: ev.Output | None = None  # the last of those that weren't
 
@@ -58,18 +57,6 @@ class Peer:
             text = b"\n[output was left out here: this process didn't read it]\n"
             self.outbox.put(replace(last, kind="stderr", data=text))
 
-    def take(self, gone: bool) -> Iterator[Any]:
-        """The messages that are its turn: all up to a question. If it has ``gone``, nobody will
-        hear the answers, and what isn't a question follows too."""
-        messages = self.inbox.messages()
-        while messages:
-            message = messages.popleft()
-            is_question = type(message) in QUESTIONS
-            if not (gone and is_question):
-                yield message
-                if is_question:
-                    return
-
     @property
     def held(self) -> int:
         """Bytes that are kept for it."""
@@ -86,6 +73,7 @@ class HeldMemory:
     def note(self, peer: Peer) -> None:
         """What is kept for it has changed."""
         held = peer.held
+        peer.is_held = held > 0
         self._total += held - self._bytes.get(peer, 0)
         if held:
             self._bytes[peer] = held

@@ -248,7 +248,7 @@ class Inbox:
             beside = self._beside(payloads)
             messages = state.messages.copy()
             for number, payload in enumerate(payloads):
-                fds, lost = beside.get(number, _NOTHING)
+                fds, lost = beside.get(number, _NOTHING) if beside else _NOTHING
                 taken = 0
                 for message in self._decode(payload):
                     count = CARRIERS.get(type(message))
@@ -260,7 +260,7 @@ class Inbox:
                     messages.append(message)
                 if len(fds) > taken:
                     raise ProtocolError("Descriptors came without a message that carries them.")
-            fds, lost = beside.get(len(payloads), _NOTHING)
+            fds, lost = beside.get(len(payloads), _NOTHING) if beside else _NOTHING
             self._state = state = _Received(rest, messages, list(fds), lost)
         elif state.chunks[-1][1] and len(self._beside([])[0][0]) > self._most:
             raise ProtocolError("A frame came with more descriptors than it may have.")
@@ -276,16 +276,19 @@ class Inbox:
         found: dict[int, tuple[Sequence[int], bool]] = {}
         if state.fds or state.lost:
             found[0] = state.fds, state.lost
-        if any(ancillary or flags & _LOST for _, ancillary, flags, _ in state.chunks):
-            begins = [0, *accumulate(HEAD + len(payload) for payload in payloads)]
-            end = len(state.rest)
-            for data, ancillary, flags, _ in state.chunks:
-                end += len(data)
-                if ancillary or flags & _LOST:
-                    number = bisect_left(begins, end) - 1
-                    before, lost = found.get(number, _NOTHING)
-                    fds = [*before, *_descriptors(ancillary)]
-                    found[number] = fds, lost or bool(flags & _LOST)
+        for _, ancillary, flags, _ in state.chunks:
+            if ancillary or flags & _LOST:
+                break
+        else:
+            return found
+        begins = [0, *accumulate(HEAD + len(payload) for payload in payloads)]
+        end = len(state.rest)
+        for data, ancillary, flags, _ in state.chunks:
+            end += len(data)
+            if ancillary or flags & _LOST:
+                number = bisect_left(begins, end) - 1
+                before, lost = found.get(number, _NOTHING)
+                found[number] = [*before, *_descriptors(ancillary)], lost or bool(flags & _LOST)
         return found
 
     def close(self) -> None:

@@ -11,8 +11,7 @@ from tests.unit.wire.sockets import drain
 from workbench.core import events as ev
 from workbench.server.peers import MOST_HELD, MOST_SHOWN, HeldMemory, Peer
 from workbench.wire.buffers import Inbox
-from workbench.wire.codec import decode_from_server, encode
-from workbench.wire.framing import frame
+from workbench.wire.codec import decode_from_server
 
 Ends = tuple[Peer, socket.socket]
 
@@ -24,25 +23,6 @@ def ends() -> Iterator[Ends]:
         a.setblocking(False)
         b.setblocking(False)
         yield Peer(1, a), b
-
-
-def test_one_question_at_a_time(ends: Ends) -> None:
-    peer, sock = ends
-    said = [ev.Drop((1,)), ev.Ask(1), ev.Ask(2), ev.Drop((2,)), ev.Subscribe(3), ev.Drop((3,))]
-    sock.send(frame(encode(said)))
-    peer.inbox.receive(peer.sock.recvmsg)
-    turns = []
-    while turn := list(peer.take(gone=False)):
-        turns.append(turn)
-    assert turns == [said[:2], said[2:3], said[3:5], said[5:]]
-
-
-def test_who_has_gone_is_asked_nothing_of_and_heard_to_the_end(ends: Ends) -> None:
-    peer, sock = ends
-    said = [ev.Drop((1,)), ev.Ask(1), ev.Drop((2,)), ev.Subscribe(3), ev.Drop((3,))]
-    sock.send(frame(encode(said)))
-    peer.inbox.receive(peer.sock.recvmsg)
-    assert list(peer.take(gone=True)) == said[::2]
 
 
 def test_output_that_nobody_reads_is_left_out_from_some_size_on(ends: Ends) -> None:
