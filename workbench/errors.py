@@ -106,6 +106,10 @@ class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room, and the message lists what holds it."""
 
 
+class OutOfDescriptorsError(WorkbenchError, OSError):
+    """This process can open no more files, and needs a descriptor for memory of the store."""
+
+
 class ObjectLostError(WorkbenchError, LookupError):
     """The session has no such object (any more), or its bytes are gone."""
 

@@ -20,7 +20,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ObjectLostError, SessionError
+from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
 from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
@@ -55,11 +55,17 @@ class KnownObjects:
     """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
-        self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
+        self,
+        connection: Connection,
+        references: ReferenceCounter,
+        views: Views,
+        need: Callable[[int], None],
+        marshal: Marshal,
     ) -> None:
         self._connection = connection
         self._references = references
         self._views = views
+        self._need = need
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
@@ -130,8 +136,8 @@ class KnownObjects:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
-                self._check(id, value)
-            except ObjectLostError:
+                self._prepare(id, value)
+            except (ObjectLostError, OutOfDescriptorsError):
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
             with self.lock, ki_protection():
@@ -146,7 +152,7 @@ class KnownObjects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
-            self._check(id, value)
+            self._prepare(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -170,11 +176,15 @@ class KnownObjects:
             with self.lock, ki_protection():
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
+                if not self._views.is_mapped(value.segment):
+                    raise LookupError("its memory isn't mapped here")
                 extent = self._open(id, value)
         return value.header, extent
 
-    def _check(self, id: int, value: ev.Value) -> None:
-        """If it lies on disk, read it through before anybody maps it. It may take long."""
+    def _prepare(self, id: int, value: ev.Value) -> None:
+        """Have its segment mapped. If it lies on disk, read it through before anybody maps it,
+        which may take long."""
+        self._need(value.segment)
         if value.digest:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 

@@ -427,10 +427,18 @@ class EndSession(Event, tag=40):
     reason: str
 
 
+class Reshare(Event, tag=44):
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer."""
+
+    request: Number
+    segment: Id
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
+    | Reshare
 )  # fmt: skip
 """What a client may send."""

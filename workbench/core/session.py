@@ -85,6 +85,7 @@ class Session:
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
             ev.Opened: self.objects.opened,
+            ev.Reshare: self.objects.reshare,
             ev.Sealed: self.objects.sealed,
             ev.Want: self.objects.want,
             ev.Hold: self.objects.hold,
