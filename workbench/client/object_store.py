@@ -60,7 +60,7 @@ class ObjectStore:
             about = encoded.about(what or codec.describe(value), self.site())
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
-            self._base.arena.give_back(claims)
+            self._base.arena.withdraw(claims)
             raise
 
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:

@@ -33,6 +33,7 @@ CHUNK = 10_000
 _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "freed": errors.ObjectFreedError,
     "unknown": errors.ObjectLostError,
+    "full": errors.StoreFullError,
     "crashed": errors.WorkerCrashedError,
     "memory": errors.OutOfMemoryError,
     "timeout": errors.TaskTimeoutError,

@@ -241,7 +241,8 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``what``: sync; inline: may the sender send another allowance of objects in messages (a text
+    says no)? overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; or spill: move

@@ -228,6 +228,8 @@ class Session:
                 state.send(client, do.Granted(request, nbytes))
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
+            elif what == "deny":
+                state.send(client, do.Granted(request, 0, "It takes more than what nobody uses."))
             else:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
@@ -377,6 +379,9 @@ class Session:
             answer = do.Answer(event.request, snapshot=take_snapshot(state, some_named(state)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(state, event.object))
+        elif event.what == "inline":
+            allowed = state.budget.allow_inline(client.number)
+            answer = do.Answer(event.request, text="" if allowed else "no room")
         elif event.what == "names":
             answer = do.Answer(event.request, names=names_with(state, event.name))
         state.send(client.number, answer)

@@ -17,7 +17,14 @@ from workbench.client.arguments import SLOTTED, fill_slots, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchError, task_error
+from workbench.errors import (
+    ActorDiedError,
+    ActorExit,
+    StoreFullError,
+    TaskError,
+    WorkbenchError,
+    task_error,
+)
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
@@ -70,7 +77,7 @@ class TaskRunner:
         self._connection = base.connection
         self._marshal = base.marshal
         self._read = base.objects.read
-        self._give_back = base.arena.give_back
+        self._withdraw = base.arena.withdraw
         self._work = work
         self._generators = generators
         self._interrupts = interrupts
@@ -236,16 +243,28 @@ class TaskRunner:
             )
         names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
         named = zip(result, names, strict=True)
-        values, abouts = zip(*[self._part(p, run.name, claims, n) for p, n in named], strict=True)
+        full: list[StoreFullError] = []
+        parts = [self._part(p, run.name, claims, n, full) for p, n in named]
+        values, abouts = zip(*parts, strict=True)
         return values, abouts if any(abouts) else (), False
 
-    def _part(self, part: Any, task: str, claims: Claims, name: str) -> Result:
-        """One of several results. If it can't be sent, that is its own failure alone."""
+    def _part(
+        self, part: Any, task: str, claims: Claims, name: str, full: list[StoreFullError]
+    ) -> Result:
+        """One of several results. If it can't be sent, that is its own failure alone.
+
+        The first that finds no room says all about it: errors take room, too.
+        """
         try:
             if type(part) is Failed:
                 return self._error_value(describe_error(part.error, task)), None
             return self._encode(part, task, claims, name)
         except WorkbenchError as error:
+            if isinstance(error, StoreFullError):
+                full.append(error)
+                if len(full) > 1:
+                    text = f"No room for it. `{task}` has other results that say what has the room."
+                    return ev.error_value("full", text), None
             return self._error_value(describe_error(error, task)), None
 
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
@@ -257,7 +276,7 @@ class TaskRunner:
     def _failure(
         self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
     ) -> Outcome:
-        self._give_back(claims)
+        self._withdraw(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
             self._leave(run)

@@ -68,6 +68,8 @@ def _check_tasks(state: State) -> None:
     creations = [actor.creation_task for actor in state.scheduler.actors.values()]
     keeping = {*tasks.values(), *creations}  # those are kept for a restart
     pins = Counter(id for task in keeping for id in task.pins)
+    arguments = sum(len(task.submit.args) for task in keeping)
+    assert state.catalog.argument_bytes == arguments == sum(t.argument_bytes for t in keeping)
     made = {id for task in tasks.values() for id in task.results}
     waits = Counter(
         task.submit.task
