@@ -296,7 +296,7 @@ class _Resolver:
         try:
             self.future.set_result(self._objects.load(id, copy=False))
         except BaseException as error:
-            self.future.set_exception(error)
+            self.future.set_exception(errors.for_future(error))
         self._ref = None
         del self  # a ring: the error's traceback has this frame
 
@@ -312,6 +312,4 @@ def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
         code, _, text = value.header[1:].decode().partition("\n")
         return _REFUSALS.get(code, errors.WorkbenchError)(text)
-    error = codec.deserialize_inline(value.header)
-    assert isinstance(error, BaseException)
-    return error
+    return errors.task_error(codec.deserialize_inline(value.header))
