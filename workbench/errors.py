@@ -17,10 +17,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from workbench import exception_state, remote_frames
 from workbench.remote_frames import Frame
 from workbench.remote_frames import cell_label as cell_label
+from workbench.report.format import printable
 
 
 class WorkbenchError(Exception):
     """Base of everything Workbench raises itself."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())  # it names what others have named
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of our own stack: the paragraph and its notes."""
@@ -208,6 +212,12 @@ class TaskError(WorkbenchError):
         super().__init__(cause_text)
         _tell(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
 
+    def __str__(self) -> str:
+        """That of the original, if its class has none of its own."""
+        cause, text = failure_of(self).cause, BaseException.__str__(self)
+        is_ours = cause is None or isinstance(cause, WorkbenchError)
+        return printable(text) if is_ours else text
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         failure = failure_of(self)._replace(cause=None)
         return task_error, (failure, tuple(exception_state.notes_of(self)))
@@ -222,7 +232,7 @@ class TaskError(WorkbenchError):
         if mode == "Minimal":
             return [remote_frames.painted(failure.text), *notes]
         head = remote_frames.painted(type(self).__name__)
-        head += f" in {failure.task}" if failure.task else ""
+        head += f" in {printable(failure.task)}" if failure.task else ""
         trace, left_out = remote_frames.shown(failure.frames, mode)
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY

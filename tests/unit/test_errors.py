@@ -258,6 +258,7 @@ SAMPLES: list[BaseException] = [
     AnswerError(status=404),
     FrozenError(5, "mine"),
     AbortError("stop"),
+    ValueError("\x1b[31mred\x1b[0m"),
     SlotsError(),
     OwnGroup("two", [ValueError(1)], 7),
     errors.StoreFullError("full"),

@@ -16,6 +16,7 @@ from workbench.error_notes import readonly, ref_as_value
 from workbench.errors import WorkbenchError
 from workbench.exception_state import add_note, notes_of
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 KINDS = (*readonly.KINDS, *ref_as_value.KINDS)
 """Errors that may get a note."""
@@ -41,7 +42,7 @@ def explain(
 
 def add(error: BaseException, note: str) -> None:
     """Note that, if there is something to say, and once."""
-    if note and note not in notes_of(error):
+    if note and (note := printable(note)) not in notes_of(error):
         add_note(error, note)
 
 
