@@ -98,6 +98,8 @@ class ObjectStore:
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
+            failed = self._objects.failed(ids)
+            ids = ids if failed is None else [failed]  # which raises; others may not be there
         self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 
