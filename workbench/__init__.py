@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench import widgets
+    from workbench import util, widgets
     from workbench.actor_control import exit_actor, get_actor, kill, list_named_actors
     from workbench.actors import method
     from workbench.api import (
@@ -69,7 +69,7 @@ __all__ = [
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",
     "list_named_actors", "map", "method", "objects", "pin", "plot_costs", "plot_occupancy",
     "plot_pins", "plot_timeline", "put", "register_serializer", "remote", "shutdown", "snapshot",
-    "spill", "unpin", "wait", "why", "widgets",
+    "spill", "unpin", "util", "wait", "why", "widgets",
 ]  # fmt: skip
 
 
@@ -77,8 +77,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     home = _HOME.get(name)
-    if name == "widgets":
-        return import_module("workbench.widgets")
+    if name in ("util", "widgets"):
+        return import_module(f"workbench.{name}")
     if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     value = getattr(import_module(home), name)

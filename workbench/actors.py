@@ -19,6 +19,7 @@ from workbench.options import (
     parameters_of,
 )
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -175,7 +176,7 @@ class ActorHandle:
         return ActorHandle, (self._ref, self._description)
 
     def __repr__(self) -> str:
-        return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
+        return f"ActorHandle({printable(self._description.cls)}, {self._ref.hex()})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self._ref._engine.mimebundle(self)

@@ -127,6 +127,8 @@ def init(
         context.set(engine)
         if engine.joined:
             _tell_what_stays(engine, config, {**given, "runtime_env": variables or None})
+        elif warning := config_module.too_large(config):
+            warnings.warn(warning, stacklevel=2)
         return engine
 
 

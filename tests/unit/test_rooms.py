@@ -86,6 +86,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
+    "util": ({"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"}, set()),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
@@ -111,7 +112,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"engines.base", "options", "ref"}, set()),
+    "actors": ({"engines.base", "options", "ref", "report.format"}, set()),
     "actor_control": (
         {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
         set(),
@@ -120,9 +121,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": ({"ray_options"}, set()),
     "ray_options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
-    "markup": (set(), set()),
-    "error_notes": ({"context", "engines.base", "errors", "ref"}, set()),
-    "errors": ({"remote_frames"}, set()),
+    "markup": ({"report.format"}, set()),
+    "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
+    "errors": ({"remote_frames", "report.format"}, set()),
     "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
@@ -138,7 +139,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
         | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
-        | {"ipython.extension", "plots", "widgets"},
+        | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from workbench.core.queue import Queue
+from workbench.core.queue import TaskQueue
 from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, Actor, Task, Worker
 
 BATCH_SECONDS = 0.002
@@ -45,7 +45,7 @@ class Scheduler:
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._notified: dict[int, Actor] = {}  # may have calls to send
-        self.queue = Queue()  # all dependencies ready
+        self.queue = TaskQueue()  # all dependencies ready
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
         self._children: dict[int, dict[int, Task]] = {}  # by who submitted them

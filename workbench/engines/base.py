@@ -171,9 +171,9 @@ class Store(Protocol):
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
 
     def peek(self, ref: ObjectRef) -> Any:
-        """The value of an object that is ready, if to build it takes neither time nor room.
+        """The value of an object that is ready, to be shown; see `serialization.safe_load`.
 
-        LookupError says why it isn't built; what its class raises comes through.
+        LookupError says why it isn't built.
         """
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:

@@ -166,7 +166,8 @@ def _check_budget(budget: Budget) -> None:
     assert budget._granted == sum(a.granted for a in arenas) <= budget.capacity
     assert budget._live == sum(a.live for a in arenas if not a.disk)
     assert budget.spilled == sum(a.live for a in arenas if a.disk)
-    assert budget._trimming.keys() <= budget._by_owner.keys()
+    assert budget._trimming.keys() | budget.late.keys() <= budget._by_owner.keys()
+    assert budget._trimming.keys().isdisjoint(budget.late), "asked again before it answered"
 
 
 def _check_scheduler(scheduler: Scheduler) -> None:
