@@ -62,6 +62,7 @@ class ActorHost:
         self._thread = 0  # the loop's
         self._flushing = False  # at the end of this round of the loop
         self._over: asyncio.Event | None = None  # of the loop's
+        self.leaves = False  # no other call shall begin
 
     @property
     def is_plain(self) -> bool:
@@ -121,7 +122,7 @@ class ActorHost:
     # -- threads ----------------------------------------------------------------------------------
 
     def _run_next(self) -> None:
-        run = self._next_call()
+        run = None if self.leaves else self._next_call()
         if run is not None:
             self._run(run)
 
@@ -140,6 +141,11 @@ class ActorHost:
         if self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
 
+    def leave(self) -> None:
+        """It ends itself. Where the call runs that says so."""
+        self.leaves = True
+        self.stop()
+
     def send(self, done: ev.Done) -> None:
         """Send it with all others of this round of the loop."""
         assert self._loop is not None
@@ -153,7 +159,7 @@ class ActorHost:
         self._connection.push()
 
     def _begin(self) -> None:
-        while len(self._calls) < self._blueprint.concurrency:
+        while len(self._calls) < self._blueprint.concurrency and not self.leaves:
             run = self._next_call()
             if run is None:
                 return

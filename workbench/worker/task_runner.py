@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -201,7 +200,14 @@ class TaskRunner:
 
     # -- what comes of it -------------------------------------------------------------------------
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the actor has ended by itself: the server has failed all its calls."""
+        return self.actor is not None and self.actor.leaves
+
     def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+        if self.leaves:
+            return
         self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
@@ -260,7 +266,7 @@ class TaskRunner:
         self._give_back(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
-            self._leave(run)
+            self._leave(run, self.actor)
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False
         described = describe_error(error, run.name)
@@ -276,12 +282,12 @@ class TaskRunner:
     def _error_value(self, described: TaskError) -> ev.Value:
         return ev.Value(self._marshal.inline(described), failed=True)
 
-    def _leave(self, run: do.Run) -> None:
-        """The actor wants to end: its process does, when the server knows why."""
+    def _leave(self, run: do.Run, actor: ActorHost) -> None:
+        """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
+        actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
-        os._exit(0)
 
 
 def _retry_on(run: do.Run) -> Types:
