@@ -39,10 +39,11 @@ ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
 
 
-def connect(config: Config, variables: Variables = ()) -> Driver:
+def connect(config: Config, variables: Variables = (), namespace: str = "") -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
 
-    ``variables`` of the environment are those of the processes that it starts, beside ours.
+    ``variables`` of the environment are those of the processes that it starts, beside ours;
+    ``namespace`` is that of names of actors.
 
     A session's unique name, as `Engine.session` gives it, is joined and never started.
     SessionError if the runtime directory can't be used, or the session won't have us.
@@ -65,8 +66,9 @@ def connect(config: Config, variables: Variables = ()) -> Driver:
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
                 reap = ServerProcess(process).reap
-                return Driver(base, config.linger, reap, config.log_to_driver)
-        engine = Driver(_base(sock, "", config), config.linger, None, config.log_to_driver)
+                return Driver(base, config.linger, reap, config.log_to_driver, namespace)
+        base = _base(sock, "", config)
+        engine = Driver(base, config.linger, None, config.log_to_driver, namespace)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again

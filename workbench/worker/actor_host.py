@@ -43,6 +43,7 @@ class ActorHost:
     def __init__(
         self,
         id: int,
+        namespace: str,
         blueprint: Blueprint,
         connection: Connection,
         next_call: Callable[[], do.Run | None],
@@ -50,6 +51,7 @@ class ActorHost:
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
         self.id = id
+        self.namespace = namespace
         self._blueprint = blueprint
         self._connection = connection
         self._next_call = next_call

@@ -136,6 +136,13 @@ class Executor:
         host = self._runner.actor
         return 0 if host is None else host.id
 
+    @property
+    def namespace(self) -> str:
+        host, run = self._runner.actor, self._work.current
+        if host is not None:
+            return host.namespace
+        return "" if run is None or run.spec is None else run.spec.namespace
+
     def origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._work.current

@@ -163,7 +163,13 @@ class TaskRunner:
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                run.task, blueprint, self._connection, self._next_run, self.run, self.run_async
+                run.task,
+                run.spec.namespace if run.spec is not None else "",
+                blueprint,
+                self._connection,
+                self._next_run,
+                self.run,
+                self.run_async,
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None
