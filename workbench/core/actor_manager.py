@@ -146,6 +146,7 @@ class ActorManager:
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
             self.dies(worker.actor, ev.error_value("actor", text))
+            self.release(worker.actor)
 
     def dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
         """It will never run a call again: those that aren't done fail, and ``tasks``."""

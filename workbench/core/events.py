@@ -156,7 +156,8 @@ class TaskSpec(Event):
     reader, and its one result says how many there were. ``job``: it is a background cell, which
     people know by this name; ``binds`` are the variables that its results but the first are meant
     for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. ``env`` are variables of the environment that it sets.
+    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
+    driver from which it comes.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -168,6 +169,7 @@ class TaskSpec(Event):
     size: Natural = 1
     group: Id = 0
     env: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""
 
 
 USUAL = TaskSpec()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -169,7 +168,13 @@ class TaskRunner:
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                run.task, blueprint, self._connection, self._next_run, self.run, self.run_async
+                run.task,
+                run.spec.namespace if run.spec is not None else "",
+                blueprint,
+                self._connection,
+                self._next_run,
+                self.run,
+                self.run_async,
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None
@@ -206,7 +211,14 @@ class TaskRunner:
 
     # -- what comes of it -------------------------------------------------------------------------
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the actor has ended by itself: the server has failed all its calls."""
+        return self.actor is not None and self.actor.leaves
+
     def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+        if self.leaves:
+            return
         self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
@@ -277,7 +289,7 @@ class TaskRunner:
         self._withdraw(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
-            self._leave(run)
+            self._leave(run, self.actor)
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False, ()
         again = isinstance(error, retry_on) and not stopped
@@ -300,12 +312,12 @@ class TaskRunner:
         header = self._marshal.inline(failure)
         return ev.Value(header, contains=tuple(inside), failed=True), refs
 
-    def _leave(self, run: do.Run) -> None:
-        """The actor wants to end: its process does, when the server knows why."""
+    def _leave(self, run: do.Run, actor: ActorHost) -> None:
+        """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
+        actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
-        os._exit(0)
 
 
 def _retry_on(run: do.Run) -> Types:
