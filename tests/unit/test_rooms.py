@@ -86,7 +86,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
-    "util": ({"actors", "api", "errors", "functions", "ref", "serializers"}, set()),
+    "util": (
+        {"actor_control", "actors", "api", "errors", "functions", "ray_names", "ref"}
+        | {"serializers"},
+        set(),
+    ),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
@@ -120,6 +124,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
     "options": ({"ray_options"}, set()),
     "ray_options": (set(), set()),
+    "ray_names": (set(), set()),
+    "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
     "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
@@ -137,8 +143,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "fallocate": ({"sizes"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
-        | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
+        {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
+        | {
+            "gathering",
+            "lifecycle",
+            "ray_names",
+            "ref",
+            "ref_generator",
+            "runtime_context",
+            "serializers",
+        }
         | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),

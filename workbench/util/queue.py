@@ -8,6 +8,7 @@ from queue import Empty, Full
 from typing import Any
 
 from workbench import api
+from workbench.actor_control import exit_actor, kill
 from workbench.actors import ActorHandle
 from workbench.errors import ActorDiedError
 from workbench.functions import remote
@@ -277,7 +278,7 @@ class Queue:
         if self.actor is None:
             return
         if force or not api.wait([self.actor.leave.remote()], timeout=grace_period_s)[0]:
-            api.kill(self.actor)
+            kill(self.actor)
         self.actor = None
 
 
@@ -328,7 +329,7 @@ class _Items:
         return self._queue.full()
 
     async def leave(self) -> None:
-        api.exit_actor()
+        exit_actor()
 
 
 def _limit(block: bool, timeout: float | None) -> float | None:
