@@ -38,7 +38,6 @@ IN_RAY: Mapping[str, str] = {
     "`workbench.actors`.",
     "autoscaler": _ONE_MACHINE,
     "available_resources": "`snapshot()` says how many workers there are, and what they run.",
-    "client": "Sessions are of this machine: `init(session=...)` joins one by its name.",
     "cloudpickle": "`import cloudpickle`.",
     "cluster_resources": "`snapshot().workers` are the workers; `init(workers=...)` says how many.",
     "cpp_function": _PYTHON,
