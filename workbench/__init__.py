@@ -63,6 +63,13 @@ _HOMES = {
 }
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
+_MODULES = {
+    "actor": "actor_control",  # as Ray calls it
+    "exceptions": "exceptions",
+    "util": "util",
+    "widgets": "widgets",
+}
+
 __all__ = [
     "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed", "cancel",
     "dashboard", "deregister_serializer", "exceptions", "exit_actor", "explain_cost", "free",
@@ -77,8 +84,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     home = _HOME.get(name)
-    if name in ("exceptions", "util", "widgets"):
-        return import_module(f"workbench.{name}")
+    if name in _MODULES:
+        return import_module(f"workbench.{_MODULES[name]}")
     if home is None:
         from workbench.ray_names import IN_RAY, missing
 

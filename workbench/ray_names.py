@@ -34,8 +34,6 @@ IN_RAY: Mapping[str, str] = {
     "UniqueID": _IDS,
     "WORKER_MODE": _MODES,
     "WorkerID": _IDS,
-    "actor": "`exit_actor` and `get_actor` are in `workbench` itself, `ActorHandle` in "
-    "`workbench.actors`.",
     "autoscaler": _ONE_MACHINE,
     "available_resources": "`snapshot()` says how many workers there are, and what they run.",
     "cloudpickle": "`import cloudpickle`.",

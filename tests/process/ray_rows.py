@@ -127,7 +127,7 @@ class Counter:
         os._exit(1)
 
     def leave(self) -> None:
-        ray.exit_actor()
+        ray.actor.exit_actor()
 
     def me(self) -> Any:
         context = ray.get_runtime_context()
@@ -311,7 +311,7 @@ CORE = [
     same("`method`", lambda: ray.get(Counter.remote(3).both.remote()) == [3, -3]),
     same("`get_runtime_context()`", lambda: ray.get_runtime_context().get_worker_id() == "0"),
     same("`is_initialized()`", lambda: ray.is_initialized()),
-    same("`actor.exit_actor()`", left, "It is `exit_actor()`."),
+    same("`actor.exit_actor()`", left),
 ]
 
 
@@ -419,6 +419,7 @@ OF_ACTORS = [
         "`handle.m.options(num_returns=, name=)`",
         lambda: got(Counter.remote().add.options(name="x").remote()) == 1,
     ),
+    same("`actor.ActorHandle`", lambda: isinstance(Counter.remote(), ray.actor.ActorHandle)),
     same("`handle.__ray_ready__`", lambda: got(Counter.remote().__ray_ready__.remote())),
     same(
         "`handle.__ray_call__`",
