@@ -522,6 +522,11 @@ IN_UTILS = [
         lambda: not ray.util.inspect_serializability(Special())[0],
         "All failures, with paths and advice; printed, it is a text.",
     ),
+    refused(
+        "`util.inspect_serializability(…, depth=, print_file=)`",
+        lambda: ray.util.inspect_serializability(1, depth=3),  # type: ignore[call-arg]
+        "All that fails is found, however deep. `print` what comes back.",
+    ),
     same("`util.list_named_actors()`", lambda: ray.util.list_named_actors() == []),
     same(
         "`util.list_named_actors(all_namespaces=)`",

@@ -32,7 +32,10 @@ Not in the table is what Ray's documentation doesn't name. What differs though t
 - An actor with a name lives until `kill`, or the session's end, `lifetime=` or not.
 - A registered serializer reaches all workers; Ray's is one per process.
 - What a task raises is an instance of its own class as well, with all its attributes.
-- Numbers of ids are shorter.
+- `sys.exit` in a task is an error like others; Ray's ends the worker.
+- The `get` of an `async def` call that was cancelled raises TaskCancelledError, as that of a task;
+  Ray's raises RayTaskError.
+- Ids are shorter.
 
 The table is made by `python -m tests.process.ray_table`.
 """
