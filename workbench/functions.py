@@ -205,5 +205,6 @@ def _remote(options: dict[str, Any], function: Any) -> Any:
             "of a remote class, or make a function remote that calls `asyncio.run(...)`."
         )
     if inspect.isgeneratorfunction(function):
-        options = {"num_returns": STREAMING, **options}
+        chosen = options.get("num_returns")
+        options = {**options, "num_returns": STREAMING if chosen is None else chosen}
     return RemoteFunction(function, changed(TaskOptions(), options, "A task"))

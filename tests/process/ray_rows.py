@@ -258,6 +258,10 @@ async def awaited(ref: Any) -> Any:
     return await ref
 
 
+def _two() -> Any:
+    yield from (1, 2)
+
+
 async def iterated() -> list[int]:
     return [await ref async for ref in count.remote(3)]
 
@@ -267,6 +271,7 @@ async def iterated() -> list[int]:
 CORE = [
     same("`put(value)`", lambda: got(ray.put([1])) == [1]),
     refused("`put(…, _owner=)`", lambda: ray.put(1, _owner=None), IN_EXCEPTIONS["OwnerDiedError"]),  # type: ignore[call-arg]
+    same("`get(generator)`", lambda: [got(r) for r in ray.get(count.remote(2))] == [0, 1]),
     same("`get(ref)`, `get([refs])`", lambda: ray.get([ray.put(1), one.remote()]) == [1, 1]),
     same(
         "`get(…, timeout=)`",
@@ -318,6 +323,10 @@ CORE = [
 OF_TASKS = [
     same("`num_returns=2`", lambda: ray.get(pair.remote()) == [1, 2]),
     same('`num_returns="streaming"`', lambda: [got(r) for r in count.remote(3)] == [0, 1, 2]),
+    same(
+        "`num_returns=None` of a function that yields",
+        lambda: [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2],
+    ),
     refused('`num_returns="dynamic"`', lambda: count.options(num_returns="dynamic").remote(1)),
     same(
         "`num_cpus=`",
