@@ -91,7 +91,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "util": (
-        {"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"},
+        {"actor_control", "actors", "api", "errors", "functions", "ray_names", "ref"}
+        | {"serializers"},
         set(),
     ),
     "cli": (
@@ -127,6 +128,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
     "options": ({"ray_options"}, set()),
     "ray_options": (set(), set()),
+    "ray_names": (set(), set()),
+    "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
     "error_notes": (
@@ -149,8 +152,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "spare_descriptors": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
-        | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
+        {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
+        | {
+            "gathering",
+            "lifecycle",
+            "ray_names",
+            "ref",
+            "ref_generator",
+            "runtime_context",
+            "serializers",
+        }
         | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
