@@ -109,7 +109,7 @@ class Pool:
     @property
     def _must_grow(self) -> bool:
         """Whether what has begun could else not go on."""
-        return self._scheduler.queue.has_urgent or not self._scheduler.used
+        return self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.held
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Tasks that need little run several to a processor: each needs a worker all the same,

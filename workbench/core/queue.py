@@ -48,7 +48,7 @@ class _Line:
             self._gaps = 0
 
 
-class Queue:
+class TaskQueue:
     """See the module. All its tasks are QUEUED; ``size`` is how many there are."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.core.events import Submit
-from workbench.core.queue import Queue
+from workbench.core.queue import TaskQueue
 from workbench.core.tasks import DONE, QUEUED, SENT, Task
 
 STEPS = st.lists(
@@ -21,7 +21,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_it_is_a_list_whose_middle_can_leave(steps: list[tuple[str, int]]) -> None:
     """What is urgent comes first, the newest group of it before the others."""
-    queue, usual, urgent = Queue(), list[Task](), list[Task]()
+    queue, usual, urgent = TaskQueue(), list[Task](), list[Task]()
     sent: list[Task] = []
     for number, (step, where) in enumerate(steps):
         task = Task(Submit(number, 0, b""), 1)
