@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -91,7 +90,7 @@ def _called_back() -> Any:
 def _polls_futures() -> Any:
     future = leaf.remote(1).future()
     while not future.done():
-        time.sleep(0.001)
+        threading.Event().wait(0.001)
     return future.result()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from itertools import filterfalse
 from typing import Any
 
 from workbench import context
@@ -93,8 +92,8 @@ class ObjectStore:
         if not all(map(values.__contains__, ids)):
             self._check_refs(refs)
             self._objects.request(ids)
-            missing = partial(filterfalse, values.__contains__, ids)
-            if not self._wait(self._objects.are_known(ids), timeout, missing):
+            missing = {id for id in ids if id not in values}
+            if not self._wait(self._objects.are_known(ids), timeout, lambda: missing, len(missing)):
                 left = sum(id not in values for id in ids)
                 raise GetTimeoutError(
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
