@@ -380,5 +380,9 @@ class TaskCancelledError(WorkbenchError):
     """The task was stopped, or cancelled, before it was done."""
 
 
+class NestingError(WorkbenchError, RecursionError):
+    """All workers wait, inside tasks, for tasks that none is left to run."""
+
+
 class TaskTimeoutError(TaskCancelledError, TimeoutError):
     """The task ran for longer than its ``timeout``, and was interrupted."""

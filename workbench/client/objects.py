@@ -37,6 +37,7 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "crashed": errors.WorkerCrashedError,
     "memory": errors.OutOfMemoryError,
     "timeout": errors.TaskTimeoutError,
+    "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
 }
@@ -251,9 +252,9 @@ class KnownObjects:
         found = {"ref": self._references.find(id), "view": self._views.live(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the object; holds the ref until then."""
-        resolver = _Resolver(self, ref)
+    def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
+        """Have it set to the object; the ref is held until then."""
+        resolver = _Resolver(self, future, ref)
         self.announce([ref.id], resolver)
         self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
@@ -323,10 +324,10 @@ class KnownObjects:
 class _Resolver:
     """Sets the future of an object; a `Listener`."""
 
-    def __init__(self, objects: KnownObjects, ref: ObjectRef) -> None:
+    def __init__(self, objects: KnownObjects, future: Future[Any], ref: ObjectRef) -> None:
         self._objects = objects
         self._ref: ObjectRef | None = ref
-        self.future: Future[Any] = Future()
+        self.future = future
         self.future.set_running_or_notify_cancel()
 
     def arrived(self, id: int) -> None:

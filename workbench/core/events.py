@@ -233,11 +233,25 @@ class GaveBack(Event, tag=18):
 
 
 class Blocked(Event, tag=19):
-    """This worker's task waits for other objects: its slot is free for somebody else."""
+    """This worker's ``task`` waits: its slot is somebody else's until ``enough`` of these objects
+    are there (0: all, or one that failed), and in any case until Unblocked.
+
+    A task may wait in several places; the sender numbers them. With no objects, or fewer than
+    ``enough``, only Unblocked ends it. ``item``: the object is a generator, and what it waits for
+    is its item of that number, or the end.
+    """
+
+    task: Id
+    wait: Natural = 0
+    objects: tuple[Id, ...] = ()
+    enough: Natural = 0
+    item: Natural = 0
 
 
 class Unblocked(Event, tag=20):
-    """It goes on."""
+    """It doesn't wait there any more."""
+
+    wait: Natural = 0
 
 
 class Ask(Event, tag=21):

@@ -177,6 +177,8 @@ class Session:
             self.tasks.stop_overdue()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
+        if scheduler.queue.size and state.pool.is_stuck:
+            self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
             self.tasks.settle()
         if scheduler.has_work:
@@ -323,7 +325,7 @@ class Session:
         if client.worker:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
-                state.pool.block(worker)  # takes no more tasks while it goes
+                state.scheduler.leave(worker)
             # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):

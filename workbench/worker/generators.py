@@ -132,7 +132,7 @@ class GeneratorSender:
 
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():
-            with self._role.blocking():
+            with self._role.blocking(tuple):
                 self._base.connection.wait_for(backpressure.has_room)
 
     def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:
