@@ -17,7 +17,8 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "sizes", "markup", "config", "options", "ref", "ref_generator", "context",
+    "errors", "sizes", "markup", "config", "options", "ray_options", "ref", "ref_generator",
+    "context",
     "spin_poll", "call_site", "ki_protection", "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
@@ -85,6 +86,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
+    "util": ({"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"}, set()),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
@@ -98,17 +100,26 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "lifecycle": (
         {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
-        | {"report.format", "report.sessions"},
+        | {"options", "ray_options", "report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
-    "functions": ({"actors", "api", "context", "engines.base", "options"}, set()),
+    "functions": (
+        {"actors", "api", "context", "engines.base", "options", "ray_options"},
+        set(),
+    ),
     "gathering": (
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
     "actors": ({"engines.base", "options", "ref", "report.format"}, set()),
-    "options": (set(), set()),
+    "actor_control": (
+        {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
+        set(),
+    ),
+    "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
+    "options": ({"ray_options"}, set()),
+    "ray_options": (set(), set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
     "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
@@ -126,8 +137,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "fallocate": ({"sizes"}, set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"api", "config", "core.snapshot", "functions", "gathering", "lifecycle", "ref"}
-        | {"ref_generator", "serializers", "ipython.extension", "plots", "widgets"},
+        {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
+        | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
+        | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }

@@ -69,6 +69,13 @@ Bytes = npt.NDArray[np.uint8]
 Load = Callable[[memoryview, Sequence[Any], Where], Any]
 
 
+class InlineCopy(bytes):
+    """What the arrays of an inline object that was read show: whoever writes to them although they
+    are read-only (C code may) doesn't write to the object."""
+
+    header: bytes  # what it is a copy of
+
+
 @dataclass(slots=True)
 class Serialized:
     """A pickled value; its buffers are still the value's own memory.
@@ -231,7 +238,7 @@ def deserialize_inline(
 ) -> Any:
     """Build the value of an inline object; see `deserialize`.
 
-    Its arrays are read-only views of the header, or with ``copy`` private and writable.
+    Its arrays are read-only views of an `InlineCopy`, or with ``copy`` private and writable.
     """
     kind = header[:1]
     if kind == _NONE:
@@ -240,11 +247,17 @@ def deserialize_inline(
         return load(memoryview(header)[1:], (), where)
     if kind not in (b"e", b"f"):
         raise SerializationError(_UNKNOWN.format(kind))
+    data: bytes | bytearray
+    if copy:
+        data = bytearray(header)
+    else:
+        data = own = InlineCopy(header)
+        own.header = header
     try:
-        outside, data = _outside(header, bytearray(header) if copy else header)
-    except struct.error:
+        outside, extent = _outside(header, data)
+    except (struct.error, ValueError):
         raise SerializationError(_UNKNOWN.format(kind)) from None
-    return deserialize(outside, data, where, INLINE_ALIGN, load)
+    return deserialize(outside, extent, where, INLINE_ALIGN, load)
 
 
 def deserialize(
@@ -310,7 +323,7 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
     """An inline object as one with an extent, in ``data``: the header or a copy of it."""
     end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
     outside = header[:1].upper() + header[1 + _LENGTH.size : end]
-    return outside, np.frombuffer(data, np.uint8)[_aligned(end, INLINE_ALIGN) :]
+    return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
 
 
 def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:

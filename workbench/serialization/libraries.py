@@ -86,7 +86,8 @@ def _reduce_arrow_tensor(tensor: Any) -> Any:
 def _arrow_tensor(array: Array, names: Any) -> Any:
     import pyarrow as pa
 
-    return pa.Tensor.from_numpy(array, names or None)
+    # What `to_numpy` gives can be made writable, whatever the array was.
+    return pa.Tensor.from_numpy(writable(array), names or None)
 
 
 # -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
