@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -33,9 +33,11 @@ CHUNK = 10_000
 _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "freed": errors.ObjectFreedError,
     "unknown": errors.ObjectLostError,
+    "full": errors.StoreFullError,
     "crashed": errors.WorkerCrashedError,
     "memory": errors.OutOfMemoryError,
     "timeout": errors.TaskTimeoutError,
+    "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
 }
@@ -71,6 +73,8 @@ class KnownObjects:
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
+        self._failed: set[int] = set()  # of these values
+        self._failures = 0  # that came by now
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._listeners: dict[int, list[Listener]] = {}  # by object
 
@@ -86,18 +90,32 @@ class KnownObjects:
             self._connection.post(ev.Want(chunk))
             expected.update(chunk)  # after it: what is expected must have been asked for
 
-    def are_known(self, ids: Iterable[int]) -> Callable[[], bool]:
-        """A function that tells whether all of them are; each is looked at until it is."""
+    def are_known(self, ids: Sequence[int]) -> Callable[[], bool]:
+        """A function that tells whether all of them are, or one has failed.
+
+        Each is looked at until it is known, and all again only if something failed meanwhile.
+        """
         values, missing = self.values, iter(ids)
         waiting = next(missing, None)
+        wanted: set[int] = set()
+        failures, has_failed = 0, False
 
         def done() -> bool:
-            nonlocal waiting
+            nonlocal waiting, failures, has_failed
             while waiting is not None and waiting in values:
                 waiting = next(missing, None)
-            return waiting is None
+            if waiting is not None and failures != self._failures:
+                failures = self._failures
+                if self._failed and not wanted:
+                    wanted.update(ids)
+                has_failed = not self._failed.isdisjoint(wanted)
+            return waiting is None or has_failed
 
         return done
+
+    def failed(self, ids: Iterable[int]) -> int | None:
+        """The first that is known to have failed."""
+        return next((id for id in ids if id in self._failed), None)
 
     def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
@@ -234,9 +252,9 @@ class KnownObjects:
         found = {"ref": self._references.find(id), "view": self._views.live(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the object; holds the ref until then."""
-        resolver = _Resolver(self, ref)
+    def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
+        """Have it set to the object; the ref is held until then."""
+        resolver = _Resolver(self, future, ref)
         self.announce([ref.id], resolver)
         self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
@@ -258,6 +276,8 @@ class KnownObjects:
         with self.lock:
             if self._references.alive(id):
                 self.values[id] = message.value
+                if message.value.failed:
+                    self._fails(id)
         if id in self._listeners:
             self._tell(id)
 
@@ -266,6 +286,7 @@ class KnownObjects:
             if self._references.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
                 self.values[id] = ev.error_value("freed", text)
+                self._fails(id)
             self._connection.post(ev.Unview(((id, 0),)))
 
     def moved(self, message: do.Moved) -> None:
@@ -279,6 +300,11 @@ class KnownObjects:
     def freed(self, ids: Iterable[int]) -> None:
         for id in ids:
             self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
+            self._fails(id)
+
+    def _fails(self, id: int) -> None:
+        self._failed.add(id)
+        self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
         with self.lock:
@@ -286,27 +312,29 @@ class KnownObjects:
                 self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
+                self._failed.discard(watch.id)
                 self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 
     def close(self) -> None:
         self.values.clear()
+        self._failed.clear()
 
 
 class _Resolver:
     """Sets the future of an object; a `Listener`."""
 
-    def __init__(self, objects: KnownObjects, ref: ObjectRef) -> None:
+    def __init__(self, objects: KnownObjects, future: Future[Any], ref: ObjectRef) -> None:
         self._objects = objects
         self._ref: ObjectRef | None = ref
-        self.future: Future[Any] = Future()
+        self.future = future
         self.future.set_running_or_notify_cancel()
 
     def arrived(self, id: int) -> None:
         try:
             self.future.set_result(self._objects.load(id, copy=False))
         except BaseException as error:
-            self.future.set_exception(error)
+            self.future.set_exception(errors.for_future(error))
         self._ref = None
         del self  # a ring: the error's traceback has this frame
 
@@ -322,6 +350,4 @@ def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
         code, _, text = value.header[1:].decode().partition("\n")
         return _REFUSALS.get(code, errors.WorkbenchError)(text)
-    error = codec.deserialize_inline(value.header)
-    assert isinstance(error, BaseException)
-    return error
+    return errors.task_error(codec.deserialize_inline(value.header))

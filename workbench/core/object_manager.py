@@ -42,6 +42,7 @@ class ObjectManager:
         self._catalog.seal(entry, value, about)
         if value.segment and entry.state is READY:
             self._spilling.rested(entry)
+        self._state.scheduler.settled(entry.id, value.failed)
         clients, entry.waiting_clients = entry.waiting_clients, ()
         for client in clients:
             self._tell(client, entry)
@@ -109,6 +110,7 @@ class ObjectManager:
             holders, clients, tasks = entry.holds, entry.waiting_clients, entry.waiting_tasks
             entry.waiting_clients, entry.waiting_tasks = (), None
             self._catalog.free(entry)
+            self._state.scheduler.settled(id, True)
             for holder in holders:
                 self._state.send(holder, do.Forget((id,)))
             for number in clients:

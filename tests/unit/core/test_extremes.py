@@ -63,6 +63,8 @@ USUAL: dict[type, Any] = {
     ev.Drop: ev.Drop((own(DRIVER),)),
     ev.Free: ev.Free((own(DRIVER),)),
     ev.Unview: ev.Unview(((own(DRIVER), 0),)),
+    ev.Blocked: ev.Blocked(own(DRIVER, 2), 1, (own(DRIVER, 2), own(DRIVER)), 1),
+    ev.Unblocked: ev.Unblocked(1),
     ev.GaveBack: ev.GaveBack((own(DRIVER, 2),)),
     ev.Loaded: ev.Loaded((own(DRIVER),), (0.1,)),
 }
