@@ -132,7 +132,10 @@ class Chaos:
                 any(name in kind for name in ALWAYS)
                 or (kind == "ActorDiedError" and command[0] == "call")
                 or (kind == "SessionError" and "server" in self._killed)
-                or (self._is_short and any(why in rest for why in SHORT))
+                or (
+                    (self._is_short or command[0] == "results")
+                    and any(why in rest for why in SHORT)
+                )
             ), rest
             assert "can't be read back" not in rest
             return ""
