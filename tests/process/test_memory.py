@@ -308,7 +308,7 @@ def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2])
-def test_a_first_put_with_hardly_a_descriptor_leaves_none_behind(
+def test_a_first_put_with_hardly_a_descriptor_leaves_none(
     session: Engine, spare: int
 ) -> None:
     """Enough for none, for the memory's first one, or its second."""
@@ -323,8 +323,7 @@ def test_a_first_put_with_hardly_a_descriptor_leaves_none_behind(
         again: list[int] = []
         try:  # with those that are kept for such a moment it may find enough
             assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
-        except OSError as error:
-            assert "Too many open files" in str(error)
+        except OSError:
             again = [os.dup(0) for _ in range(spare)]  # they are free
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
