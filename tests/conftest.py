@@ -120,5 +120,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """As many as there are processors for us, a container's limits included."""
-    return cpu_count()
+    """One more than there are processors for us, a container's limits included: now and then one
+    waits for a page, or for what shall end."""
+    return cpu_count() + 1
