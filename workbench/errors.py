@@ -108,6 +108,10 @@ class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room, and the message lists what holds it."""
 
 
+class OutOfDescriptorsError(WorkbenchError, OSError):
+    """This process can open no more files, and needs a descriptor for memory of the store."""
+
+
 class ObjectLostError(WorkbenchError, LookupError):
     """The session has no such object (any more), or its bytes are gone."""
 
@@ -374,6 +378,10 @@ class ActorExit(BaseException):
 
 class TaskCancelledError(WorkbenchError):
     """The task was stopped, or cancelled, before it was done."""
+
+
+class NestingError(WorkbenchError, RecursionError):
+    """All workers wait, inside tasks, for tasks that none is left to run."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):

@@ -18,8 +18,8 @@ TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
     "errors", "exception_state", "sizes", "markup", "config", "options", "ray_options", "ref",
-    "ref_generator", "context", "spin_poll", "call_site", "ki_protection", "task_context",
-    "fallocate", "report.format",
+    "ref_generator", "context", "spare_descriptors", "spin_poll", "call_site", "ki_protection",
+    "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -45,7 +45,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "server": (
         PURE
-        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"},
+        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"}
+        | {"spare_descriptors"},
         {"msgspec"},
     ),
     "host": (
@@ -90,7 +91,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "util": (
-        {"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"},
+        {"actor_control", "actors", "api", "errors", "functions", "ray_names", "ref"}
+        | {"serializers"},
         set(),
     ),
     "cli": (
@@ -127,6 +129,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": ({"ray_options"}, set()),
     "signatures": (set(), set()),
     "ray_options": (set(), set()),
+    "ray_names": (set(), set()),
+    "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
     "error_notes": (
@@ -146,10 +150,19 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "task_context": (set(), set()),
     "call_site": ({"errors"}, set()),
     "fallocate": ({"sizes"}, set()),
+    "spare_descriptors": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
-        | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
+        {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
+        | {
+            "gathering",
+            "lifecycle",
+            "ray_names",
+            "ref",
+            "ref_generator",
+            "runtime_context",
+            "serializers",
+        }
         | {"ipython.extension", "plots", "util", "widgets"},
         set(),
     ),

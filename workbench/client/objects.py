@@ -20,7 +20,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ObjectLostError, SessionError
+from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
 from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
@@ -33,9 +33,11 @@ CHUNK = 10_000
 _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "freed": errors.ObjectFreedError,
     "unknown": errors.ObjectLostError,
+    "full": errors.StoreFullError,
     "crashed": errors.WorkerCrashedError,
     "memory": errors.OutOfMemoryError,
     "timeout": errors.TaskTimeoutError,
+    "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
 }
@@ -55,11 +57,17 @@ class KnownObjects:
     """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
-        self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
+        self,
+        connection: Connection,
+        references: ReferenceCounter,
+        views: Views,
+        need: Callable[[int], None],
+        marshal: Marshal,
     ) -> None:
         self._connection = connection
         self._references = references
         self._views = views
+        self._need = need
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
@@ -146,8 +154,8 @@ class KnownObjects:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
-                self._check(id, value)
-            except ObjectLostError:
+                self._prepare(id, value)
+            except (ObjectLostError, OutOfDescriptorsError):
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
             with self.lock, ki_protection():
@@ -162,7 +170,7 @@ class KnownObjects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
-            self._check(id, value)
+            self._prepare(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -186,11 +194,15 @@ class KnownObjects:
             with self.lock, ki_protection():
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
+                if not self._views.is_mapped(value.segment):
+                    raise LookupError("its memory isn't mapped here")
                 extent = self._open(id, value)
         return value.header, extent
 
-    def _check(self, id: int, value: ev.Value) -> None:
-        """If it lies on disk, read it through before anybody maps it. It may take long."""
+    def _prepare(self, id: int, value: ev.Value) -> None:
+        """Have its segment mapped. If it lies on disk, read it through before anybody maps it,
+        which may take long."""
+        self._need(value.segment)
         if value.digest:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
@@ -240,9 +252,9 @@ class KnownObjects:
         found = {"ref": self._references.find(id), "view": self._views.live(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the object; holds the ref until then."""
-        resolver = _Resolver(self, ref)
+    def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
+        """Have it set to the object; the ref is held until then."""
+        resolver = _Resolver(self, future, ref)
         self.announce([ref.id], resolver)
         self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
@@ -312,10 +324,10 @@ class KnownObjects:
 class _Resolver:
     """Sets the future of an object; a `Listener`."""
 
-    def __init__(self, objects: KnownObjects, ref: ObjectRef) -> None:
+    def __init__(self, objects: KnownObjects, future: Future[Any], ref: ObjectRef) -> None:
         self._objects = objects
         self._ref: ObjectRef | None = ref
-        self.future: Future[Any] = Future()
+        self.future = future
         self.future.set_running_or_notify_cancel()
 
     def arrived(self, id: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -17,7 +16,7 @@ from workbench.client.arguments import SLOTTED, fill_slots, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ActorDiedError, ActorExit, WorkbenchError
+from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
@@ -75,7 +74,7 @@ class TaskRunner:
         self._connection = base.connection
         self._marshal = base.marshal
         self._read = base.objects.read
-        self._give_back = base.arena.give_back
+        self._withdraw = base.arena.withdraw
         self._work = work
         self._generators = generators
         self._interrupts = interrupts
@@ -169,7 +168,13 @@ class TaskRunner:
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                run.task, blueprint, self._connection, self._next_run, self.run, self.run_async
+                run.task,
+                run.spec.namespace if run.spec is not None else "",
+                blueprint,
+                self._connection,
+                self._next_run,
+                self.run,
+                self.run_async,
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None
@@ -206,7 +211,14 @@ class TaskRunner:
 
     # -- what comes of it -------------------------------------------------------------------------
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the actor has ended by itself: the server has failed all its calls."""
+        return self.actor is not None and self.actor.leaves
+
     def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+        if self.leaves:
+            return
         self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
@@ -241,16 +253,28 @@ class TaskRunner:
             )
         names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
         named = zip(result, names, strict=True)
-        values, abouts = zip(*[self._part(p, run.name, claims, n) for p, n in named], strict=True)
+        full: list[StoreFullError] = []
+        parts = [self._part(p, run.name, claims, n, full) for p, n in named]
+        values, abouts = zip(*parts, strict=True)
         return values, abouts if any(abouts) else (), False, ()
 
-    def _part(self, part: Any, task: str, claims: Claims, name: str) -> Result:
-        """One of several results. If it can't be sent, that is its own failure alone."""
+    def _part(
+        self, part: Any, task: str, claims: Claims, name: str, full: list[StoreFullError]
+    ) -> Result:
+        """One of several results. If it can't be sent, that is its own failure alone.
+
+        The first that finds no room says all about it: errors take room, too.
+        """
         try:
             if type(part) is Failed:
                 return self._error_value(part.error, task)[0], None
             return self._encode(part, task, claims, name)
         except WorkbenchError as error:
+            if isinstance(error, StoreFullError):
+                full.append(error)
+                if len(full) > 1:
+                    text = f"No room for it. `{task}` has other results that say what has the room."
+                    return ev.error_value("full", text), None
             return self._error_value(error, task)[0], None
 
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
@@ -262,10 +286,10 @@ class TaskRunner:
     def _failure(
         self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
     ) -> Outcome:
-        self._give_back(claims)
+        self._withdraw(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
-            self._leave(run)
+            self._leave(run, self.actor)
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False, ()
         again = isinstance(error, retry_on) and not stopped
@@ -288,12 +312,12 @@ class TaskRunner:
         header = self._marshal.inline(failure)
         return ev.Value(header, contains=tuple(inside), failed=True), refs
 
-    def _leave(self, run: do.Run) -> None:
-        """The actor wants to end: its process does, when the server knows why."""
+    def _leave(self, run: do.Run, actor: ActorHost) -> None:
+        """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
+        actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
-        os._exit(0)
 
 
 def _retry_on(run: do.Run) -> Types:
