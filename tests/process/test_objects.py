@@ -238,6 +238,34 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
     assert wb.get([slow, quick], timeout=TIMEOUT) == ["late", 1]
 
 
+def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def waits() -> None:
+        if stop() == "fail":
+            raise LookupError("not here")
+
+    refs = [waits.remote(), waits.remote()]
+    visitors = [gate.next(), gate.next()]
+    failing = threading.Thread(target=visitors[1].let_on, args=["fail"])
+    failing.start()  # one of the two; the other goes on
+    with pytest.raises(LookupError, match="not here"):
+        wb.get([wb.put(1), *refs])
+    with pytest.raises(LookupError, match="not here"):
+        wb.get(refs)  # that one has failed already
+    freed = wb.put(2)
+    wb.free(freed)
+    pending = [ref for ref in refs if session.state(ref) == "pending"]
+    with pytest.raises(ObjectFreedError):
+        wb.get([*pending, freed])
+    with pytest.raises(GetTimeoutError):
+        wb.get(pending, timeout=0)  # others' failures are none of its own
+    visitors[0].let_on()
+    assert wb.get(pending) == [None]
+    failing.join()
+
+
 def test_a_timeout_of_zero_asks_once(session: Engine) -> None:
     @wb.remote
     def elsewhere() -> None:
@@ -278,6 +306,10 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
             wb.wait([ref], num_returns=count)
     with pytest.raises(TypeError, match=r"wait\(\[ref\]\)"):
         wb.wait(ref)  # type: ignore[arg-type]
+    for wrong, found in (([1], "an int"), ([ref, "r"], "a str"), (3, "an int")):
+        with pytest.raises(TypeError, match=found):
+            wb.wait(wrong)  # type: ignore[arg-type]
+    assert wb.wait([]) == ([], [])
 
 
 # -- how long objects live ------------------------------------------------------------------------
@@ -450,6 +482,35 @@ def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
         [sys.executable, "script.py"], cwd=directory, capture_output=True, timeout=TIMEOUT
     )
     assert (done.stdout, done.stderr) == (b"True\n", b"")
+
+
+def test_whoever_is_told_of_a_name_at_once_finds_it(script: Callable[..., Script]) -> None:
+    """Puts precede it, so the server has much to read from us when the other one asks."""
+    wb.init(workers=1, memory="32MB", session="names", linger="1h")
+    other = script(
+        """
+        engine = wb.init(session="names")
+        say("joined")
+        while number := hear():
+            say(engine.find(f"name {number}") is not None, engine.find(f"also {number}") is None)
+        """
+    )
+    assert other.line() == "joined"
+    engine = wb.init(ignore_reinit_error=True)
+    for number in range(100):
+        refs = [wb.put(i) for i in range(200)]
+        if number % 2:
+            wb.put("named", name=f"name {number}")
+        else:
+            engine.name(refs[0], f"name {number}")
+        other.tell(f"{number}")
+        assert other.line() == "True True"
+        engine.name(refs[0], f"also {number + 1}")
+        refs += [wb.put(i) for i in range(200)]
+        engine.unname(f"also {number + 1}")
+    other.tell()
+    assert other.wait() == 0
+    wb.shutdown()
 
 
 def test_two_drivers_share_names(script: Callable[..., Script]) -> None:

@@ -14,7 +14,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
-from workbench.errors import SerializationError, TaskCancelledError, TaskTimeoutError
+from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 
 # -- timeout --------------------------------------------------------------------------------------
 
@@ -254,10 +254,10 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         ({"timeout": 0}, ValueError, "above 0; leave it out"),
         ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
         ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
-        ({"name": 3}, ValueError, "must be text"),
+        ({"name": 3}, TypeError, "must be text"),
         ({"retry_exceptions": "ValueError"}, ValueError, "list of exception types"),
         ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
-        ({"memory": 3}, TypeError, "A task has no option memory. There are: num_returns"),
+        ({"restarts": 3}, TypeError, "A task has no option restarts. There are: num_returns"),
     ],
 )
 def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], complaint: str) -> None:
@@ -281,3 +281,41 @@ def test_calls_have_no_processors(session: Engine) -> None:
         actor.f.options(num_cpus=2)
     with pytest.raises(TypeError, match="A call has no option color"):
         actor.f.options(color=2)
+
+
+def test_wrong_arguments_are_noticed_at_the_call(session: Engine) -> None:
+    """On that line, with what it takes; and nothing is submitted."""
+
+    @wb.remote
+    def task(x: int, *, power: int = 2) -> int:
+        return int(x**power)
+
+    @wb.remote
+    class Counter:
+        def __init__(self, start: int) -> None:
+            self.count = start
+
+        def add(self, by: int = 1) -> int:
+            self.count += by
+            return self.count
+
+    for wrong in (
+        lambda: task.remote(),
+        lambda: task.remote(1, 2),
+        lambda: task.options(name="other").remote(1, exponent=3),
+        lambda: wb.map(task, [1], [2]),
+    ):
+        with pytest.raises(TypeError, match=r"It is .*task\(x, \*, power=2\)\.") as caught:
+            wrong()
+        assert not isinstance(caught.value, TaskError)
+    assert wb.get(task.remote(wb.put(3), power=wb.put(3))) == 27
+    for wrong in (lambda: Counter.remote(), lambda: Counter.options(max_restarts=1).remote(1, 2)):
+        with pytest.raises(TypeError, match=r"It is Counter\(start\)\."):
+            wrong()
+    counter = Counter.remote(1)
+    for handle in (counter, wb.get(wb.put(counter))):
+        with pytest.raises(TypeError, match=r"It is Counter\.add\(by=1\)\."):
+            handle.add.remote(1, 2)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'to'"):
+            handle.add.options(name="add").remote(to=2)
+    assert wb.get(counter.add.remote(by=2)) == 3

@@ -37,7 +37,7 @@ def test_a_store_larger_than_its_container_warns(
     runtime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEM_LIMIT", "32MB")
-    says = r"may take 64 MB of memory, and MEM_LIMIT allows 32 MB here.*`memory=`"
+    says = r"64 MB.*there are 32 MB of memory"
     with pytest.warns(UserWarning, match=says) as caught:
         wb.init(session="large", workers=1, memory="64MB")
     assert caught[0].filename == __file__, "it is shown beside the caller's line"
@@ -96,6 +96,37 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     del ours
     assert wb.init(workers=1).session != "lab"
     wb.shutdown()
+    other.tell()
+
+
+def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
+    text = """
+        engine = wb.init(session="lab", workers=1)
+        wb.put("there", name="x")
+        say(engine.session)
+        hear()
+        wb.shutdown()
+        say("over")
+        hear()
+        say(wb.init(session="lab", workers=1).session)
+        hear()
+    """
+    other = script(text)
+    unique = other.line()
+    engine = wb.init(session=unique, workers=1)
+    assert engine.joined
+    assert engine.session == unique
+    assert engine.names() == ["x"]
+    other.tell()
+    assert other.line() == "over"
+    wb.shutdown()
+    for again in (True, False):
+        with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):
+            wb.init(session=unique)
+        assert not wb.is_initialized()
+        if again:
+            other.tell()
+            assert other.line() != unique
     other.tell()
 
 

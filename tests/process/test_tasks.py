@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +17,10 @@ from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError, TaskError, WorkerCrashedError
+
+
+async def coroutine() -> None: ...
+
 
 # -- arguments and results ------------------------------------------------------------------------
 
@@ -35,6 +42,27 @@ def test_functions_travel_with_what_they_refer_to(session: Engine) -> None:
     assert wb.get(uses.remote(5)) == (140, 10)  # as a call here would give
     assert wb.get(wb.remote(lambda *a, **k: (a, k)).remote(1, x=2)) == ((1,), {"x": 2})
     assert wb.get(wb.remote(max).remote([1, 3, 2])) == 3
+
+
+def test_arguments_may_have_any_name(session: Engine) -> None:
+    names = dict.fromkeys(("self", "cls", "function", "call", "args", "kwargs", "options"), 1)
+    assert wb.get(wb.remote(lambda **k: k).remote(**names)) == names
+
+    @wb.remote
+    class Named:
+        def __init__(this, **given: int) -> None:  # noqa: N805
+            this.given = given
+
+        def get(this, **given: int) -> Any:  # noqa: N805
+            return this.given, given
+
+    assert wb.get(Named.remote(**names).get.remote(**names)) == (names, names)
+
+
+def test_what_python_has_itself_comes_back_as_what_it_is(session: Engine) -> None:
+    echo = wb.remote(lambda value: value)
+    for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
+        assert wb.get(echo.remote(value)) is value
 
 
 def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
@@ -139,6 +167,8 @@ def test_options(session: Engine) -> None:
         wb.remote(colour="red")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="A task has no option max_restarts"):
         wb.remote(max_restarts=1)(len)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"coroutine is `async def`.* `asyncio.run"):
+        wb.remote(coroutine)
     with pytest.raises(TypeError, match="takes a function or a class"):
         wb.remote(3)  # type: ignore[call-overload]
 
@@ -204,12 +234,16 @@ def test_odd_errors_are_task_errors_at_least(session: Engine) -> None:
 
     makers: list[tuple[Callable[[], BaseException], str, type[BaseException]]] = [
         (lambda: LocalError("mine"), "LocalError: mine", LookupError),
-        (LockedError, "LockedError: <unlocked", TaskError),
-        (odd, "OddError: (1, 2)", TaskError),
-        (lambda: SystemExit(3), "SystemExit: 3", TaskError),
-        (KeyboardInterrupt, "KeyboardInterrupt", TaskError),
-        (lambda: StopIteration(1), "StopIteration: 1", TaskError),
-        (lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError", TaskError),
+        (LockedError, "LockedError: <unlocked", LockedError),
+        (odd, "OddError: (1, 2)", OddError),
+        (lambda: SystemExit(3), "SystemExit: 3", SystemExit),
+        (KeyboardInterrupt, "KeyboardInterrupt", KeyboardInterrupt),
+        (lambda: StopIteration(1), "StopIteration: 1", StopIteration),
+        (
+            lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+            "UnicodeDecodeError",
+            UnicodeError,
+        ),
     ]
 
     @wb.remote
@@ -221,7 +255,74 @@ def test_odd_errors_are_task_errors_at_least(session: Engine) -> None:
             wb.get(fails.remote(make))
         assert isinstance(caught.value, TaskError), text
         assert text in caught.value.cause_text
-        assert not isinstance(caught.value, SystemExit | KeyboardInterrupt | StopIteration)
+
+
+class AbortError(BaseException):
+    def __init__(self, *, code: int) -> None:
+        self.code = code
+
+
+def test_except_sees_what_it_would_see_here(session: Engine) -> None:
+    @wb.remote
+    def fails(make: Callable[[], BaseException]) -> None:
+        try:
+            {}["first"]  # type: ignore[index]
+        except KeyError as error:
+            raise make() from error
+
+    with pytest.raises(subprocess.CalledProcessError) as called:
+        wb.get(fails.remote(lambda: subprocess.CalledProcessError(3, ["ls"], b"out")))
+    error: Any = called.value
+    assert (error.returncode, error.cmd, error.output) == (3, ["ls"], b"out")
+    assert str(error) == "Command '['ls']' returned non-zero exit status 3."
+    assert type(error.cause) is subprocess.CalledProcessError
+    assert type(error.__cause__) is KeyError
+    assert error.as_instanceof_cause() is error
+    with pytest.raises(AbortError) as aborted:
+        wb.get(fails.remote(lambda: AbortError(code=7)))
+    assert aborted.value.code == 7
+    seen = []
+    try:
+        wb.get(fails.remote(lambda: ExceptionGroup("two", [ValueError(1), OSError(2, "no")])))
+    except* ValueError as group:
+        seen += group.exceptions
+    except* FileNotFoundError as group:
+        seen += group.exceptions
+    assert [each.args for each in seen] == [(1,), (2, "no")]
+
+
+def test_a_ref_in_an_error_keeps_its_object_as_long(session: Engine) -> None:
+    @wb.remote
+    def fails() -> None:
+        raise LookupError(wb.put(np.arange(10_000)))
+
+    ref = fails.remote()
+    for _ in range(2):
+        with pytest.raises(LookupError) as caught:
+            wb.get(ref)
+    assert wb.get(caught.value.args[0])[-1] == 9999
+    with pytest.raises(LookupError) as passed:
+        wb.get(wb.remote(len).remote(ref))
+    assert wb.get(passed.value.args[0])[-1] == 9999
+
+
+def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:
+    """Neither in its worker, nor in whoever gets the error and lets go of it."""
+
+    @wb.remote
+    def fails(array: Any) -> None:
+        try:
+            raise ExceptionGroup("inner", [ValueError(array[0])])
+        except ExceptionGroup as error:
+            again = error
+        raise LookupError("no") from again
+
+    kept = wb.put(np.arange(100_000))
+    with pytest.raises(LookupError):
+        wb.get(fails.remote(kept))
+    id = kept.id
+    del kept
+    assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
 
 
 def test_what_cannot_travel_fails_where_it_is_sent(session: Engine) -> None:

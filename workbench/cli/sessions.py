@@ -15,9 +15,10 @@ from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.markup import Table
 from workbench.report import facts, json, text
 from workbench.report import why as why_text
-from workbench.report.format import count, human_age, human_bytes, human_seconds, listed
+from workbench.report.format import human_age, human_bytes, listed
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
+from workbench.report.sessions import lost_names, stopped_text
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""
@@ -77,7 +78,7 @@ def ps(as_json: bool) -> int:
         head, *rows = zip(*told, strict=True)
         show.table(Table(head, tuple(rows), ("memory", "age")))
     else:
-        print(f"No session is running (in {runtime_directory()}).")
+        show.line(f"No session is running (in {runtime_directory()}).")
     return 0
 
 
@@ -106,7 +107,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
-        print("The store is empty." if not pattern else facts.no_match(pattern))
+        show.line("The store is empty." if not pattern else facts.no_match(pattern))
     return 0
 
 
@@ -128,7 +129,7 @@ def why(session: str, name: str, as_json: bool) -> int:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})
     else:
-        print(answer)
+        show.line(str(answer))
     return 0
 
 
@@ -146,17 +147,17 @@ def stop(session: str | None, as_json: bool) -> int:
                 ended[name] = admin.stop(name)
     if as_json:
         stopped = [
-            {"name": name, "seconds": end.seconds, "killed": end.killed}
+            {"name": name, "seconds": end.seconds, "killed": end.killed, "lost": _lost(end)}
             for name, end in ended.items()
         ]
         show.document({"stopped": stopped})
         return 0
     for name, end in ended.items():
-        how = f"it took {human_seconds(end.seconds)}"
-        if end.killed:
-            processes = count(end.killed, "process", "processes")
-            how = f"{processes} didn't end, and had to be killed"
-        print(f"Session {name} has ended: {how}.")
+        show.line(stopped_text(name, _lost(end), end.seconds, end.killed))
     if not ended:
-        print(f"No session is running (in {runtime_directory()}).")
+        show.line(f"No session is running (in {runtime_directory()}).")
     return 0
+
+
+def _lost(end: admin.Stopped) -> str:
+    return "" if end.was is None else lost_names(end.was)

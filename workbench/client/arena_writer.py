@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import machine
+from workbench.client.shared_segments import out_of_descriptors
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
@@ -28,6 +29,7 @@ from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
 from workbench.serialization import codec
 from workbench.sizes import inline_allowance, round_up
+from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 GROW = (32 << 20, 2 << 20, 0)
@@ -74,6 +76,7 @@ class ArenaWriter:
         ask: Callable[[Callable[[int], Any]], Any],
         views: Views,
         next_id: Callable[[], int],
+        spares: SpareDescriptors,
         threads: int,
         huge: bool = False,
     ) -> None:
@@ -81,6 +84,7 @@ class ArenaWriter:
         self._ask = ask
         self._views = views
         self._next_id = next_id
+        self._spares = spares
         self._huge = huge
         self._lock = threading.Lock()
         self._copier = Copier(threads, ki_protection)
@@ -144,7 +148,20 @@ class ArenaWriter:
         return None if filling is None else (filling.done, filling.whole)
 
     def _started(self, capacity: int) -> _Memory:
-        """Make the arena: one sparse segment with room for all the store may hold."""
+        """Make the arena, with the spare descriptors if there are no others."""
+        try:
+            return self._start(capacity)
+        except OSError as error:
+            if error.errno not in NONE_LEFT:
+                raise
+        try:
+            with self._spares.lent():
+                return self._start(capacity)
+        except OSError as error:
+            raise out_of_descriptors() if error.errno in NONE_LEFT else error from None
+
+    def _start(self, capacity: int) -> _Memory:
+        """One sparse segment with room for all the store may hold."""
         with self._lock, ki_protection():
             if self._memory is not None:
                 return self._memory
@@ -255,6 +272,13 @@ class ArenaWriter:
                 given += _cool(memory, message.nbytes - given)
                 self._granted -= given
         self._send(ev.Trimmed(given, answer=True))
+
+    def reopen(self, message: do.Reopen) -> None:
+        """The server had no descriptor left when our segment's came."""
+        if self._memory is not None and message.segment == self._segment:
+            descriptors = self._memory.descriptors
+            fds = (descriptors.writable, descriptors.readonly)
+            self._send(Parcel(ev.Opened(self._segment, descriptors.size), fds))
 
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
         if self._memory is None:

@@ -52,7 +52,7 @@ class Task:
     __slots__ = (
         "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "job", "made",
         "owner", "parent", "pending_dependencies", "pins", "seconds", "state", "submit", "taken",
-        "worker",
+        "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -74,6 +74,7 @@ class Task:
         self.pending_dependencies = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent
+        self.urgent = False  # one that has begun needs it: for good, see `Queue`
         self.worker: Worker | None = None  # that it was sent to
 
     def to(self, state: TaskState) -> None:
@@ -104,6 +105,18 @@ MOST_LINGERING = 1000
 
 
 @dataclass(slots=True, eq=False)
+class Wait:
+    """One place where a worker's task waits; see `events.Blocked`."""
+
+    worker: Worker
+    missing: set[int]  # objects
+    left: int  # how many of them have to come
+    may_fail: bool  # one that failed is enough
+    item: int
+    is_over: bool = False  # what it waits for is there, and it hasn't said yet that it goes on
+
+
+@dataclass(slots=True, eq=False)
 class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
 
@@ -115,7 +128,10 @@ class Worker:
     load: float = 0.0  # expected seconds of what was sent
     cpus: int = ONE  # what each of those needs
     used: int = 0  # what is counted for it in `Scheduler.used`
-    blocked: int = 0  # its task waits for others (nested waits count)
+    blocked: bool = False  # it has no slot: its task waits for others, or it is about to go
+    waits: dict[int, Wait] = field(default_factory=dict)  # of its running task
+    waits_over: int = 0  # how many of them are over: if one is, the slot is its own again
+    leaving: bool = False
     recalled: bool = False  # a GaveBack is due
     since: float = 0.0  # idle, or busy, since this time
     kill_reason: str = ""  # why we killed it: a clause
@@ -219,6 +235,12 @@ class Actor:
             if (spec.timeout or spec.job) and len(worker.sent) >= self.concurrency:
                 return  # what counts as running shall run
             yield worker, self.ready.popleft()
+
+    @property
+    def cpus(self) -> int:
+        """What it takes from the pool's tasks while it has a worker."""
+        spec = self.creation_task.submit.spec
+        return 0 if spec is None else spec.cpus
 
     @property
     def calls(self) -> list[Task]:

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import math
 import pickle
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.report.format import human_bytes
+from workbench.report.format import OWN, human_bytes
+from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
@@ -289,7 +288,7 @@ def deserialize(
         raise SerializationError(_UNKNOWN.format(kind))
     offset = 0
     parts = []
-    *lengths, streamed = _load(meta, (), where)
+    *lengths, streamed = load(meta, (), where)
     for length in lengths:
         parts.append(extent[offset : offset + length])
         offset += _aligned(length, align)
@@ -341,8 +340,8 @@ def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], me
 def peek(header: bytes, extent: Bytes | None) -> Any:
     """Build a value only to show it, its arrays without a copy.
 
-    Unlike `deserialize` it imports nothing, looks for no causes when it fails, and refuses what
-    would take long. Without an ``extent`` its bytes are in the header.
+    Unlike `deserialize` it runs nobody's code: what isn't known to be harmless is a
+    `safe_load.NotBuilt`. Without an ``extent`` its bytes are in the header.
 
     Raises
     ------
@@ -351,30 +350,16 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     """
     size = len(header)  # of an inline one all is pickled, at most
     if header[:1] == b"E":
-        size = pickle.loads(memoryview(header)[1:])[-1]
+        size = safe_load.load(memoryview(header)[1:])[-1]
     if size > MOST_PEEKED:
         raise LookupError(f"{human_bytes(size)} of it are pickled")
     if extent is None:
-        return deserialize_inline(header, load=_load_imported)
-    return deserialize(header, extent, load=_load_imported)
+        return deserialize_inline(header, load=_load_safely)
+    return deserialize(header, extent, load=_load_safely)
 
 
-def _load_imported(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
-    return _ImportedUnpickler(io.BytesIO(stream), buffers=buffers).load()
-
-
-class _ImportedUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if name == "subimport":  # cloudpickle's, of a module that a function uses
-            return _imported
-        _imported(module)
-        return super().find_class(module, name)
-
-
-def _imported(name: str) -> Any:
-    if name not in sys.modules:
-        raise LookupError(f"{name} isn't imported here")
-    return sys.modules[name]
+def _load_safely(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
+    return safe_load.load(stream, buffers)
 
 
 def is_all_of(array: Array, header: bytes) -> bool:
@@ -393,7 +378,8 @@ def describe(value: Any) -> str:
     if kind in _SIZED:
         return f"{name} ({len(value)})"
     if kind is FunctionType or isinstance(value, type):
-        return f"{name} {value.__qualname__}"
+        own = value.__module__ == "workbench.host.cells"  # which runs cells
+        return f"{OWN if own else f'{name} '}{value.__qualname__}"
     try:
         dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     except Exception:  # a property of the object's own

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.errors import ActorExit
 from workbench.host.cells import Namespace
 from workbench.spin_poll import SpinThenPoll
 
@@ -27,6 +28,10 @@ class SpinningSelector(selectors.EpollSelector):
         return self._poll(timeout)
 
 
+def _leave() -> NoReturn:
+    raise ActorExit
+
+
 class ActorHost:
     """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
@@ -37,12 +42,16 @@ class ActorHost:
 
     def __init__(
         self,
+        id: int,
+        namespace: str,
         blueprint: Blueprint,
         connection: Connection,
         next_call: Callable[[], do.Run | None],
         run: Callable[[do.Run], None],
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
+        self.id = id
+        self.namespace = namespace
         self._blueprint = blueprint
         self._connection = connection
         self._next_call = next_call
@@ -55,6 +64,7 @@ class ActorHost:
         self._thread = 0  # the loop's
         self._flushing = False  # at the end of this round of the loop
         self._over: asyncio.Event | None = None  # of the loop's
+        self.leaves = False  # no other call shall begin
 
     @property
     def is_plain(self) -> bool:
@@ -65,7 +75,7 @@ class ActorHost:
     def is_async(self) -> bool:
         return self._blueprint.is_async
 
-    def make(self, *args: Any, **kwargs: Any) -> None:
+    def make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._blueprint.cls(*args, **kwargs)
 
     @property
@@ -76,7 +86,17 @@ class ActorHost:
         return {self._blueprint.cls.__name__: self._instance}
 
     def method(self, name: str) -> Callable[..., Any]:
+        """One of the instance's, or of `actors.BUILT_IN`."""
+        if name == "__ray_ready__":
+            return lambda: True
+        if name == "__ray_call__":
+            return self._call
+        if name == "__ray_terminate__":
+            return _leave
         return getattr(self._instance, name)  # type: ignore[no-any-return]
+
+    def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return function(self._instance, *args, **kwargs)
 
     def serve(self) -> None:
         if self.is_async:
@@ -104,7 +124,7 @@ class ActorHost:
     # -- threads ----------------------------------------------------------------------------------
 
     def _run_next(self) -> None:
-        run = self._next_call()
+        run = None if self.leaves else self._next_call()
         if run is not None:
             self._run(run)
 
@@ -123,6 +143,11 @@ class ActorHost:
         if self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
 
+    def leave(self) -> None:
+        """It ends itself. Where the call runs that says so."""
+        self.leaves = True
+        self.stop()
+
     def send(self, done: ev.Done) -> None:
         """Send it with all others of this round of the loop."""
         assert self._loop is not None
@@ -136,7 +161,7 @@ class ActorHost:
         self._connection.push()
 
     def _begin(self) -> None:
-        while len(self._calls) < self._blueprint.concurrency:
+        while len(self._calls) < self._blueprint.concurrency and not self.leaves:
             run = self._next_call()
             if run is None:
                 return

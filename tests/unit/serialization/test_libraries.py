@@ -276,6 +276,16 @@ def test_an_arrow_backed_column_cut_short_leaves_the_rest_behind() -> None:
     )
 
 
+def test_polars_columns_that_are_known_to_be_sorted_stay_so() -> None:
+    frame = pl.DataFrame({"up": [1, 2], "down": [2, 1], "not": [1, 2], "text": ["a", "b"]})
+    frame = frame.sort("up").with_columns(pl.col("down").set_sorted(descending=True))
+    got = codec.deserialize_inline(codec.serialize(frame, {}).inline())
+    assert got.equals(frame)
+    assert got.flags == frame.flags
+    series = frame.to_series(1)
+    assert codec.deserialize_inline(codec.serialize(series, {}).inline()).flags == series.flags
+
+
 def test_polars_columns_of_objects_are_refused() -> None:
     """Their Arrow form has nothing but pointers."""
     with pytest.raises(SerializationError, match="type Object is not supported"):

@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import argument
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
-from workbench.errors import MagicError, cell_label
+from workbench.errors import MagicError, cell_label, for_future
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
 from workbench.ipython import write_back
@@ -26,6 +26,7 @@ from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 BODY = 2  # the line of a cell on which the body of a cell magic begins
 PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
@@ -134,7 +135,8 @@ class RemoteMagics(NotebookMagics):
         except BaseException as error:
             # The error is remembered with the job, and the last one by IPython: not our frames.
             del cargo, request, each
-            raise error.with_traceback(None) from error.__cause__
+            shown = for_future(error)  # a cell that exits does so on its worker
+            raise shown.with_traceback(None) from error.__cause__
         return None
 
     def _run(
@@ -329,7 +331,8 @@ class RemoteMagics(NotebookMagics):
             if not item.isidentifier():
                 raise MagicError(f"{what}: {item!r} can't be a variable.")
             if expression.isidentifier() and expression not in self._notebook.variables:
-                raise missing([expression], "the notebook", self._notebook.variables)
+                names = self._notebook.own_names()
+                raise missing([expression], "the notebook", names, outcome="Nothing was sent.")
             try:
                 items = list(self.shell.ev(expression))
             except TypeError as error:
@@ -390,7 +393,7 @@ class RemoteMagics(NotebookMagics):
             (cell, originals.packed) if originals.packed else (cell,), originals.names, options
         )
         for note in cargo.notes:
-            print(note)
+            print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 
