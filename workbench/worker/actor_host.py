@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
@@ -93,7 +94,13 @@ class ActorHost:
             return self._call
         if name == "__ray_terminate__":
             return _leave
-        return getattr(self._instance, name)  # type: ignore[no-any-return]
+        instance = self._instance
+        found: Any = getattr(instance, name)
+        if name in getattr(instance, "__dict__", ()):  # hidden from Python only
+            found = inspect.getattr_static(type(instance), name, found)
+            if hasattr(found, "__get__"):
+                found = found.__get__(instance, type(instance))
+        return cast(Callable[..., Any], found)
 
     def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(self._instance, *args, **kwargs)
