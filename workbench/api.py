@@ -99,7 +99,7 @@ def get(
     GetTimeoutError
         If time is up. Nothing is lost.
     TaskError
-        If the task raised; also an instance of what it raised.
+        If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
         If the object can't be had; the message says why.
     """

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
+from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -67,8 +69,16 @@ class Driver(Client):
     def namespace(self) -> str:
         return self._namespace
 
-    def blocking(self) -> AbstractContextManager[None]:
+    def blocking(
+        self, missing: Missing, enough: int = 0, item: int = 0
+    ) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def polled(self, missing: Missing) -> None:
+        """It has no slot to lend."""
+
+    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
+        return Future()
 
     def keep(self, linger: float) -> None:
         super().keep(linger)

@@ -233,7 +233,7 @@ class Submitter:
             about = encoded.about(ARGUMENTS, self._store.site())
             ref = self._store.seal(stored, about, claims)
         except BaseException:
-            self._base.arena.give_back(claims)
+            self._base.arena.withdraw(claims)
             raise
         return SLOTTED, (ref.id, *deps), (), ref
 
