@@ -445,7 +445,10 @@ class EndSession(Event, tag=40):
 
 
 class Reshare(Event, tag=44):
-    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer."""
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
+
+    That has a text if nothing of the segment is the sender's to see any more.
+    """
 
     request: Number
     segment: Id
