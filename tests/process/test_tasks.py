@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import getpass
 import sys
+import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -64,6 +65,21 @@ def test_what_python_has_itself_comes_back_as_what_it_is(session: Engine) -> Non
     echo = wb.remote(lambda value: value)
     for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
         assert wb.get(echo.remote(value)) is value
+
+
+def test_a_notebooks_input_comes_back_as_what_it_is(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kernel:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()  # so it can't be pickled
+
+        def raw_input(self) -> str:
+            return "answer"
+
+    monkeypatch.setattr("builtins.input", Kernel().raw_input)
+    assert wb.get(wb.remote(lambda value: value).remote(input)) is input
+    assert wb.get(wb.remote(lambda value: value()).remote("text".upper)) == "TEXT"
 
 
 def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
