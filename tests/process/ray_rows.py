@@ -84,6 +84,11 @@ def count(n: int) -> Any:
 
 
 @ray.remote
+def namespace() -> Any:
+    return ray.get_runtime_context().namespace
+
+
+@ray.remote
 def fails() -> None:
     raise KeyError("key")
 
@@ -327,7 +332,11 @@ OF_TASKS = [
         "`num_returns=None` of a function that yields",
         lambda: [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2],
     ),
-    refused('`num_returns="dynamic"`', lambda: count.options(num_returns="dynamic").remote(1)),
+    same(
+        '`num_returns="dynamic"`',
+        lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
+        'It is taken for `"streaming"`; `get` gives the generator back.',
+    ),
     same(
         "`num_cpus=`",
         lambda: task(num_cpus=2) == task(num_cpus=0) == 1,
@@ -377,9 +386,10 @@ OF_TASKS = [
     ),
     refused("`max_calls=`", lambda: task(max_calls=1)),
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
-    refused(
+    same(
         "`_generator_backpressure_num_objects=`",
-        lambda: count.options(_generator_backpressure_num_objects=2),
+        lambda: count.options(_generator_backpressure_num_objects=2)._options.max_ahead == 2,
+        "Also `max_ahead=`, whose default is 16.",
     ),
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
@@ -603,6 +613,7 @@ def begun() -> dict[str, Any]:
         log_to_driver=False,
         configure_logging=True,
         runtime_env={"env_vars": {"COLOR": "red"}},
+        namespace="lab",
         **nothing,  # type: ignore[arg-type]
     )
     return {
@@ -610,6 +621,7 @@ def begun() -> dict[str, Any]:
         "memory": session.capacity,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
+        "namespace": got(namespace.remote()),
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
 
@@ -620,6 +632,7 @@ OF_INIT = [
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),
     same('`runtime_env={"env_vars": …}`', lambda: begun()["color"] == "red"),
+    same("`namespace=`", lambda: begun()["namespace"] == "lab", "Default: none, one for all."),
     same("`shutdown()`", lambda: begun()["left"]),
     ignored(
         '`address="local"`, `local_mode=False`, `include_dashboard=False`, `configure_logging=`',
@@ -631,7 +644,6 @@ OF_INIT = [
     refused("`resources=`", lambda: ray.init(resources={"x": 1})),
     refused("`labels=`", lambda: ray.init(labels={"a": "b"})),
     refused("`local_mode=True`", lambda: ray.init(local_mode=True)),
-    refused("`namespace=`", lambda: ray.init(namespace="x")),
     refused("`include_dashboard=True`", lambda: ray.init(include_dashboard=True)),
     refused("`dashboard_host=`", lambda: ray.init(dashboard_host="0.0.0.0")),
     refused("`dashboard_port=`", lambda: ray.init(dashboard_port=1)),
