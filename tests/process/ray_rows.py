@@ -254,6 +254,15 @@ def freed() -> bool:
     return raises(ray.exceptions.ObjectFreedError, lambda: got(ref))
 
 
+def available() -> bool:
+    made = Counter.options(num_cpus=2).remote()
+    try:
+        got(made.add.remote())
+        return "CPU" not in ray.available_resources()
+    finally:
+        ray.kill(made)
+
+
 async def awaited(ref: Any) -> Any:
     return await ref
 
@@ -315,6 +324,12 @@ CORE = [
     ),
     same("`method`", lambda: ray.get(Counter.remote(3).both.remote()) == [3, -3]),
     same("`get_runtime_context()`", lambda: ray.get_runtime_context().get_worker_id() == "0"),
+    same(
+        "`cluster_resources()`",
+        lambda: ray.cluster_resources()["CPU"] == 2,
+        "`CPU` and `object_store_memory`.",
+    ),
+    same("`available_resources()`", available),
     same("`is_initialized()`", lambda: ray.is_initialized()),
     same("`actor.exit_actor()`", left),
 ]

@@ -125,6 +125,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "options": ({"ray_options"}, set()),
     "ray_options": (set(), set()),
     "ray_names": (set(), set()),
+    "resources": ({"lifecycle"}, set()),
     "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
