@@ -82,8 +82,8 @@ def get(
 
     Parameters
     ----------
-    refs : ObjectRef or sequence of ObjectRef
-        What to get. An ObjectRefGenerator is returned as it is, as Ray's.
+    refs : ObjectRef, sequence of ObjectRef, or ObjectRefGenerator
+        What to get. A generator is given back as it is: its items are refs.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
@@ -99,7 +99,7 @@ def get(
     GetTimeoutError
         If time is up. Nothing is lost.
     TaskError
-        If the task raised; also an instance of what it raised.
+        If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
         If the object can't be had; the message says why.
     """
