@@ -154,16 +154,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
-        | {
-            "gathering",
-            "lifecycle",
-            "ray_names",
-            "ref",
-            "ref_generator",
-            "runtime_context",
-            "serializers",
-        }
-        | {"ipython.extension", "plots", "util", "widgets"},
+        | {"gathering", "lifecycle", "ray_names", "ref", "ref_generator", "resources"}
+        | {"runtime_context", "serializers", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }
