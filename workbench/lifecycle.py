@@ -17,9 +17,6 @@ from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
 
-FEW = 1000
-"""Objects that are looked at one by one to see whether a session has anything in it."""
-
 _starting = threading.Lock()
 
 
@@ -143,8 +140,7 @@ def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
     if any(value is not None for value in given.values()):
         from workbench.report import sessions
 
-        now = engine.summary()
-        lost = sessions.lost_text(engine.snapshot() if now.count <= FEW else now)
+        lost = sessions.lost_by_leaving(engine)
         if not lost:
             return shutdown()
     losing = f", and starting another would lose {lost}" if lost else ""

@@ -173,10 +173,12 @@ def processes(name: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """How a session ended: in how many seconds, and how many processes had to be killed."""
+    """How a session ended: in how many seconds, and how many processes had to be killed. ``was``:
+    as it was then, None if it didn't answer."""
 
     seconds: float
     killed: int
+    was: Snapshot | None
 
 
 def stop(name: str) -> Stopped:
@@ -189,11 +191,13 @@ def stop(name: str) -> Stopped:
     SessionError
         If no such session runs, or if something is left that can't be killed.
     """
-    began = time.monotonic()
+    began, was = time.monotonic(), None
     with suppress(NotAnsweringError), AdminConnection(name) as connection:
+        with suppress(NotAnsweringError):
+            was = connection.summary()
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
     killed = clear(name)
-    return Stopped(time.monotonic() - began, killed)
+    return Stopped(time.monotonic() - began, killed, was)
 
 
 def clear(name: str) -> int:

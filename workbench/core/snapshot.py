@@ -288,7 +288,7 @@ class Snapshot(Record):
     linger : float
         Seconds the session outlives its last driver.
     count : int
-        How many objects there are.
+        How many objects there are, besides Workbench's own.
     segments : tuple of SegmentRecord or None
         Where objects lie.
     history : tuple of Sample or None

@@ -52,16 +52,19 @@ def missing(
     where: str,
     known: Iterable[Any],
     stayed: Mapping[str, StayedName] | None = None,
+    outcome: str = "",
 ) -> NotDefinedError:
     """The error of names that mean nothing, with what was perhaps meant.
 
-    ``stayed`` are those that remote cells kept.
+    ``stayed`` are those that remote cells kept; ``outcome`` is what didn't happen, if that could
+    be in doubt: ``Nothing was sent.``
     """
     found = [stayed[name].text(name) for name in names if stayed and name in stayed]
     hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
     listed = " and ".join(repr(n) for n in names)
     verb = "is" if len(names) == 1 else "are"
-    return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")
+    said = f"{listed} {verb} not defined in {where}.{hint} {outcome}"
+    return NotDefinedError(said.rstrip())
 
 
 def explain(

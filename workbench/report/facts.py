@@ -22,6 +22,7 @@ from workbench.core.snapshot import (
 from workbench.report import reasons
 from workbench.report.format import (
     NO_FIGURE,
+    OWN,
     UNKNOWN,
     count,
     human_age,
@@ -79,7 +80,7 @@ def names_of(record: ObjectRecord) -> str:
 
 def is_own(record: ObjectRecord) -> bool:
     """Whether it is Workbench's: what runs cells. People need no word of it."""
-    return not record.names and type_of(record) in ("function run_cell", "class Namespace")
+    return not record.names and type_of(record).startswith(OWN)
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:

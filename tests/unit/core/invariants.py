@@ -22,6 +22,7 @@ from workbench.core.tasks import (
     ActorState,
     Wait,
 )
+from workbench.report.format import OWN
 from workbench.sizes import round_up
 
 
@@ -144,6 +145,7 @@ def _check_catalog(catalog: Catalog) -> None:
             parents.update(entry.value.contains)
             inline += 0 if entry.value.segment else len(entry.value.header)
     assert inline == catalog.inline_bytes
+    assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
     named = [(name, id) for id, e in catalog.items() for name in e.names]
     assert dict(named) == catalog.names
