@@ -343,6 +343,10 @@ OF_TASKS = [
         lambda: [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2],
     ),
     same(
+        "`num_returns=1`, `2` of a function that yields",
+        lambda: [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]],
+    ),
+    same(
         '`num_returns="dynamic"`',
         lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
         'It is `"streaming"`.',
