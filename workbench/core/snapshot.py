@@ -102,7 +102,8 @@ class WorkerRecord(Record):
     """One worker. ``tasks``: names of what was sent to it, the running one first.
 
     ``actor`` is the id of the one it belongs to, 0 in the pool. ``memory`` is what its process has,
-    if its engine says so: of the local one's `MemoryRecord` has it. Bytes.
+    if its engine says so: of the local one's `MemoryRecord` has it. Bytes. ``cpus`` are the
+    processors that its task or actor has of the session's now: none while a task waits.
     """
 
     number: int
@@ -111,6 +112,7 @@ class WorkerRecord(Record):
     tasks: tuple[str, ...]
     actor: int = 0
     memory: int | None = None
+    cpus: float = 0.0
 
 
 class ActorRecord(Record):
