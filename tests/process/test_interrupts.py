@@ -20,7 +20,6 @@ from tests.leaks import eventually
 from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
-from workbench.client.connection import Connection
 from workbench.engines.base import Engine
 from workbench.errors import SerializationError
 
@@ -80,8 +79,6 @@ class CtrlC:
         code = frame.f_code
         if not code.co_filename.startswith(OURS):
             return None
-        if code is Connection.wake_from_finalizer.__code__:
-            return None  # a weak reference's callback: CPython swallows what is raised there
         self._places.setdefault(id(code), places(code))
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
