@@ -28,6 +28,7 @@ class Driver(Client):
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
     ``reap`` waits for the end of the server, if this process started it; None: it didn't.
     ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
+    ``namespace``: of the names of actors that it makes.
     """
 
     task = None  # the code that calls is no task's
@@ -39,7 +40,9 @@ class Driver(Client):
         linger: float,
         reap: Callable[[float], None] | None,
         logs: bool = True,
+        namespace: str = "",
     ) -> None:
+        self._namespace = namespace
         self.joined = reap is None
         self.logs = logs
         self._prints = TaskPrints(base.objects.values.__contains__)
@@ -61,6 +64,10 @@ class Driver(Client):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self.mimebundle(self)
+
+    @property
+    def namespace(self) -> str:
+        return self._namespace
 
     def blocking(
         self, missing: Missing, enough: int = 0, item: int = 0

@@ -60,7 +60,7 @@ class ObjectStore:
             about = encoded.about(what or codec.describe(value), self.site())
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
-            self._base.arena.give_back(claims)
+            self._base.arena.withdraw(claims)
             raise
 
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
@@ -99,6 +99,8 @@ class ObjectStore:
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
+            failed = self._objects.failed(ids)
+            ids = ids if failed is None else [failed]  # which raises; others may not be there
         self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 

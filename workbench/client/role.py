@@ -24,6 +24,10 @@ class Role(Protocol):
     def actor(self) -> int:
         """The actor whose process this is, 0 if it is none's."""
 
+    @property
+    def namespace(self) -> str:
+        """That of the driver from which the calling code comes: of actors' names."""
+
     def origin(self) -> int:
         """The number that a task submitted now carries to where its output is shown."""
         ...

@@ -156,7 +156,8 @@ class TaskSpec(Event):
     reader, and its one result says how many there were. ``job``: it is a background cell, which
     people know by this name; ``binds`` are the variables that its results but the first are meant
     for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. ``env`` are variables of the environment that it sets.
+    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
+    driver from which it comes.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -168,6 +169,7 @@ class TaskSpec(Event):
     size: Natural = 1
     group: Id = 0
     env: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""
 
 
 USUAL = TaskSpec()
@@ -255,7 +257,8 @@ class Unblocked(Event, tag=20):
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``what``: sync; inline: may the sender send another allowance of objects in messages (a text
+    says no)? overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; or spill: move
@@ -441,10 +444,18 @@ class EndSession(Event, tag=40):
     reason: str
 
 
+class Reshare(Event, tag=44):
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer."""
+
+    request: Number
+    segment: Id
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
+    | Reshare
 )  # fmt: skip
 """What a client may send."""

@@ -85,6 +85,7 @@ class Session:
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
             ev.Opened: self.objects.opened,
+            ev.Reshare: self.objects.reshare,
             ev.Sealed: self.objects.sealed,
             ev.Want: self.objects.want,
             ev.Hold: self.objects.hold,
@@ -229,6 +230,8 @@ class Session:
                 state.send(client, do.Granted(request, nbytes))
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
+            elif what == "deny":
+                state.send(client, do.Granted(request, 0, "It takes more than what nobody uses."))
             else:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
@@ -378,6 +381,9 @@ class Session:
             answer = do.Answer(event.request, snapshot=take_snapshot(state, some_named(state)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(state, event.object))
+        elif event.what == "inline":
+            allowed = state.budget.allow_inline(client.number)
+            answer = do.Answer(event.request, text="" if allowed else "no room")
         elif event.what == "names":
             answer = do.Answer(event.request, names=names_with(state, event.name))
         state.send(client.number, answer)

@@ -56,6 +56,8 @@ class TaskManager:
             return None
         if event.task in self._scheduler.tasks or any(map(self._catalog.get, results)):
             return state.hang_up(client.number, "a task submitted twice")
+        if not state.budget.admits_inline(client.number, len(event.args)):
+            return state.hang_up(client.number, "more arguments than it may send")
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin(task)

@@ -50,8 +50,9 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "attempts", "audience", "cpus", "final_value", "job", "made", "owner", "parent",
-        "pending_dependencies", "pins", "seconds", "state", "submit", "taken", "urgent", "worker",
+        "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "job", "made",
+        "owner", "parent", "pending_dependencies", "pins", "seconds", "state", "submit", "taken",
+        "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -69,6 +70,7 @@ class Task:
         self.made = 0  # items, if it is a stream
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
+        self.argument_bytes = 0  # of its message, as long as these are pinned
         self.pending_dependencies = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent

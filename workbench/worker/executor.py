@@ -78,7 +78,7 @@ class Executor:
         base.at_end.append(self._ended)
 
     def serve(self) -> None:
-        """Until the session has no more use for this process: SessionError."""
+        """Until the actor leaves, or the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
         state = ProcessState()
         flushed = time.perf_counter()
@@ -101,8 +101,10 @@ class Executor:
                 plain = run.spec is None  # no cell
                 state.run(runner.run, run, (run.function, run.origin) if plain else None)
             del run
-            if runner.actor is not None and not runner.actor.is_plain:
+            if runner.actor is not None and not runner.actor.is_plain and not runner.leaves:
                 runner.actor.serve()
+            if runner.leaves:
+                return
 
     def _next(self) -> do.Run | None:
         try:
@@ -140,6 +142,13 @@ class Executor:
     def actor(self) -> int:
         host = self._runner.actor
         return 0 if host is None else host.id
+
+    @property
+    def namespace(self) -> str:
+        host, run = self._runner.actor, self._work.current
+        if host is not None:
+            return host.namespace
+        return "" if run is None or run.spec is None else run.spec.namespace
 
     def origin(self) -> int:
         """What a nested task prints goes where ours does."""

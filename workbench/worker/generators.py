@@ -146,12 +146,12 @@ class GeneratorSender:
                 base.connection.send(ev.Yielded(run.task, base.next_id(), encoded.stored, about))
                 claims.clear()  # the server's business now
         except StoreFullError:
-            base.arena.give_back(claims)
+            base.arena.withdraw(claims)
             if not backpressure.narrow():
                 raise
             return False
         except BaseException:
-            base.arena.give_back(claims)
+            base.arena.withdraw(claims)
             raise
         return True
 

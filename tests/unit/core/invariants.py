@@ -22,6 +22,7 @@ from workbench.core.tasks import (
     ActorState,
     Wait,
 )
+from workbench.report.format import OWN
 from workbench.sizes import round_up
 
 
@@ -69,6 +70,8 @@ def _check_tasks(state: State) -> None:
     creations = [actor.creation_task for actor in state.scheduler.actors.values()]
     keeping = {*tasks.values(), *creations}  # those are kept for a restart
     pins = Counter(id for task in keeping for id in task.pins)
+    arguments = sum(len(task.submit.args) for task in keeping)
+    assert state.catalog.argument_bytes == arguments == sum(t.argument_bytes for t in keeping)
     made = {id for task in tasks.values() for id in task.results}
     waits = Counter(
         task.submit.task
@@ -142,6 +145,7 @@ def _check_catalog(catalog: Catalog) -> None:
             parents.update(entry.value.contains)
             inline += 0 if entry.value.segment else len(entry.value.header)
     assert inline == catalog.inline_bytes
+    assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
     named = [(name, id) for id, e in catalog.items() for name in e.names]
     assert dict(named) == catalog.names

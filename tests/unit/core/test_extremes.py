@@ -38,6 +38,7 @@ USUAL: dict[type, Any] = {
     ev.Bind: ev.Bind("a", own(DRIVER)),
     ev.Grow: ev.Grow(1, 4096),
     ev.Trimmed: ev.Trimmed(4096),
+    ev.Reshare: ev.Reshare(1, own(DRIVER)),
     ev.Submit: TASK,
     ev.Done: ev.Done(own(DRIVER, 2), (VALUE,), 0.0, (ABOUT,)),
     ev.Output: ev.Output(own(DRIVER, 2), "stdout", b"x"),

@@ -80,6 +80,7 @@ events = st.one_of(
     st.builds(ev.Bye),
     st.builds(Left),
     st.builds(ev.Opened, ids, small),
+    st.builds(ev.Reshare, small, ids),
     ids.flatmap(sealed),
     st.builds(ev.Want, some),
     st.builds(ev.Hold, some),
