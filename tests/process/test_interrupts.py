@@ -21,7 +21,7 @@ from tests.patience import THOROUGH, TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
-from workbench.errors import SerializationError
+from workbench.errors import SerializationError, TaskError
 
 
 @functools.cache
@@ -296,6 +296,7 @@ def test_sigint_to_workers_is_their_tasks_error(session: Engine) -> None:
 
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(Exception, match="KeyboardInterrupt"):
+    with pytest.raises(TaskError) as caught:
         wb.get(interrupts_itself.remote())
+    assert isinstance(caught.value, KeyboardInterrupt)
     assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
