@@ -86,7 +86,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
-    "util": ({"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"}, set()),
+    "util": (
+        {"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"},
+        set(),
+    ),
     "cli": (
         NEUTRAL
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
