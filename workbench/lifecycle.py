@@ -13,7 +13,7 @@ from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
-from workbench.options import environment_of
+from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
 
@@ -33,6 +33,7 @@ def init(
     num_cpus: int | None = None,
     object_store_memory: int | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
     **others: Any,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
@@ -73,6 +74,8 @@ def init(
     runtime_env : dict, optional
         ``{"env_vars": {"NAME": "value"}}``: variables with which workers start, beside those of
         this process.
+    namespace : str, optional
+        In which this process, and what it submits, gives and looks up names of actors.
     **others
         Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
         else refused with what to do instead.
@@ -107,6 +110,7 @@ def init(
         "log_to_driver": log_to_driver,
     }
     variables = environment_of("runtime_env", runtime_env or {})
+    namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
         engine = context.get()
         if engine is not None and engine.ended is None:
@@ -118,7 +122,7 @@ def init(
         from workbench.engines import local  # brings numpy: not before it is needed
 
         config = config_module.load(given)
-        engine = local.connect(config, variables)
+        engine = local.connect(config, variables, namespace)
         atexit.register(_leave)
         error_notes.install()
         context.set(engine)

@@ -41,7 +41,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def name_of(session: Engine) -> str:
-    return session.session.rpartition(".")[0]
+    return session.session.rpartition("~")[0]
 
 
 # -- ps -------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Catalog(dict[int, Entry]):
         self._kinds: dict[Kind, Kind] = {}
         self._last = Value(b"")  # that was sealed in a segment
         self.inline_bytes = 0
+        self.argument_bytes = 0  # in the messages of tasks that aren't over
         self.own = 0  # objects that are Workbench's
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
@@ -168,6 +169,8 @@ class Catalog(dict[int, Entry]):
     def need_arguments(self, task: Task) -> Value | None:
         """What the task needs lives as long as it; the value it fails with if that can't be."""
         submit = task.submit
+        task.argument_bytes = len(submit.args)
+        self.argument_bytes += task.argument_bytes
         failed: Value | None = None
         lost = ""
         for id in (*((submit.function,) if submit.function else ()), *submit.deps):
@@ -199,6 +202,8 @@ class Catalog(dict[int, Entry]):
 
     def unneed_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
+        self.argument_bytes -= task.argument_bytes
+        task.argument_bytes = 0
         for id in pins:
             entry = self[id]
             entry.tasks -= 1

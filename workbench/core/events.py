@@ -156,7 +156,8 @@ class TaskSpec(Event):
     reader, and its one result says how many there were. ``job``: it is a background cell, which
     people know by this name; ``binds`` are the variables that its results but the first are meant
     for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. ``env`` are variables of the environment that it sets.
+    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
+    driver from which it comes.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -168,6 +169,7 @@ class TaskSpec(Event):
     size: Natural = 1
     group: Id = 0
     env: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""
 
 
 USUAL = TaskSpec()
@@ -231,17 +233,32 @@ class GaveBack(Event, tag=18):
 
 
 class Blocked(Event, tag=19):
-    """This worker's task waits for other objects: its slot is free for somebody else."""
+    """This worker's ``task`` waits: its slot is somebody else's until ``enough`` of these objects
+    are there (0: all, or one that failed), and in any case until Unblocked.
+
+    A task may wait in several places; the sender numbers them. With no objects, or fewer than
+    ``enough``, only Unblocked ends it. ``item``: the object is a generator, and what it waits for
+    is its item of that number, or the end.
+    """
+
+    task: Id
+    wait: Natural = 0
+    objects: tuple[Id, ...] = ()
+    enough: Natural = 0
+    item: Natural = 0
 
 
 class Unblocked(Event, tag=20):
-    """It goes on."""
+    """It doesn't wait there any more."""
+
+    wait: Natural = 0
 
 
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``what``: sync; inline: may the sender send another allowance of objects in messages (a text
+    says no)? overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; or spill: move
@@ -427,10 +444,18 @@ class EndSession(Event, tag=40):
     reason: str
 
 
+class Reshare(Event, tag=44):
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer."""
+
+    request: Number
+    segment: Id
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
+    | Reshare
 )  # fmt: skip
 """What a client may send."""

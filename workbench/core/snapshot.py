@@ -16,6 +16,9 @@ A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
 
 
+INCARNATION = "~"
+"""In a session's unique name: between its name, and what tells it from others that had that."""
+
 ACTOR_PREFIX = "actor:"
 """Before an actor's name, among the names of objects."""
 

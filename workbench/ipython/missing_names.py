@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from workbench import error_notes
-from workbench.errors import NotDefinedError, TaskError
+from workbench.errors import NotDefinedError, TaskError, failure_of
 from workbench.ipython.cells import DEFINITION, IMPORT
 from workbench.report.mistyped import did_you_mean
 
@@ -88,12 +88,12 @@ def explain(
 
 def _missing_name(error: BaseException) -> str:
     if isinstance(error, TaskError):
-        return error.missing_name
+        return failure_of(error).missing_name
     return (error.name or "") if isinstance(error, NameError) else ""
 
 
 def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
-    in_cell = any(function == "<module>" for _, _, function, _ in error.frames)
+    in_cell = any(function == "<module>" for _, _, function, _ in failure_of(error).frames)
     if name in variables and in_cell:
         return (
             f"The notebook has a variable {name!r}, but the cell isn't seen to read it: code in a "
@@ -101,7 +101,9 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
         )
     if name in variables:
         return f"The notebook has a variable {name!r}: give it to the function as an argument."
-    if any(repr(name) in note for note in error.remote_notes):  # the worker found it in the store
+    if any(
+        repr(name) in note for note in failure_of(error).notes
+    ):  # the worker found it in the store
         return ""
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
     hint = did_you_mean(name, known)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from workbench.core.snapshot import (
     A_RESULT,
     ACTOR_PREFIX,
+    INCARNATION,
     JobRecord,
     ObjectRecord,
     Snapshot,
@@ -305,7 +306,7 @@ def session_name(snapshot: Snapshot) -> str:
 
 def short_name(session: str) -> str:
     """A local session's name without what makes it unique."""
-    return session.rpartition(".")[0] or session
+    return session.rpartition(INCARNATION)[0] or session
 
 
 def users_text(snapshot: Snapshot) -> str:
