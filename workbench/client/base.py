@@ -87,7 +87,9 @@ class ClientBase:
         self.references = ReferenceCounter(*finalized)
         self.views = Views(*finalized)
         self._spares = SpareDescriptors(SPARES)
-        self._segments = SharedSegments(self.views, self.requests, self._spares)
+        self._segments = SharedSegments(
+            self.views, self.requests.ask, connection.wait_for, self._spares
+        )
         self.arena = ArenaWriter(
             connection.send,
             self.requests.ask,

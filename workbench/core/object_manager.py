@@ -161,10 +161,12 @@ class ObjectManager:
             self._state.hang_up(client.number, "a second arena")
 
     def reshare(self, client: ClientState, event: ev.Reshare) -> None:
-        arena = self._state.budget.arenas.get(event.segment)
+        arena, text = self._state.budget.arenas.get(event.segment), ""
         if arena is not None and event.segment in client.segments:
             self._state.send(client.number, do.Shared(arena.segment, arena.size))
-        self._state.send(client.number, do.Answer(event.request))
+        else:
+            text = "The object's bytes have moved."
+        self._state.send(client.number, do.Answer(event.request, text=text))
 
     def vacated(self, value: ev.Value) -> None:
         """Nobody needs the place where an object was before it moved.
