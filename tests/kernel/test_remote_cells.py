@@ -52,6 +52,17 @@ def test_shell_commands(session: Kernel, tmp_path: Path) -> None:
     assert cell.text().startswith("pip ")
 
 
+def test_awaiting_in_a_cell_with_one_worker(kernel: Kernel) -> None:
+    """As on Binder: the cell lends its slot to what it waits for."""
+    kernel.ok("import workbench as wb\nimport asyncio\nwb.init(workers=1)\n%load_ext workbench")
+    kernel.ok("leaf = wb.remote(lambda i: i + 1)")
+    kernel.ok(
+        "%%remote -w\none = await leaf.remote(1)\n"
+        "all = await asyncio.gather(*[leaf.remote(i) for i in range(20)])"
+    )
+    assert kernel.value("(one, sum(all))") == "(2, 210)"
+
+
 def test_help_is_text_under_the_cell(session: Kernel) -> None:
     session.ok("def twice(a):\n    'Two of it.'\n    return 2 * a")
     cell = session.ok("%%remote -w\ntwice?")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -63,6 +66,21 @@ def test_what_python_has_itself_comes_back_as_what_it_is(session: Engine) -> Non
     echo = wb.remote(lambda value: value)
     for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
         assert wb.get(echo.remote(value)) is value
+
+
+def test_a_notebooks_input_comes_back_as_what_it_is(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kernel:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()  # so it can't be pickled
+
+        def raw_input(self) -> str:
+            return "answer"
+
+    monkeypatch.setattr("builtins.input", Kernel().raw_input)
+    assert wb.get(wb.remote(lambda value: value).remote(input)) is input
+    assert wb.get(wb.remote(lambda value: value()).remote("text".upper)) == "TEXT"
 
 
 def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
@@ -561,3 +579,63 @@ def test_a_task_that_ends_its_worker(session: Engine, death: str, message: str) 
     with pytest.raises(WorkerCrashedError, match=rf"{message} while it ran `.*dies`"):
         wb.get(dies.remote(death, *fatal))
     assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+
+
+# -- definitions ----------------------------------------------------------------------------------
+
+
+def a_function(number: int) -> None:
+    @wb.remote
+    def anew(n: int) -> Any:
+        return n * number or anew  # it refers to itself
+
+    assert wb.get(anew.remote(2)) == 2 * number
+
+
+def a_class(number: int) -> None:
+    @wb.remote
+    def echo(value: Any) -> Any:
+        return value
+
+    class Anew:
+        n = number
+
+        def ring(self) -> Any:
+            return Anew
+
+    assert wb.get(echo.remote(Anew())).n == number
+
+
+def an_actors_class(number: int) -> None:
+    @wb.remote
+    class Anew:
+        def ring(self) -> Any:
+            return Anew, number
+
+    Anew.remote()
+
+
+def copies() -> int:
+    """How many of those are in this process."""
+    gc.collect()
+    kinds = FunctionType, type
+    return sum(isinstance(o, kinds) and o.__name__ in ("anew", "Anew") for o in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("define", "times"), [(a_function, 300), (a_class, 200), (an_actors_class, 30)]
+)
+def test_what_is_defined_anew_in_a_loop_leaves_no_copies(
+    session: Engine, define: Callable[[int], None], times: int
+) -> None:
+    for number in range(1, times):
+        define(number)
+
+    def stored() -> int:
+        wb.get([wb.remote(gc.collect).remote() for _ in range(4)])
+        records = session.snapshot().objects
+        return sum("new" in record.about.type for record in records if record.about)
+
+    assert copies() <= 2
+    assert eventually(lambda: stored() <= 2)
+    assert max(wb.get([wb.remote(copies).remote() for _ in range(4)])) <= 2

@@ -130,6 +130,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "signatures": (set(), set()),
     "ray_options": (set(), set()),
     "ray_names": (set(), set()),
+    "resources": ({"lifecycle"}, set()),
     "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
@@ -154,16 +155,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
-        | {
-            "gathering",
-            "lifecycle",
-            "ray_names",
-            "ref",
-            "ref_generator",
-            "runtime_context",
-            "serializers",
-        }
-        | {"ipython.extension", "plots", "util", "widgets"},
+        | {"gathering", "lifecycle", "ray_names", "ref", "ref_generator", "resources"}
+        | {"runtime_context", "serializers", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }

@@ -183,7 +183,7 @@ class Session:
             self.tasks.stop_overdue()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
-        if scheduler.queue.size and state.pool.is_stuck:
+        if scheduler.queue.size and not scheduler.working and state.pool.is_stuck:
             self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
             self.tasks.settle()
