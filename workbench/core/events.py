@@ -155,7 +155,8 @@ class TaskSpec(Event):
     may be ahead of its reader, and its one result says how many there were. ``job``: it is a
     background cell, which people know by this name; ``binds`` are the variables that its results
     but the first are meant for. A cell that is ``size`` tasks is one job: ``group`` is the id of
-    its first one, 0 in that itself.
+    its first one, 0 in that itself. Of the tasks of one ``executor`` no more than ``max_workers``
+    run at a time, if that isn't 0.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -166,6 +167,8 @@ class TaskSpec(Event):
     binds: tuple[str, ...] = ()
     size: Natural = 1
     group: Id = 0
+    executor: Id = 0
+    max_workers: Natural = 0
 
 
 USUAL = TaskSpec()
@@ -242,8 +245,9 @@ class Ask(Event, tag=21):
     ``what``: sync; overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
-    background cells that are remembered; log: what the job ``object`` has shown; or spill: move
-    ``object`` to disk, answered when it is there or can't be. What an answer may have doesn't
+    background cells that are remembered; log: what the job ``object`` has shown; spill: move
+    ``object`` to disk, answered when it is there or can't be; task: where the task that makes
+    ``object`` is: waiting, sent, or over; or withdraw: the same, and one that waits is dropped. What an answer may have doesn't
     depend on how many objects there are.
     """
 

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from workbench.core.queue import Queue
-from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, Actor, Task, Worker
+from workbench.core.tasks import (
+    DONE, LOST, ONE, QUEUED, SENT, Actor, ExecutorTasks, Task, Worker,
+)  # fmt: skip
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -45,6 +47,7 @@ class Scheduler:
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = Queue()  # all dependencies ready
+        self.executors: dict[int, ExecutorTasks] = {}  # those with a limit that have tasks ready
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
         self._children: dict[int, dict[int, Task]] = {}  # by who submitted them
@@ -91,11 +94,26 @@ class Scheduler:
             self._enqueue(task)
 
     def _enqueue(self, task: Task) -> None:
-        if task.actor is None:
-            self.queue.append(task)
-        else:
+        spec = task.submit.spec
+        if task.actor is not None:
             task.to(QUEUED)
             self.notify(task.actor)
+        elif spec is not None and spec.max_workers:
+            executor = self.executors.get(spec.executor)
+            if executor is None:
+                executor = ExecutorTasks(spec.executor, spec.max_workers)
+                self.executors[spec.executor] = executor
+            executor.waiting.append(task)
+            self._advance(executor)
+        else:
+            self.queue.append(task)
+
+    def _advance(self, executor: ExecutorTasks) -> None:
+        """Queue those of its tasks that may run now."""
+        while (task := executor.next()) is not None:
+            self.queue.append(task)
+        if not executor.active:  # and so nobody waits
+            del self.executors[executor.id]
 
     def restart(self, actor: Actor) -> None:
         """The actor's worker died: its creation is needed once more, unless it still waits."""
@@ -132,6 +150,10 @@ class Scheduler:
             self.queue.left()
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
+        if task.counted is not None:
+            task.counted.active -= 1
+            self._advance(task.counted)
+            task.counted = None
         if actor is not None:
             self.notify(actor)
         elif seconds is not None:
@@ -320,10 +342,13 @@ class Scheduler:
         """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
 
         A task with a time limit must begin when it is sent, and so must a background cell, which a
-        person watches; one that needs more or less than a processor has a worker to itself.
+        person watches, and one that counts as running for its executor; one that needs more or
+        less than a processor has a worker to itself.
         """
         spec = task.submit.spec
-        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job)
+        unusual = spec is not None and (
+            spec.timeout or spec.ahead or spec.job or spec.max_workers
+        )
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)

@@ -25,7 +25,7 @@ AHEAD = 64
 class TaskState(IntEnum):
     """Where a task is. An `IntEnum`, because its members hash fastest."""
 
-    WAITING = 0  # for its dependencies, or (an actor's call) for earlier calls of its caller
+    WAITING = 0  # for its dependencies, for an actor's earlier calls, or for its executor's others
     QUEUED = 1  # may be sent: in the scheduler's queue, or its actor's, or an actor's creation
     SENT = 2  # to a worker, which runs it or will
     STOPPING = 3  # the same, and the worker was told to stop it
@@ -50,8 +50,8 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "attempts", "audience", "cpus", "final_value", "job", "made", "owner", "parent",
-        "pending_dependencies", "pins", "seconds", "state", "submit", "taken", "worker",
+        "actor", "attempts", "audience", "counted", "cpus", "final_value", "job", "made", "owner",
+        "parent", "pending_dependencies", "pins", "seconds", "state", "submit", "taken", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -63,6 +63,7 @@ class Task:
         # That it is, or belongs to.
         self.job: TaskGroup | None = None if parent is None else parent.job
         self.actor: Actor | None = None  # whose call it is, or whose creation
+        self.counted: ExecutorTasks | None = None  # among those that may run
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
@@ -134,6 +135,26 @@ class Worker:
     def running(self) -> Task | None:
         """The first task that was sent to it."""
         return next(iter(self.sent.values()), None)
+
+
+@dataclass(slots=True, eq=False)
+class ExecutorTasks:
+    """Of an executor that has a limit: ``active`` tasks are queued or sent, the others wait."""
+
+    id: int
+    most: int
+    active: int = 0
+    waiting: deque[Task] = field(default_factory=deque)  # in order; some may be over
+
+    def next(self) -> Task | None:
+        """Who may be queued now; it counts from now on."""
+        while self.waiting and self.active < self.most:
+            task = self.waiting.popleft()
+            if task.state is WAITING:
+                self.active += 1
+                task.counted = self
+                return task
+        return None
 
 
 class ActorState(Enum):
