@@ -63,7 +63,7 @@ class Client:
 
         tasks = Submitter(base, store, role)
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
-        self.cancel = tasks.cancel
+        self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt

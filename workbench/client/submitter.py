@@ -20,6 +20,7 @@ from workbench.options import (
     STREAMING,
     ActorOptions,
     CellOptions,
+    ExecutorOptions,
     TaskOptions,
     parameters_of,
 )
@@ -40,6 +41,8 @@ UNLIMITED = 1 << 62
 
 LOOK_EVERY = 10
 """For how much longer than it took to compare a function with much data it isn't compared again."""
+
+_NO_JOB = "", (), 1, 0
 
 MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
@@ -101,6 +104,14 @@ class Submitter:
         self._connection.send(ev.Cancel(ref.id, force, recursive))
         self._connection.flush()
 
+    def withdraw(self, ref: ObjectRef) -> bool:
+        self._base.check_refs([ref])
+        return self._base.requests.task("withdraw", ref.id) == "waiting"
+
+    def has_begun(self, ref: ObjectRef) -> bool:
+        self._base.check_refs([ref])
+        return self._base.requests.task("task", ref.id) != "waiting"
+
     def _submit(
         self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
         actor: int = 0, method: str = "",
@@ -143,15 +154,17 @@ class Submitter:
                     f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
                 )
         types = options.retry_exceptions
-        job: tuple[Any, ...] = ()
+        more: tuple[Any, ...] = ()
         if isinstance(options, CellOptions):
-            job = options.job, options.binds, options.size, options.group
+            more = options.job, options.binds, options.size, options.group
+        elif isinstance(options, ExecutorOptions):
+            more = *_NO_JOB, options.executor, options.max_workers
         return ev.TaskSpec(
             round(options.num_cpus * ev.USUAL.cpus),
             options.timeout,
             self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
             options.max_ahead if options.num_returns == STREAMING else 0,
-            *job,
+            *more,
         )
 
     def _exported(self, function: Exported, what: str = "") -> Export:

@@ -315,6 +315,13 @@ class Tasks(Protocol):
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
 
+    def withdraw(self, ref: ObjectRef) -> bool:
+        """Drop the task that makes this object if it wasn't sent to a worker; whether that was so.
+        """
+
+    def has_begun(self, ref: ObjectRef) -> bool:
+        """Whether the task that makes this object was sent to a worker, or is over."""
+
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""
 

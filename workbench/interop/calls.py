@@ -1,0 +1,80 @@
+"""What runs in a worker for `executor`: calls, and what is done before the first one there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_done: set[tuple[int, int]] = set()
+"""By executor and by the globals of its initializer: a function of a notebook has others in each
+pickle, and shares them with the function that it prepares."""
+
+
+class SetupError(Exception):
+    """An executor's initializer failed."""
+
+
+class Setup:
+    """What an executor does in each worker before its first call there."""
+
+    def __init__(self, id: int, initializer: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self._id = id
+        self._initializer = initializer
+        self._args = args
+
+    def run(self) -> None:
+        variables = getattr(self._initializer, "__globals__", None)
+        key = self._id, id(variables)
+        if key in _done:
+            return
+        try:
+            self._initializer(*self._args)
+        except Exception as error:
+            name = getattr(self._initializer, "__qualname__", "The initializer")
+            raise SetupError(
+                f"The executor's initializer, {name}, failed: {type(error).__name__}: {error}"
+            ) from error
+        _done.add(key)
+
+
+class WithSetup:
+    """A function that a worker has to be prepared for."""
+
+    def __init__(self, setup: Setup, function: Callable[..., Any]) -> None:
+        self._setup = setup
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._setup.run()
+        return self._function(*args, **kwargs)
+
+
+def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """For what is cheaper to send with each call than to keep."""
+    return function(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Several calls: what they returned, up to the one that failed, and how long they took."""
+
+    results: list[Any]
+    seconds: float
+    error: Exception | None = None
+
+
+class Each:
+    """Several calls of one function, as one."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, calls: Sequence[tuple[Any, ...]]) -> Ran:
+        started = time.perf_counter()
+        results = [self._function(*args) for args in calls]
+        return Ran(results, time.perf_counter() - started)
