@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,3 +79,42 @@ class Each:
         started = time.perf_counter()
         results = [self._function(*args) for args in calls]
         return Ran(results, time.perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Stands for one of the values that travel beside a batch."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls of joblib's, with the backend that theirs shall have, and how many threads."""
+
+    items: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
+    backend: tuple[Any, int | None]
+    threads: int | None
+
+
+def run_batch(batch: Batch, *values: Any) -> list[Any]:
+    """Run the calls of a batch, one after the other."""
+    from joblib.parallel import BatchedCalls
+
+    def fill(value: Any) -> Any:
+        return values[value.index] if type(value) is Slot else value
+
+    items = [
+        (function, tuple(map(fill, args)), {name: fill(v) for name, v in kwargs.items()})
+        for function, args, kwargs in batch.items
+    ]
+    with _limited(batch.threads):
+        return BatchedCalls(items, batch.backend)()  # type: ignore[no-any-return]
+
+
+def _limited(threads: int | None) -> AbstractContextManager[object]:
+    if threads is None:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(threads)  # type: ignore[no-any-return]
