@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from workbench.core.snapshot import Snapshot
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
+    from workbench.interop.executor import Executor
+    from workbench.interop.pool import Pool
+    from workbench.interop.registration import register_joblib
     from workbench.lifecycle import init, is_initialized, shutdown
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
@@ -50,6 +53,9 @@ _HOMES = {
     "config": "Config",
     "core.snapshot": "Snapshot",
     "functions": "remote",
+    "interop.executor": "Executor",
+    "interop.pool": "Pool",
+    "interop.registration": "register_joblib",
     "gathering": "as_completed gather map",
     "lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
@@ -63,12 +69,12 @@ _HOMES = {
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed", "cancel",
-    "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather", "get",
-    "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "map", "objects",
-    "pin", "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put",
-    "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin", "wait", "why",
-    "widgets",
+    "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
+    "cancel", "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather",
+    "get", "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "map",
+    "objects", "pin", "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put",
+    "register_joblib", "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin",
+    "wait", "why", "widgets",
 ]  # fmt: skip
 
 

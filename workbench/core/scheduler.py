@@ -15,7 +15,15 @@ from itertools import islice
 
 from workbench.core.queue import Queue
 from workbench.core.tasks import (
-    DONE, LOST, ONE, QUEUED, SENT, Actor, ExecutorTasks, Task, Worker,
+    DONE,
+    LOST,
+    ONE,
+    QUEUED,
+    SENT,
+    Actor,
+    ExecutorTasks,
+    Task,
+    Worker,
 )  # fmt: skip
 
 BATCH_SECONDS = 0.002
@@ -346,9 +354,7 @@ class Scheduler:
         less than a processor has a worker to itself.
         """
         spec = task.submit.spec
-        unusual = spec is not None and (
-            spec.timeout or spec.ahead or spec.job or spec.max_workers
-        )
+        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job or spec.max_workers)
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)

@@ -316,8 +316,7 @@ class Tasks(Protocol):
         """Stop the task that makes this object, and those it has submitted."""
 
     def withdraw(self, ref: ObjectRef) -> bool:
-        """Drop the task that makes this object if it wasn't sent to a worker; whether that was so.
-        """
+        """Drop the task that makes this object; whether it hadn't been sent to a worker."""
 
     def has_begun(self, ref: ObjectRef) -> bool:
         """Whether the task that makes this object was sent to a worker, or is over."""

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import contextvars
-import itertools
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
-from workbench.engines.base import Arrivals, Call, Engine, Exported
-from workbench.errors import (
-    OutOfMemoryError,
-    SessionError,
-    TaskCancelledError,
-    WorkerCrashedError,
-)
+from workbench.engines.base import Call, Engine, Exported
 from workbench.interop import calls
+from workbench.interop.map_chunks import MapChunks
+from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
@@ -31,10 +26,6 @@ T = TypeVar("T")
 
 FUNCTIONS = 100
 """Functions whose stored form an executor remembers, so that each is sent once."""
-
-LINGER = 0.05
-"""Seconds that an executor's thread waits for more to do before it ends. A script's exit waits
-for it."""
 
 
 class Executor(futures.Executor):
@@ -76,7 +67,7 @@ class Executor(futures.Executor):
         self._id = secrets.randbits(62)
         self._setup = None if initializer is None else calls.Setup(self._id, initializer, initargs)
         self._engine: Engine | None = None
-        self._settler: _Settler | None = None
+        self._settler: Settler | None = None
         self._options = TaskOptions()
         self._functions: OrderedDict[int, Exported] = OrderedDict()
         self._lock = threading.RLock()
@@ -106,13 +97,16 @@ class Executor(futures.Executor):
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
         """
+        if self._is_shut:
+            raise RuntimeError("This executor was shut down: it takes no more calls.")
+        return self._submit(fn, *args, **kwargs)
+
+    def _submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> futures.Future[T]:
         with self._lock:
-            if self._is_shut:
-                raise RuntimeError("This executor was shut down: it takes no more calls.")
             engine, settler = self._bound()
             function = self._exported(fn)
             if function is None:
-                function, args = _APPLY, (fn, *args)  # type: ignore[assignment]
+                function, args = _APPLY, (fn, *args)
             ref = engine.submit(function, Call(args, kwargs, self._options))
             assert isinstance(ref, ObjectRef)
             future: TaskFuture[T] = TaskFuture(engine, ref)
@@ -161,8 +155,10 @@ class Executor(futures.Executor):
         each = zip(*iterables, strict=False)
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        run = _MapRun(self, calls.Each(fn), each, chunksize, buffersize)
-        return run.results(end)
+        if self._is_shut:
+            raise RuntimeError("This executor was shut down: it takes no more calls.")
+        submit = partial(self._submit, calls.Each(fn))
+        return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. The pool stays: it is the session's.
@@ -193,11 +189,11 @@ class Executor(futures.Executor):
             engine, _ = self._bound()
         return min(self._most or engine.workers, engine.workers)
 
-    def _bound(self) -> tuple[Engine, _Settler]:
+    def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""
         if self._engine is None or self._settler is None:
             self._engine = engine = api.engine()
-            self._settler = _Settler(engine)
+            self._settler = Settler(engine)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)
         if self._settler.broken:
@@ -209,10 +205,13 @@ class Executor(futures.Executor):
         known = self._functions.get(id(fn))
         if known is not None:
             return known
-        if not isinstance(fn, FunctionType | BuiltinFunctionType | type | calls.Each):
-            if self._setup is None:
-                return None
-        target = fn if self._setup is None else calls.WithSetup(self._setup, fn)
+        kept = isinstance(fn, FunctionType | BuiltinFunctionType | type | calls.Each)
+        if self._setup is not None:
+            target: Callable[..., Any] = calls.WithSetup(self._setup, fn)
+        elif kept:
+            target = fn
+        else:
+            return None
         known = Exported(target, getattr(fn, "__qualname__", type(fn).__name__))
         self._functions[id(fn)] = known
         if len(self._functions) > FUNCTIONS:
@@ -220,240 +219,4 @@ class Executor(futures.Executor):
         return known
 
 
-AHEAD = 4
-"""Chunks submitted for each worker, while it isn't known how long calls take, and later."""
-
-CHUNK_SECONDS = 0.005
-"""What a chunk of calls shall take: some fifty times what it costs to submit one."""
-
-MOST_CALLS = 1000
-"""In one chunk."""
-
 _APPLY = Exported(calls.apply, "call")
-
-
-class TaskFuture(futures.Future[T]):
-    """The future of a task. It is settled once, by the executor's thread or by `cancel`.
-
-    Parameters
-    ----------
-    engine : Engine
-        That runs the task.
-    ref : ObjectRef
-        Its result.
-    """
-
-    def __init__(self, engine: Engine, ref: ObjectRef) -> None:
-        super().__init__()
-        self.engine = engine
-        self.ref = ref
-        self._unsettled = threading.Lock()  # whoever gets it settles; never given back
-
-    def cancel(self) -> bool:
-        """Cancel the call if it hasn't begun.
-
-        Returns
-        -------
-        bool
-            Whether it will never run.
-        """
-        if not self.done():
-            try:
-                withdrawn = self.engine.withdraw(self.ref)
-            except SessionError:  # its end is on its way
-                withdrawn = False
-            if withdrawn:
-                self.withdraw()
-        return self.cancelled()
-
-    def running(self) -> bool:
-        """Whether the call was sent to a worker, and isn't over.
-
-        Returns
-        -------
-        bool
-        """
-        if self.done():
-            return False
-        try:
-            return self.engine.has_begun(self.ref) and not self.done()
-        except SessionError:
-            return False
-
-    def withdraw(self) -> None:
-        """It was cancelled."""
-        if self._unsettled.acquire(blocking=False):
-            super().cancel()
-            self.set_running_or_notify_cancel()
-
-    def settle(self) -> None:
-        """It is known what came of it: any thread but the one that reads."""
-        try:
-            value = self.engine.get([self.ref], None, False)[0]
-        except TaskCancelledError:
-            self.withdraw()
-        except calls.SetupError as error:
-            self.fail(BrokenProcessPool(str(error)), error)
-        except (WorkerCrashedError, OutOfMemoryError, SessionError) as error:
-            self.fail(BrokenProcessPool(str(error)), error)
-        except BaseException as error:
-            self.fail(error, error.__cause__)
-        else:
-            if self._unsettled.acquire(blocking=False):
-                self.set_running_or_notify_cancel()
-                self.set_result(value)
-
-    def fail(self, error: BaseException, cause: BaseException | None) -> None:
-        """It has no value."""
-        if self._unsettled.acquire(blocking=False):
-            error.__cause__ = cause
-            self.set_running_or_notify_cancel()
-            self.set_exception(error)
-
-
-class _Settler:
-    """The thread that settles an executor's futures, and runs their callbacks.
-
-    It lives while there is something to wait for. It is no daemon: a script's exit waits for it.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._arrivals: Arrivals = engine.arrivals(())
-        self._pending: dict[int, TaskFuture[Any]] = {}
-        self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()  # guards all of the above
-        self.broken = ""  # why it settles no more
-
-    def add(self, future: TaskFuture[Any]) -> None:
-        with self._changed:
-            self._pending[future.ref.id] = future
-            self._arrivals.add([future.ref])
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="workbench-executor")
-                self._thread.start()
-            elif len(self._pending) == 1:
-                self._changed.notify_all()
-
-    def close(self, cancel: bool, wait: bool) -> None:
-        with self._changed:
-            pending, thread = list(self._pending.values()), self._thread
-            self._changed.notify_all()
-        if cancel:
-            for future in reversed(pending):  # so that none begins meanwhile
-                future.cancel()
-        if wait and thread is not None and thread is not threading.current_thread():
-            thread.join()
-
-    def _run(self) -> None:
-        try:
-            while self._has_more():
-                ref = self._arrivals.next()
-                while ref is not None:
-                    future = self._pending.pop(ref.id)
-                    future.settle()
-                    del future, ref  # the result is the caller's now
-                    ref = self._arrivals.take()
-        except SessionError as error:
-            self.broken = str(error)
-            for future in list(self._pending.values()):
-                future.fail(BrokenProcessPool(self.broken), error)
-            self._pending.clear()
-
-    def _has_more(self) -> bool:
-        with self._changed:
-            if not self._pending:
-                self._changed.wait(LINGER)
-            if not self._pending:
-                self._thread = None
-            return bool(self._pending)
-
-
-class _MapRun:
-    """One `Executor.map`: chunks of calls, in order, each a future.
-
-    With a ``size`` all are submitted at once, or ``most`` ahead of who takes the results. Without,
-    each that ends has more submitted, of as many calls as take about `CHUNK_SECONDS`.
-    """
-
-    def __init__(
-        self,
-        executor: Executor,
-        function: calls.Each,
-        each: Iterator[tuple[Any, ...]],
-        size: int | None,
-        most: int | None,
-    ) -> None:
-        self._executor = executor
-        self._function = function
-        self._size = size
-        self._calls = each if most is not None else iter(list(each))
-        self._context = contextvars.copy_context()  # where its prints go
-        self._chunks: deque[futures.Future[calls.Ran]] = deque()
-        self._is_over = False  # all calls were submitted
-        self._error: BaseException | None = None  # what kept the next chunk from being submitted
-        self._done = 0  # calls, and how long they took
-        self._seconds = 0.0
-        self._changed = threading.Condition()  # guards all of the above
-        if size is None:
-            most = AHEAD * executor.workers()
-        for _ in itertools.count() if most is None else range(most):
-            if not self._submit():
-                break
-
-    def _submit(self) -> bool:
-        """Submit the next chunk; False if there is none."""
-        with self._changed:
-            chunk = list(itertools.islice(self._calls, self._size or self._best_size()))
-            if not chunk:
-                self._is_over = True
-                return False
-            future = self._executor.submit(self._function, chunk)
-            self._chunks.append(future)
-        if self._size is None:
-            future.add_done_callback(self._next)
-        return True
-
-    def _best_size(self) -> int:
-        each = self._seconds / self._done if self._done else CHUNK_SECONDS
-        return max(1, min(MOST_CALLS, int(CHUNK_SECONDS / max(each, 1e-7))))
-
-    def _next(self, future: futures.Future[calls.Ran]) -> None:
-        """The executor's thread, or whoever cancels: one is over."""
-        with self._changed:
-            try:
-                if not future.cancelled() and future.exception() is None:
-                    ran = future.result()
-                    self._done += len(ran.results) + 1
-                    self._seconds += ran.seconds
-                    self._context.run(self._submit)
-            except BaseException as error:  # the session has ended
-                self._error = error
-            self._changed.notify_all()
-
-    def results(self, end: float | None) -> Iterator[Any]:
-        try:
-            while True:
-                with self._changed:
-                    while not (self._chunks or self._is_over or self._error):
-                        self._changed.wait()
-                    if not self._chunks:
-                        if self._error is not None:
-                            raise self._error
-                        return
-                    first = self._chunks[0]
-                left = None if end is None else end - time.monotonic()
-                ran = first.result(left)
-                with self._changed:
-                    self._chunks.popleft()
-                if self._size is not None:
-                    self._submit()
-                yield from ran.results
-                if ran.error is not None:
-                    raise ran.error
-        finally:
-            with self._changed:
-                self._is_over, self._calls = True, iter(())
-                left_over = list(self._chunks)
-            for each in reversed(left_over):
-                each.cancel()

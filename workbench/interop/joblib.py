@@ -5,9 +5,8 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from joblib.parallel import (
@@ -20,8 +19,9 @@ from joblib.parallel import (
 from workbench import api
 from workbench.engines.base import Engine
 from workbench.interop import calls
-from workbench.interop.executor import Executor, TaskFuture
+from workbench.interop.executor import Executor
 from workbench.interop.shared_arguments import SharedArguments
+from workbench.interop.task_futures import stop
 
 if TYPE_CHECKING:
     from joblib.parallel import BatchedCalls, Parallel
@@ -52,16 +52,14 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         workers = api.engine().workers
         return max(workers + 1 + n_jobs, 1) if n_jobs < 0 else min(n_jobs, workers)
 
-    def configure(
-        self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any
-    ) -> int:
+    def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         given = {**self.backend_kwargs, **options}
         self.parallel = parallel
         self._engine: Engine = api.engine()
-        self._futures: set[TaskFuture[Any]] = set()
+        self._futures: set[Future[Any]] = set()
         self._executor = Executor(
             n_jobs,
             initializer=given.get("initializer"),
@@ -87,7 +85,7 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         future.add_done_callback(self._futures.discard)
         if callback is not None:
             future.add_done_callback(callback)
-        return future
+        return future  # type: ignore[no-any-return]
 
     def _slots(self, kwargs: dict[str, Any], refs: list[Any]) -> dict[str, Any]:
         return {name: self._slot(value, refs) for name, value in kwargs.items()}
@@ -105,16 +103,8 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
         for future in list(self._futures):
-            if not future.cancel():
-                self._engine.cancel(future.ref, False, True)
+            stop(future)
 
     def terminate(self) -> None:
         self._executor.shutdown(wait=False)
         self.reset_batch_stats()
-
-
-def register() -> None:
-    """Let joblib know the backend: ``joblib.parallel_config("workbench")``. Idempotent."""
-    from joblib import register_parallel_backend
-
-    register_parallel_backend("workbench", WorkbenchBackend)

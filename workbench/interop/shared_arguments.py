@@ -43,9 +43,10 @@ class SharedArguments:
             if known is not None and known.is_of(engine, value) and known.is_same(self._round):
                 return known.ref
             stored = _Stored.make(engine, value, self._round, lambda: self._forget(id(value)))
-            if stored is not None:
-                self._known[id(value)] = stored
-            return stored and stored.ref
+            if stored is None:
+                return None
+            self._known[id(value)] = stored
+            return stored.ref
 
     def _forget(self, id: int) -> None:
         with self._lock:
