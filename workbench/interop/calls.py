@@ -8,6 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from workbench.errors import TaskError
+from workbench.host.tracebacks import describe_error, let_go
+
 T = TypeVar("T")
 
 _done: set[tuple[int, int]] = set()
@@ -65,7 +68,7 @@ class Ran:
 
     results: list[Any]
     seconds: float
-    error: Exception | None = None
+    error: TaskError | None = None
 
 
 class Each:
@@ -77,8 +80,17 @@ class Each:
 
     def __call__(self, calls: Sequence[tuple[Any, ...]]) -> Ran:
         started = time.perf_counter()
-        results = [self._function(*args) for args in calls]
-        return Ran(results, time.perf_counter() - started)
+        results: list[Any] = []
+        error: TaskError | None = None
+        try:
+            for args in calls:
+                results.append(self._function(*args))
+        except Exception as caught:
+            if not results:
+                raise
+            error = describe_error(caught, self.__qualname__)  # those before have their results
+            let_go(caught)
+        return Ran(results, time.perf_counter() - started, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class MapChunks:
         with self._changed:
             try:
                 if future.cancelled():
-                    self._is_over = True
+                    self._is_over = True  # somebody wants no more of it
                 elif future.exception() is None:
                     ran = future.result()
                     self._done += len(ran.results) + 1

@@ -350,7 +350,7 @@ class AsyncResult(Generic[T]):
     def _one_done(self, future: Future[Any]) -> None:
         with self._lock:
             self._left -= 1
-            error = CancelledError() if future.cancelled() else future.exception()
+            error = _error_of(future)
             over = self._left == 0 or error is not None
             if not over or self._done.done():
                 return
@@ -439,6 +439,7 @@ class Results(Generic[T]):
         self._came: SimpleQueue[Future[calls.Ran]] = SimpleQueue()
         self._waiting: deque[Future[calls.Ran]] = deque()
         self._results: deque[T] = deque()
+        self._error: BaseException | None = None  # what comes after those
         for _ in range(CHUNKS * pool._executor.workers()):
             self._submit()
 
@@ -475,12 +476,17 @@ class Results(Generic[T]):
             If time is up.
         """
         while not self._results:
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
             if not self._waiting:
                 raise StopIteration
             future = self._next(timeout)
             self._waiting.remove(future)
             self._submit()
-            self._results.extend(future.result().results)
+            ran = future.result()
+            self._results.extend(ran.results)
+            self._error = ran.error
         return self._results.popleft()
 
     def _next(self, timeout: float | None) -> Future[calls.Ran]:
@@ -498,6 +504,15 @@ class Results(Generic[T]):
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     each = iter(items)
     return iter(lambda: list(itertools.islice(each, max(size, 1))), [])
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    if future.cancelled():
+        return CancelledError()
+    error = future.exception()
+    if error is None and isinstance(future.result(), calls.Ran):
+        error = future.result().error
+    return error
 
 
 def _first(results: list[Any]) -> Any:
