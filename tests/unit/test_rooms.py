@@ -91,6 +91,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"wire", "server.settings", "core.events", "core.instructions", "report"},
         {"numpy", "msgspec"},
     ),
+    "interop": (
+        {"api", "engines.base", "errors", "options", "ref"}
+        | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
+        | {"serialization.comparison"},  # the check of what was stored for an argument
+        {"joblib", "threadpoolctl"},
+    ),
     # top-level modules
     "api": (
         NEUTRAL | {"actors", "core.snapshot", "engines", "lifecycle", "report"} | {"serializers"},

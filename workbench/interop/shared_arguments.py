@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from workbench.engines.base import Engine
@@ -42,7 +43,7 @@ class SharedArguments:
             known = self._known.get(id(value))
             if known is not None and known.is_of(engine, value) and known.is_same(self._round):
                 return known.ref
-            stored = _Stored.make(engine, value, self._round, lambda: self._forget(id(value)))
+            stored = _Stored.make(engine, value, self._round, partial(self._forget, id(value)))
             if stored is None:
                 return None
             self._known[id(value)] = stored
