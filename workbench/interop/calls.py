@@ -63,7 +63,7 @@ def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ChunkResult:
     """Several calls: what they returned, up to the one that failed, and how long they took."""
 
     results: list[Any]
@@ -78,7 +78,7 @@ class Each:
         self._function = function
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
 
-    def __call__(self, calls: Sequence[tuple[Any, ...]]) -> Ran:
+    def __call__(self, calls: Sequence[tuple[Any, ...]]) -> ChunkResult:
         started = time.perf_counter()
         results: list[Any] = []
         error: TaskError | None = None
@@ -90,11 +90,11 @@ class Each:
                 raise
             error = describe_error(caught, self.__qualname__)  # those before have their results
             let_go(caught)
-        return Ran(results, time.perf_counter() - started, error)
+        return ChunkResult(results, time.perf_counter() - started, error)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Placeholder:
     """Stands for one of the values that travel beside a batch."""
 
     index: int
@@ -114,7 +114,7 @@ def run_batch(batch: Batch, *values: Any) -> list[Any]:
     from joblib.parallel import BatchedCalls
 
     def fill(value: Any) -> Any:
-        return values[value.index] if type(value) is Slot else value
+        return values[value.index] if type(value) is Placeholder else value
 
     items = [
         (function, tuple(map(fill, args)), {name: fill(v) for name, v in kwargs.items()})

@@ -96,7 +96,7 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
             return value
         if ref not in refs:
             refs.append(ref)
-        return calls.Slot(refs.index(ref))
+        return calls.Placeholder(refs.index(ref))
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()

@@ -35,7 +35,7 @@ class MapChunks:
 
     def __init__(
         self,
-        submit: Callable[[Chunk], Future[calls.Ran]],
+        submit: Callable[[Chunk], Future[calls.ChunkResult]],
         workers: int,
         each: Iterator[tuple[Any, ...]],
         size: int | None,
@@ -45,7 +45,7 @@ class MapChunks:
         self._size = size
         self._calls = each if most is not None else iter(list(each))
         self._context = contextvars.copy_context()  # where its prints go
-        self._chunks: deque[Future[calls.Ran]] = deque()
+        self._chunks: deque[Future[calls.ChunkResult]] = deque()
         self._is_over = False  # all calls were submitted
         self._error: BaseException | None = None  # what kept the next chunk from being submitted
         self._done = 0  # calls, and how long they took
@@ -74,7 +74,7 @@ class MapChunks:
         each = self._seconds / self._done if self._done else CHUNK_SECONDS
         return max(1, min(MOST_CALLS, int(CHUNK_SECONDS / max(each, 1e-7))))
 
-    def _next(self, future: Future[calls.Ran]) -> None:
+    def _next(self, future: Future[calls.ChunkResult]) -> None:
         """The executor's thread, or whoever cancels: one is over."""
         with self._changed:
             try:
