@@ -25,6 +25,7 @@ WHOLE = {
     "report": ["process/test_cards.py", "process/test_why.py", "kernel/test_displays.py"],
     "serialization": ["process/test_serialization.py", "process/test_identity.py"],
     "server": ["process/test_sessions.py", "process/test_faults.py"],
+    "util": ["process/test_ray_util.py"],
     "widgets": ["kernel/test_views.py", "process/test_views.py"],
     "wire": ["process/test_strangers.py"],
     "worker": ["process/test_output.py", "process/test_capture.py", "process/test_crashes.py"],

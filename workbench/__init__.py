@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench import widgets
+    from workbench import util, widgets
+    from workbench.actor_control import exit_actor, get_actor, kill, list_named_actors
+    from workbench.actors import method
     from workbench.api import (
         cancel,
-        exit_actor,
         free,
         get,
-        get_actor,
-        kill,
         objects,
         pin,
         put,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
     from workbench.ref_generator import ObjectRefGenerator
+    from workbench.runtime_context import get_runtime_context
     from workbench.serializers import (
         deregister_serializer,
         explain_cost,
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from workbench.widgets.views import dashboard
 
 _HOMES = {
-    "api": (
-        "cancel exit_actor free get get_actor kill objects pin put snapshot spill unpin wait why"
-    ),
+    "actor_control": "exit_actor get_actor kill list_named_actors",
+    "actors": "method",
+    "api": "cancel free get objects pin put snapshot spill unpin wait why",
     "config": "Config",
     "core.snapshot": "Snapshot",
     "functions": "remote",
@@ -60,6 +60,7 @@ _HOMES = {
     "lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
     "ref_generator": "ObjectRefGenerator",
+    "runtime_context": "get_runtime_context",
     "serializers": (
         "deregister_serializer explain_cost inspect_serializability register_serializer"
     ),
@@ -71,10 +72,10 @@ _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in
 __all__ = [
     "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
     "cancel", "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather",
-    "get", "get_actor", "init", "inspect_serializability", "is_initialized", "kill", "map",
-    "objects", "pin", "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put",
-    "register_joblib", "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin",
-    "wait", "why", "widgets",
+    "get", "get_actor", "get_runtime_context", "init", "inspect_serializability", "is_initialized",
+    "kill", "list_named_actors", "map", "method", "objects", "pin", "plot_costs", "plot_occupancy",
+    "plot_pins", "plot_timeline", "put", "register_joblib", "register_serializer", "remote",
+    "shutdown", "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
 ]  # fmt: skip
 
 
@@ -82,8 +83,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     home = _HOME.get(name)
-    if name == "widgets":
-        return import_module("workbench.widgets")
+    if name in ("util", "widgets"):
+        return import_module(f"workbench.{name}")
     if home is None:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     value = getattr(import_module(home), name)

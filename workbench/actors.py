@@ -5,16 +5,35 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 
 from workbench.engines.base import Call, Engine, Exported, engine_of
-from workbench.options import STREAMING, ActorOptions, TaskOptions, changed, parameters_of
+from workbench.options import (
+    SEPARATOR,
+    STREAMING,
+    ActorOptions,
+    TaskOptions,
+    changed,
+    full_name,
+    parameters_of,
+)
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
 Ray's."""
+
+BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate__": ()}
+"""Methods that every actor has, each with the names of its parameters: it is there and its
+``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
+
+_OPTIONS = "__workbench_method__"
+"""The attribute of a function in which `method` keeps what it was given."""
+
+_SHOWING = ("_repr_", "_ipython_")
+"""How the names of methods begin by which notebooks show an instance, and no class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +51,13 @@ class Description:
 
     cls: str
     methods: dict[str, tuple[str, ...]]  # each with the names of its positional parameters
-    streams: tuple[str, ...]
-    max_task_retries: int
+    options: dict[str, dict[str, Any]]  # of methods that have some of their own
+    actor: ActorOptions = field(default_factory=ActorOptions)
+
+    @property
+    def name(self) -> str:
+        """Without its namespace."""
+        return self.actor.name.rpartition(SEPARATOR)[2]
 
 
 class ActorMethod:
@@ -56,7 +80,7 @@ class ActorMethod:
         self._name = name
         self._options = options
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Submit one call; it runs after all that this process has submitted to the actor before.
 
         Parameters
@@ -75,16 +99,17 @@ class ActorMethod:
             If an argument can't be pickled. Nothing is submitted then.
         """
         ref, description = self._handle._ref, self._handle._description
-        call = Call(args, kwargs, self._options, description.methods[self._name])
+        parameters = description.methods.get(self._name) or BUILT_IN.get(self._name, ())
+        call = Call(args, kwargs, self._options, parameters)
         return engine_of(ref).call(ref, self._name, call)
 
-    def options(self, **given: Any) -> ActorMethod:
+    def options(self, /, **given: Any) -> ActorMethod:
         """The same method with other options.
 
         Parameters
         ----------
         **given
-            Those of `remote` for a function, but ``num_cpus``.
+            Those of `method`.
 
         Returns
         -------
@@ -95,9 +120,7 @@ class ActorMethod:
         TypeError, ValueError
             If there is no such option, or it can't have that value.
         """
-        if "num_cpus" in given:
-            raise TypeError("An actor has a process of its own, so its calls have no num_cpus.")
-        options = changed(self._options, given, "A call")
+        options = changed(self._options, _of_call(given), "A call")
         return ActorMethod(self._handle, self._name, options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -128,16 +151,16 @@ class ActorHandle:
 
     def __getattr__(self, name: str) -> ActorMethod:
         description = self._description
-        if name not in description.methods:
+        if name not in description.methods and name not in BUILT_IN:
             raise AttributeError(
                 f"{description.cls} has no method {name!r}; an actor's state is in its own "
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
         options = TaskOptions(
-            num_returns=STREAMING if name in description.streams else 1,
-            max_retries=description.max_task_retries,
-            name=f"{description.cls}.{name}",
+            max_retries=description.actor.max_task_retries, name=f"{description.cls}.{name}"
         )
+        if name in description.options:
+            options = replace(options, **description.options[name])
         return ActorMethod(self, name, options)
 
     def __dir__(self) -> list[str]:
@@ -153,7 +176,7 @@ class ActorHandle:
         return ActorHandle, (self._ref, self._description)
 
     def __repr__(self) -> str:
-        return f"ActorHandle({self._description.cls}, {self._ref.hex()})"
+        return f"ActorHandle({printable(self._description.cls)}, {self._ref.hex()})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self._ref._engine.mimebundle(self)
@@ -194,10 +217,26 @@ class ActorClass:
             f"{self._cls.__name__} is remote: `{self._cls.__name__}.remote(...)` makes an actor."
         )
 
+    def __getattr__(self, name: str) -> Any:
+        """What the class has: constants, static methods, ``__mro__``."""
+        if name == "_cls" or name.startswith(_SHOWING):
+            raise AttributeError(name)
+        return getattr(self._cls, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(self._cls)})
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
+        name = self._cls.__name__
+        raise TypeError(
+            f"{name} is remote, and no class can be derived from it: derive from the plain class, "
+            f"and make both remote (`Remote{name} = remote({name})` leaves {name} what it is)."
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ActorClass, (self._cls, self._options, self._engine)
 
-    def options(self, **given: Any) -> ActorClass:
+    def options(self, /, **given: Any) -> ActorClass:
         """The same class with other options, for ``Cls.options(...).remote(...)``.
 
         Parameters
@@ -217,7 +256,7 @@ class ActorClass:
         options = changed(self._options, given, "An actor")
         return ActorClass(self._cls, options, self._engine, self._exported)
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
 
         Parameters
@@ -232,26 +271,20 @@ class ActorClass:
         Raises
         ------
         ValueError
-            If another actor has the name.
+            If another actor has the name, or it asks for more processors than the session has.
         SerializationError
             If the class or an argument can't be pickled.
         """
         engine = self._engine()
-        options = self._options
-        if options.name:
-            ref = engine.find_actor(options.name)
-            if ref is not None and options.get_if_exists:
-                return handle_of(engine, ref)
-            if ref is not None:
-                raise ValueError(
-                    f"There is an actor named {options.name!r} already: `get_actor"
-                    f"({options.name!r})`, or `get_if_exists=True`."
-                )
+        options = replace(self._options, name=full_name(self._options))
+        if options.name and (ref := engine.find_actor(options.name)) is not None:
+            return _of_that_name(engine, ref, options)
         members = inspect.getmembers(self._cls, inspect.isfunction)
         is_async = any(
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for _, f in members
         )
         concurrency = options.max_concurrency or (ASYNC_CONCURRENCY if is_async else 1)
+        options = replace(options, max_concurrency=concurrency)
         exported = self._exported.get(concurrency)
         if exported is None:
             blueprint: Any = Blueprint(self._cls, concurrency, is_async)
@@ -263,18 +296,80 @@ class ActorClass:
                 for name, method in inspect.getmembers(self._cls, callable)
                 if name[:2] != "__"
             },
-            tuple(name for name, method in members if _yields(method)),
-            options.max_task_retries,
+            {name: given for name, method in members if (given := _own_options(method))},
+            options,
         )
-        options = replace(options, max_concurrency=concurrency)
         call = Call(args, kwargs, options, parameters_of(self._cls))
-        return ActorHandle(engine.create(exported, description, call), description)
+        ref, other = engine.create(exported, description, call)
+        if other is not None:  # somebody made one of that name just now
+            return _of_that_name(engine, other, options)
+        return ActorHandle(ref, description)
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
     """A handle for an actor that another process made."""
     (description,) = engine.get([ref], None, False)
     return ActorHandle(ref, description)
+
+
+def _of_that_name(engine: Engine, ref: ObjectRef, options: ActorOptions) -> ActorHandle:
+    if options.get_if_exists:
+        return handle_of(engine, ref)
+    name, namespace = options.name.rpartition(SEPARATOR)[2], options.namespace
+    given = f"{name!r}, {namespace!r}" if namespace else repr(name)
+    raise ValueError(
+        f"There is an actor named {name!r} already: `get_actor({given})`, or `get_if_exists=True`."
+    )
+
+
+def method(function: Any = None, /, **options: Any) -> Any:
+    """Set how calls of an actor's method are run: ``@method(num_returns=2)`` in its class.
+
+    Parameters
+    ----------
+    function : callable, optional
+        The method. Left out, a decorator is returned.
+    **options
+        ``num_returns``, ``max_retries`` (or ``max_task_retries``), ``retry_exceptions``,
+        ``timeout``, ``max_ahead`` and ``name``: what they mean for a function, see `remote`.
+        ``.options(...)`` of the method changes them for one call.
+
+    Returns
+    -------
+    callable
+        The method itself, or a decorator that returns it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no such option, or it can't have that value.
+    """
+    if function is None:
+        return functools.partial(method, **options)
+    given = _of_call(options)
+    checked = changed(TaskOptions(), given, "A method")
+    own = {key: getattr(checked, key) for key in given if hasattr(checked, key)}
+    setattr(function, _OPTIONS, own)
+    return function
+
+
+def _of_call(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of a call as those of a task; TypeError for what only the actor itself can have."""
+    ours = {"num_cpus", "memory", "runtime_env"} & given.keys()
+    if ours:
+        raise TypeError(
+            f"An actor has a process of its own, so its calls have no {', '.join(sorted(ours))}: "
+            "give that to the class."
+        )
+    if "max_task_retries" in given:
+        others = {key: value for key, value in given.items() if key != "max_task_retries"}
+        return {**others, "max_retries": given["max_task_retries"]}
+    return given
+
+
+def _own_options(method: Any) -> dict[str, Any]:
+    streams = {"num_returns": STREAMING} if _yields(method) else {}
+    return {**streams, **getattr(method, _OPTIONS, {})}
 
 
 def _parameters_of_method(cls: type, name: str, method: Any) -> tuple[str, ...]:

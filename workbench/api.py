@@ -6,15 +6,15 @@ A thin layer: it checks what people pass, and hands it to the engine. `init` and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import context
-from workbench.actors import ActorHandle, handle_of
+from workbench.actors import ActorHandle
 from workbench.core.snapshot import Snapshot
 from workbench.engines.base import Observed, Waitable, engine_of
-from workbench.errors import ActorExit, ObjectLostError, SpillError
+from workbench.errors import ObjectLostError, SpillError
 from workbench.lifecycle import engine, init, is_initialized, shutdown
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -102,7 +102,7 @@ def get(
         raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
     for ref in refs:
         if not isinstance(ref, ObjectRef):
-            raise TypeError(f"get takes ObjectRefs; the list has a {type(ref).__name__}.")
+            raise TypeError(f"get takes ObjectRefs; the list has {_a(ref)}.")
     return engine().get(refs, timeout, copy)
 
 
@@ -136,13 +136,20 @@ def wait(
     Raises
     ------
     TypeError
-        If it is one ref, and no list of them.
+        If it is one ref, and no list of them, or something in the list is none.
     ValueError
-        If a ref is there twice, or there are fewer than ``num_returns``.
+        If a ref is there twice, or there are fewer than ``num_returns``; not if there are none.
     """
     if isinstance(refs, ObjectRef | ObjectRefGenerator):
         raise TypeError("wait takes a list of refs; for one ref write wait([ref]).")
+    if not isinstance(refs, Iterable):
+        raise TypeError(f"wait takes a list of refs, not {_a(refs)}.")
     refs = list(refs)
+    for ref in refs:
+        if not isinstance(ref, ObjectRef | ObjectRefGenerator):
+            raise TypeError(f"wait takes ObjectRefs; the list has {_a(ref)}.")
+    if not refs:
+        return [], []
     if len(set(map(id, refs))) != len(refs):  # an object has one ref in a process
         raise ValueError("wait needs distinct refs; one of these is there twice.")
     if not 1 <= num_returns <= len(refs):
@@ -274,6 +281,11 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
     return text.objects(found.objects, pattern, sort, target.held(), limit, *more, searched=True)
 
 
+def _a(thing: Any) -> str:
+    name = type(thing).__name__
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
+
+
 def _ref_of(what: ObjectRef | str) -> ObjectRef:
     if isinstance(what, ObjectRef):
         return what
@@ -375,63 +387,6 @@ def cancel(
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
     engine_of(ref).cancel(ref, force, recursive)
-
-
-def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process now. Its calls, running and queued, fail with ActorDiedError.
-
-    Parameters
-    ----------
-    actor : ActorHandle
-        Whose process to end.
-    no_restart : bool
-        If False, it is made again as if it had crashed, as often as ``max_restarts`` allows.
-
-    Raises
-    ------
-    TypeError
-        If it is no actor's handle.
-    """
-    if not isinstance(actor, ActorHandle):
-        raise TypeError(
-            f"kill takes an actor's handle, not {type(actor).__name__}. A task is for `cancel`."
-        )
-    engine_of(actor._ref).kill_actor(actor._ref, not no_restart)
-
-
-def get_actor(name: str) -> ActorHandle:
-    """The handle of the actor of that name, whoever made it in this session.
-
-    Parameters
-    ----------
-    name : str
-        As ``.options(name=...)`` gave it.
-
-    Returns
-    -------
-    ActorHandle
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
-    current_engine = engine()
-    ref = current_engine.find_actor(name)
-    if ref is None:
-        raise ValueError(f"There is no actor named {name!r} in session {current_engine.session!r}.")
-    return handle_of(current_engine, ref)
-
-
-def exit_actor() -> None:
-    """In an actor's method: end this actor. Its other calls fail with ActorDiedError.
-
-    Raises
-    ------
-    ActorExit
-        Always: nothing behind it runs.
-    """
-    raise ActorExit
 
 
 def _render(thing: Any) -> dict[str, str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
+import stat
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -17,6 +19,7 @@ from typing import Any
 
 from workbench.errors import ConfigError
 from workbench.machine import cpu_count, memory_limit, spill_directory
+from workbench.report.format import human_bytes
 from workbench.sizes import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
@@ -27,6 +30,12 @@ HEADROOM, SHARE_OF_HEADROOM = 1_000_000_000, 0.05
 
 NOTEBOOK_LINGER = 120.0
 """Seconds a notebook's session outlives its kernel: time for a restart, and a coffee."""
+
+LARGEST_STORE = 1 << 44
+"""Bytes. A process has 128 TiB of addresses, and maps the segments of others too."""
+
+LARGEST_FILE = 1 << 16
+"""Bytes of a config file; a real one has some hundred."""
 
 LONGEST_LINGER = 1e9
 """Seconds; what the server's protocol takes."""
@@ -122,6 +131,21 @@ def load(
     return Config(cpus=cpus, **merged)
 
 
+def too_large(
+    config: Config, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> str:
+    """What to say of a store that is larger than the memory there is; nothing if it isn't."""
+    limit = memory_limit(environ, root)
+    if config.memory <= limit:
+        return ""
+    return (
+        f"The store may take {human_bytes(config.memory)}, and there are {human_bytes(limit)} of "
+        "memory: before it is full, this process or the workers may be killed. Choose less "
+        f"(`memory={human_bytes(int(limit * SHARE_OF_MEMORY)).replace(' ', '')!r}`), and larger "
+        "objects go to disk."
+    )
+
+
 # -- parsing ----------------------------------------------------------------------------------
 
 
@@ -129,6 +153,8 @@ def _bytes(value: Any) -> int:
     size = parse_bytes(value) if isinstance(value, str) else int(value)
     if size < 1 << 20:
         raise ValueError("the store needs at least 1 MiB")
+    if size > LARGEST_STORE:
+        raise ValueError("16 TiB at most: a process can't map more")
     return size
 
 
@@ -201,7 +227,18 @@ def _parse(key: str, value: Any, source: str) -> Any:
     try:
         return parser(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ConfigError(f"{key}={value!r} (from {source}) can't be used: {error}.") from None
+        raise ConfigError(
+            f"{key}={_shown(value)} (from {source}) can't be used: {error}."
+        ) from None
+
+
+def _shown(value: Any) -> str:
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 300
+    try:
+        return short.repr(value)
+    except ValueError:  # more digits than Python writes
+        return "…"
 
 
 def _config_file() -> Path:
@@ -212,10 +249,17 @@ def _config_file() -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path} is a pipe, not a file. Remove it.")
+            text = file.read(LARGEST_FILE + 1)
     except OSError:  # there is none, or it isn't for us
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    try:
+        if len(text) > LARGEST_FILE:
+            raise ValueError(f"it has more than {human_bytes(LARGEST_FILE)}")
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct or remove it.") from None
 
 

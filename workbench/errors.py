@@ -15,10 +15,14 @@ from typing import Any
 from workbench import remote_frames
 from workbench.remote_frames import Frame
 from workbench.remote_frames import cell_label as cell_label
+from workbench.report.format import printable
 
 
 class WorkbenchError(Exception):
     """Base of everything Workbench raises itself."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())  # it names what others have named
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of our own stack: the paragraph and its notes."""
@@ -175,7 +179,7 @@ class TaskError(WorkbenchError):
         if mode == "Minimal":
             return [remote_frames.painted(self.cause_text), *notes]
         head = remote_frames.painted(type(self).__name__)
-        head += f" in {self.task}" if self.task else ""
+        head += f" in {printable(self.task)}" if self.task else ""
         trace, left_out = remote_frames.shown(self.frames, mode)
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY

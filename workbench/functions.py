@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import api, context
 from workbench.actors import ActorClass
 from workbench.engines.base import Call, Exported
 from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
+from workbench.ray_options import OF_TASKS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +52,7 @@ class RemoteFunction(Generic[P, R]):
         """Sent to a worker, as part of a cell or another function, it works there too."""
         return RemoteFunction, (self._function, self._options)
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Submit one call.
 
         Parameters
@@ -76,7 +77,7 @@ class RemoteFunction(Generic[P, R]):
             target = api.engine()
         return target.submit(self._exported, Call(args, kwargs, self._options))
 
-    def options(self, **given: Any) -> RemoteFunction[P, R]:
+    def options(self, /, **given: Any) -> RemoteFunction[P, R]:
         """The same function with other options, for ``f.options(...).remote(...)``.
 
         Parameters
@@ -109,6 +110,9 @@ def remote(
     num_cpus: float | None = None,
     max_ahead: int | None = None,
     name: str | None = None,
+    memory: float | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    **others: Any,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
     """Make a function or a class remote: ``@remote`` or ``@remote(num_returns=2)``.
@@ -121,9 +125,9 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         Of a function:
 
         num_returns : int or "streaming"
-            How many results, each with a ref of its own (default 1). ``"streaming"``, the default
-            of a function that yields: ``.remote()`` returns an `ObjectRefGenerator`, which gives
-            the refs while the task runs.
+            How many results, each with a ref of its own (default 1): what it returns is a tuple of
+            so many, or it yields them. ``"streaming"``, the default of a function that yields:
+            ``.remote()`` returns an `ObjectRefGenerator`, which gives the refs while the task runs.
         max_retries : int
             How often it is run again when its worker dies (default 3; -1: always).
         retry_exceptions : bool, or list of exception types
@@ -136,13 +140,24 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             more tasks run than there are processors, for those that mostly wait.
         max_ahead : int
             How many items a stream may be ahead of its reader (default 16).
+        memory : int
+            Bytes it needs: no more of those tasks run at a time than the machine has memory for
+            (default 0). Nobody holds it to that.
+        runtime_env : dict
+            ``{"env_vars": {"NAME": "value"}}``: variables of its environment. They are set when it
+            begins: a library that reads them when it is imported may have been imported before.
         name : str
             What it is called in messages; default the function's own name.
 
         Of a class:
 
         name : str
-            By which `get_actor` finds the actor; it lives as long as it has one.
+            By which `get_actor` finds the actor. One with a name lives until `kill`, or the
+            session's end.
+        namespace : str
+            Actors of different namespaces may have the same name (default: none).
+        lifetime : str
+            Ray's: ``"detached"`` is what an actor with a name is, ``"non_detached"`` one without.
         get_if_exists : bool
             Return the actor of that name if there is one (default False: that is an error).
         max_restarts : int
@@ -151,6 +166,14 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             How often a call is tried again for that reason (default 0; -1: always).
         max_concurrency : int
             How many of its calls run at a time (default 1; with ``async def`` methods 1000).
+        num_cpus : float
+            Processors that it takes from tasks while it lives (default 0). If other actors have
+            them, it is made when they have ended; one task runs in any case.
+        memory, runtime_env
+            As for a function.
+
+        Other options of Ray's are accepted if they ask for what is so here anyway (``num_gpus=0``),
+        and else refused with what to do instead.
 
     Returns
     -------
@@ -163,8 +186,8 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         If there is no such option, or it can't have that value.
     """
     known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
-    if options.keys() - known:
-        unknown = ", ".join(sorted(options.keys() - known))
+    if options.keys() - known - OF_TASKS.keys():
+        unknown = ", ".join(sorted(options.keys() - known - OF_TASKS.keys()))
         raise TypeError(f"remote has no option {unknown}. There are: {', '.join(sorted(known))}.")
     if function is None:
         return functools.partial(_remote, options)
@@ -176,6 +199,11 @@ def _remote(options: dict[str, Any], function: Any) -> Any:
         return ActorClass(function, changed(ActorOptions(), options, "An actor"), api.engine)
     if not callable(function):
         raise TypeError(f"remote takes a function or a class, not {function!r}.")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError(
+            f"{function.__name__} is `async def`, and a task has no event loop. Make it a method "
+            "of a remote class, or make a function remote that calls `asyncio.run(...)`."
+        )
     if inspect.isgeneratorfunction(function):
         options = {"num_returns": STREAMING, **options}
     return RemoteFunction(function, changed(TaskOptions(), options, "A task"))

@@ -6,12 +6,15 @@ import atexit
 import os
 import threading
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
+from workbench.options import environment_of
+from workbench.ray_options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
 
 FEW = 1000
@@ -30,6 +33,10 @@ def init(
     huge_pages: bool | None = None,
     log_to_driver: bool | None = None,
     ignore_reinit_error: bool = False,
+    num_cpus: int | None = None,
+    object_store_memory: int | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    **others: Any,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
 
@@ -64,6 +71,14 @@ def init(
         task, and what background cells show appears in any case. Default: True.
     ignore_reinit_error : bool
         Return the running session instead of raising when there is one.
+    num_cpus, object_store_memory : int, optional
+        Ray's names of ``workers`` and ``memory``.
+    runtime_env : dict, optional
+        ``{"env_vars": {"NAME": "value"}}``: variables with which workers start, beside those of
+        this process.
+    **others
+        Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
+        else refused with what to do instead.
 
     Returns
     -------
@@ -74,19 +89,27 @@ def init(
     ------
     ConfigError
         If a setting can't be used.
+    TypeError, ValueError
+        If there is no such option, or it can't be had.
     SessionError
         If this process has a session already, and would lose something there; the message says
         what.
     """
+    unknown = [key for key, value in others.items() if not asks_nothing(key, value, OF_INIT)]
+    if unknown:
+        raise TypeError(f"init has no option {', '.join(unknown)}; `help(init)` lists what it has.")
+    if None not in (workers, num_cpus) or None not in (memory, object_store_memory):
+        raise ValueError("num_cpus is Ray's name of workers, object_store_memory that of memory.")
     given = {
         "session": session,
-        "workers": workers,
-        "memory": memory,
+        "workers": num_cpus if workers is None else workers,
+        "memory": object_store_memory if memory is None else memory,
         "linger": linger,
         "spill_dir": spill_dir,
         "huge_pages": huge_pages,
         "log_to_driver": log_to_driver,
     }
+    variables = environment_of("runtime_env", runtime_env or {})
     with _starting:
         engine = context.get()
         if engine is not None and engine.ended is None:
@@ -98,12 +121,14 @@ def init(
         from workbench.engines import local  # brings numpy: not before it is needed
 
         config = config_module.load(given)
-        engine = local.connect(config)
+        engine = local.connect(config, variables)
         atexit.register(_leave)
         error_notes.install()
         context.set(engine)
         if engine.joined:
-            _tell_what_stays(engine, config, given)
+            _tell_what_stays(engine, config, {**given, "runtime_env": variables or None})
+        elif warning := config_module.too_large(config):
+            warnings.warn(warning, stacklevel=2)
         return engine
 
 
@@ -132,7 +157,7 @@ def _tell_what_stays(engine: Engine, config: config_module.Config, given: dict[s
         differences["workers"] = str(engine.workers), str(config.workers)
     if given["memory"] is not None and engine.capacity != config.memory:
         differences["memory"] = human_bytes(engine.capacity), human_bytes(config.memory)
-    for option in ("spill_dir", "huge_pages"):
+    for option in ("spill_dir", "huge_pages", "runtime_env"):
         if given[option] is not None:
             differences[option] = "", str(given[option])
     if differences:

@@ -1,7 +1,8 @@
 """How things show themselves to people: tables and cards, as text and as HTML. Asks nobody.
 
-The only place that makes HTML. All text is escaped here. No scripts and no style sheets: styles
-stand in the elements, in Jupyter's theme variables, each with what to do where there are none.
+The only place that makes HTML. All text is escaped here, for a page and for a terminal. No scripts
+and no style sheets: styles stand in the elements, in Jupyter's theme variables, each with what to
+do where there are none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
+from workbench.report.format import printable
+
 
 class Html(str):
     """Markup that is ready: whoever makes one has escaped what is in it."""
@@ -23,9 +26,16 @@ class Html(str):
 
 
 class Rich:
-    """Mixin of what has ``__str__`` and ``_repr_html_``: Jupyter gets both at once."""
+    """Mixin of what shows itself as text and as HTML: Jupyter gets both at once."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        return printable(self._text())
+
+    @abstractmethod
+    def _text(self) -> str:
+        """What it says, for a terminal."""
 
     @abstractmethod
     def _repr_html_(self) -> str:
@@ -67,17 +77,21 @@ _COLORS = {
 }
 
 
+def _escaped(text: str, quote: bool = True) -> str:
+    return html.escape(printable(text), quote)
+
+
 def as_html(text: str, tag: str = "code") -> Html:
     """Text for a page: escaped, and what stands between backticks as code."""
     if isinstance(text, Html):
         return text
-    return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", html.escape(text)))
+    return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", _escaped(text)))
 
 
 def code(text: str, indent: float = 0.0) -> Html:
     """A piece of code, so many letters from the left."""
     room = f' style="padding-left:{indent}em"' if indent else ""
-    return Html(f"<span{room}><code>{html.escape(text)}</code></span>")
+    return Html(f"<span{room}><code>{_escaped(text)}</code></span>")
 
 
 def muted(text: str) -> Html:
@@ -89,8 +103,8 @@ def muted(text: str) -> Html:
 def title(name: str, detail: str, state: str, mood: str) -> Html:
     """What a thing is, and how it does. ``mood``: good, busy, bad or idle."""
     dot = f'<span style="color:{_COLORS[mood]};margin-left:.8em">●</span>'
-    which = f'<span style="{_MONO};{MUTED}">{html.escape(detail)}</span>' if detail else ""
-    return Html(f"<b>{html.escape(name)}</b> {which} {dot} {html.escape(state)}")
+    which = f'<span style="{_MONO};{MUTED}">{_escaped(detail)}</span>' if detail else ""
+    return Html(f"<b>{_escaped(name)}</b> {which} {dot} {_escaped(state)}")
 
 
 def heading(text: str) -> Html:
@@ -103,7 +117,7 @@ def scroll(inside: Html) -> Html:
 
 def unstyled(text: str) -> Html:
     """Text for where styles are taken away, and with them what else would show the same."""
-    return Html(f'<code style="display:none">{html.escape(text)}</code>')
+    return Html(f'<code style="display:none">{_escaped(text)}</code>')
 
 
 def clip(text: str, most: int) -> str:
@@ -118,7 +132,7 @@ def clip(text: str, most: int) -> str:
 def pre(text: str) -> Html:
     return Html(
         f'<pre style="{_MONO};font-size:var(--jp-code-font-size,12px);line-height:1.4;margin:0;'
-        f'overflow-x:auto;background:none;color:inherit;padding:0">{html.escape(text)}</pre>'
+        f'overflow-x:auto;background:none;color:inherit;padding:0">{_escaped(text)}</pre>'
     )
 
 
@@ -138,11 +152,11 @@ def status(
 
     ``mood``: good, busy, bad or idle; ``done``: which share. ``notes`` stand below, a line each.
     """
-    below = "".join(f'<div style="margin-left:1.5em">{html.escape(note)}</div>' for note in notes)
+    below = "".join(f'<div style="margin-left:1.5em">{_escaped(note)}</div>' for note in notes)
     strip = "" if done is None else f'<span style="margin-left:1em">{bar(done)}</span>'
     return Html(
         f'<div style="{_BODY};{MUTED};margin:0;line-height:24px"><span style="color:'
-        f'{_COLORS[mood]};margin-right:.5em">{sign}</span>{html.escape(text)}{strip}{below}</div>'
+        f'{_COLORS[mood]};margin-right:.5em">{sign}</span>{_escaped(text)}{strip}{below}</div>'
     )
 
 
@@ -186,14 +200,14 @@ class Strip(NamedTuple):
             seam = "box-shadow:inset -1px 0 rgba(255,255,255,.6);" if touches else ""
             pale = f"opacity:{0.3 + 0.7 * piece.full:.2f};" if piece.full < 1 else ""
             left = f"margin-left:{gap:.3f}%;" if gap else ""
-            told = f' title="{html.escape(piece.title)}"' if piece.title else ""
+            told = f' title="{_escaped(piece.title)}"' if piece.title else ""
             boxes.append(
                 f'<div{told} style="float:left;height:100%;{left}{seam}{pale}width:{share:.3f}%;'
                 f'background:{piece.color}"></div>'
             )
             end = max(start, end) + share
         return Html(
-            f'<div role="img" aria-label="{html.escape(self.label)}" style="height:14px;'
+            f'<div role="img" aria-label="{_escaped(self.label)}" style="height:14px;'
             f'min-width:10em;margin:.2em 0;overflow:hidden;border-radius:2px;background:{_TRACK}">'
             f"{''.join(boxes)}{unstyled(self.text())}</div>"
         )
@@ -217,6 +231,11 @@ class Key(NamedTuple):
 
 
 Paint = Callable[[str, str], str]
+
+
+def _one_line(text: str) -> str:
+    """As it stands in a column."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def width_of(text: str) -> int:
@@ -252,13 +271,15 @@ class Table(NamedTuple):
         colour: called with a column's head and a cell as wide as the column.
         """
         lines = [self.head, *self.rows]
-        cells = [[c.text() if isinstance(c, Strip) else c for c in line] for line in lines]
+        cells = [
+            [c.text() if isinstance(c, Strip) else _one_line(c) for c in line] for line in lines
+        ]
         widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
         if room is not None:
             words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
             widths = self._within(self._within(widths, room, words), room)
         rows = [line for row in cells for line in self._lines(row, widths, most, paint)]
-        return "\n".join([*rows, *([self.note] if self.note else [])])
+        return "\n".join([*rows, *([printable(self.note)] if self.note else [])])
 
     def _lines(
         self, cells: Sequence[str], widths: Sequence[int], most: int | None, paint: Paint | None
@@ -376,7 +397,7 @@ def line_place(line: str, job: str, name: str, number: int, still: Html) -> Html
     ``number`` counts the renewals.
     """
     given = {"line": line, "job": job, "name": name, "seq": str(number)}
-    data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in given.items())
+    data = "".join(f' data-{key}="{_escaped(value)}"' for key, value in given.items())
     return Html(f'<div class="workbench-line"{data}>{still}</div>')
 
 
@@ -387,5 +408,5 @@ def mood_color(mood: str) -> str:
 
 def mount(key: str, still: Html) -> Html:
     """A static form, in an element that a page's script finds by its ``key`` and brings to life."""
-    name = html.escape(key, quote=True)
+    name = _escaped(key, quote=True)
     return Html(f'<div class="workbench-view" data-workbench="{name}">{still}</div>')

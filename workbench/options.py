@@ -8,11 +8,16 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
+from workbench.ray_options import asks_nothing
+
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""
 
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
+
+Variables = tuple[tuple[str, str], ...]
+"""Of the environment: each with its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +31,15 @@ class TaskOptions:
     timeout: float = 0.0
     num_cpus: float = 1.0
     max_ahead: int = 16
+    memory: int = 0
+    runtime_env: Variables = ()
 
     @property
     def is_usual(self) -> bool:
         """Whether a task with these asks for nothing but a processor."""
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and self.num_returns != STREAMING
+            and self.num_returns != STREAMING and not self.memory and not self.runtime_env
         )  # fmt: skip
 
 
@@ -77,6 +84,11 @@ class ActorOptions:
     max_task_retries: int = 0
     max_concurrency: int = 0
     get_if_exists: bool = False
+    num_cpus: float = 0.0
+    memory: int = 0
+    runtime_env: Variables = ()
+    namespace: str = ""
+    lifetime: str = ""
 
 
 Options = TypeVar("Options", TaskOptions, ActorOptions)
@@ -92,6 +104,7 @@ def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
     such option, or it can't have that value.
     """
     known = type(options).__dataclass_fields__
+    given = {key: value for key, value in given.items() if not asks_nothing(key, value)}
     unknown = given.keys() - known.keys()
     if unknown:
         raise TypeError(
@@ -158,6 +171,49 @@ def _exceptions(key: str, value: Any) -> tuple[type[BaseException], ...]:
     return tuple(types)
 
 
+def _bytes(key: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 62:
+        raise ValueError(f"{key}={value!r} must be a number of bytes, 0 or more.")
+    return int(value)
+
+
+def _namespace(key: str, value: Any) -> str:
+    if SEPARATOR in _text(key, value):
+        raise ValueError(f"{key}={value!r} must not have {SEPARATOR!r} in it.")
+    return str(value)
+
+
+def _lifetime(key: str, value: Any) -> str:
+    if value not in ("detached", "non_detached"):
+        raise ValueError(f"{key}={value!r} must be 'detached' or 'non_detached'.")
+    return str(value)
+
+
+def environment_of(key: str, value: Any) -> Variables:
+    """The variables of a ``runtime_env``; ValueError if it asks for anything else."""
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"{key}={value!r} must be a dict like {{'env_vars': {{'NAME': 'value'}}}}."
+        )
+    others = [part for part, content in value.items() if content and part != "env_vars"]
+    if others:
+        raise ValueError(
+            f"{key} takes 'env_vars' and nothing else, not {', '.join(map(repr, others))}: workers "
+            "have the notebook's own Python, packages, files and directory. Install what they need "
+            "there (`%pip install`)."
+        )
+    variables = value.get("env_vars") or {}
+    if not isinstance(variables, Mapping) or not all(
+        isinstance(text, str) and "\0" not in text for pair in variables.items() for text in pair
+    ):
+        raise ValueError(f"The env_vars of {key} must be texts by name, not {variables!r}.")
+    return tuple(variables.items())
+
+
+SEPARATOR = "::"
+"""Between the namespace and the name of an actor that has one."""
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "num_returns": _returns,
     "max_retries": _whole(-1),
@@ -166,11 +222,28 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "timeout": _positive,
     "num_cpus": _number,
     "max_ahead": _whole(1),
+    "memory": _bytes,
+    "runtime_env": environment_of,
+    "namespace": _namespace,
+    "lifetime": _lifetime,
     "max_restarts": _whole(-1),
     "max_task_retries": _whole(-1),
     "max_concurrency": _whole(1),
     "get_if_exists": _switch,
 }
+
+
+def full_name(options: ActorOptions) -> str:
+    """With the namespace; ValueError if the options don't go together."""
+    name, namespace = options.name, options.namespace
+    if options.lifetime and bool(name) != (options.lifetime == "detached"):
+        raise ValueError(
+            f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "
+            "as long as its handles. Give `name` to have it outlive them, or leave both out."
+        )
+    if SEPARATOR in name:
+        raise ValueError(f"name={name!r} must not have {SEPARATOR!r} in it.")
+    return f"{namespace}{SEPARATOR}{name}" if name and namespace else name
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:

@@ -53,12 +53,20 @@ def server(windows: BrowserContext) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="package")
+def labs(server: Server, windows: BrowserContext) -> Lab:
+    """The one JupyterLab of all tests."""
+    return Lab(server, windows)
+
+
 @pytest.fixture
-def lab(server: Server, windows: BrowserContext) -> Iterator[Lab]:
-    """JupyterLab without notebooks. What the test opens ends with it."""
-    lab = Lab(server, windows)
-    yield lab
-    lab.close()
+def lab(request: pytest.FixtureRequest, labs: Lab) -> Iterator[Lab]:
+    """JupyterLab without notebooks. What the test opens ends with it; a window stays for the next
+    one, unless this one failed.
+    """
+    failures = request.session.testsfailed
+    yield labs
+    labs.close(keep=request.session.testsfailed == failures)
 
 
 @pytest.fixture

@@ -129,12 +129,33 @@ Picture = Callable[[str, Notebook], None]
 """The fixture ``picture``: takes one of a notebook, for a file of that name."""
 
 
+EMPTIED = """() => {
+    const { shell } = window.jupyterapp;
+    for (const widget of [...shell.widgets("main")]) {
+        if (widget.context) widget.context.model.dirty = false;  // else it asks
+        widget.close();
+    }
+    return !document.querySelector(".jp-Dialog");
+}"""
+
+OPENS = """async ([path, theme]) => {
+    const { commands } = window.jupyterapp;
+    if (document.body.dataset.jpThemeName !== theme)
+        await commands.execute("apputils:change-theme", { theme });
+    await commands.execute("docmanager:open", { path, factory: "Notebook" });
+}"""
+
+
 class Lab:
-    """JupyterLab in a browser."""
+    """JupyterLab in a browser.
+
+    To load it takes a processor four seconds, so a window is used again: see `close`.
+    """
 
     def __init__(self, server: Server, windows: BrowserContext) -> None:
         self._server = server
         self._windows = windows
+        self._empty: Page | None = None
 
     @property
     def root(self) -> Path:
@@ -145,22 +166,48 @@ class Lab:
         """Open a notebook of these cells, of which none has been run."""
         notebooks.write(self.root / f"{name}.ipynb", cells)
         self._server.set("apputils-extension/themes", theme=theme)
-        return self.reopen(name)
+        page, self._empty = self._empty, None
+        if page is None:
+            return self.reopen(name)
+        page.evaluate(OPENS, [f"{name}.ipynb", theme])
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
+        return self._ready(name, page)
 
     def reopen(self, name: str) -> Notebook:
         """Open a notebook that is there. What its cells show is from another kernel."""
-        path = self.root / f"{name}.ipynb"
         page = self._windows.new_page()
-        page.goto(self._server.address(path.name))
-        notebook = Notebook(page, path)
+        page.goto(self._server.address(f"{name}.ipynb"))
+        return self._ready(name, page)
+
+    def _ready(self, name: str, page: Page) -> Notebook:
+        notebook = Notebook(page, self.root / f"{name}.ipynb")
         notebook.ready()
         return notebook
 
-    def close(self) -> None:
-        """Close all windows, and end what ran for them."""
-        for page in self._windows.pages:
+    def close(self, keep: bool = False) -> None:
+        """Close all windows, and end what ran for them.
+
+        Parameters
+        ----------
+        keep : bool
+            Whether one window stays, without its notebook, for the next to be opened.
+        """
+        first, *others = self._windows.pages or [None]
+        for page in others:
             page.close()
+        if first is not None and not (keep and self._empties(first)):
+            first.close()
+            first = None
+        self._empty = first
         self._server.end_sessions()
+
+    def _empties(self, page: Page) -> bool:
+        page.set_viewport_size(SIZE)
+        if not page.evaluate(EMPTIED):
+            return False
+        expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+        expect(page.locator("#jp-main-statusbar")).not_to_contain_text("(ipykernel)")
+        return True
 
 
 def _is_for(ending: str, method: str = "POST") -> Callable[[Response], bool]:

@@ -71,7 +71,7 @@ class Server:
         command = [
             *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
             *(f"--ServerApp.root_dir={self.root}", "--ServerApp.ip=127.0.0.1"),
-            f"--ServerApp.port={port}",
+            *(f"--ServerApp.port={port}", "--LabApp.expose_app_in_browser=True"),
         ]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(

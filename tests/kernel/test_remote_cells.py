@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.conftest import Kernel
+from tests.leaks import eventually
 
 # -- IPython's syntax -----------------------------------------------------------------------------
 
@@ -490,3 +491,14 @@ def test_a_widgets_buffers_arrive(session: Kernel) -> None:
     _, content, buffers = answer.comms[-1]
     assert content["data"]["buffer_paths"] == [["value"]]
     assert buffers == [b"\x00\xff"]
+
+
+def test_a_failed_cell_keeps_nothing_that_it_took_along_or_made(session: Kernel) -> None:
+    """Neither in the notebook, which remembers its error, nor in the worker that it ran in."""
+    session.ok("import numpy as np\nref = wb.put(np.ones(10**5))\nown = np.ones(10**5)")
+    for _ in range(2):
+        session.run("%%remote -w\nmade = ref * 2\nown[0] = 2\n1 / 0")
+    session.ok("del ref")
+    session.run("1 / 0")  # IPython's last error is another one now
+    large = "[each.about for each in wb.snapshot().objects if each.size > 10**5]"
+    assert eventually(lambda: session.value(large) == "[]"), session.value(large)

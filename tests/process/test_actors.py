@@ -8,6 +8,7 @@ import pickle
 import signal
 import sqlite3
 import threading
+import types
 from typing import Any
 
 import pytest
@@ -142,6 +143,8 @@ def test_handles_travel(session: Engine) -> None:
     [
         (lambda C: C(), TypeError, "`Counter.remote"),
         (lambda C: C.remote().add(1), TypeError, r"call `.add.remote"),
+        (lambda C: types.new_class("Derived", (C,)), TypeError, "derive from the plain class"),
+        (lambda C: C.size, AttributeError, "'Counter' has no attribute 'size'"),
         (lambda C: C.remote().n, AttributeError, "only methods reach it: add, end"),
         (lambda C: C.options(max_restarts=-2), ValueError, "-1 or more"),
         (lambda C: C.options(restarts=1), TypeError, "There are: name"),
@@ -155,6 +158,38 @@ def test_wrong_uses_say_what_is_right(
 ) -> None:
     with pytest.raises(error, match=text):
         use(counter())
+
+
+def test_an_actor_class_shows_what_the_class_has() -> None:
+    @wb.remote
+    class Shape:
+        """Has corners."""
+
+        CORNERS = 4
+
+        def __init__(self, **given: int) -> None:
+            self.given = given
+
+        @staticmethod
+        def corners(pieces: int) -> int:
+            return pieces * Shape.CORNERS
+
+        @classmethod
+        def name(cls) -> str:
+            return cls.__name__
+
+        def _repr_html_(self) -> str:
+            return "an instance's, not the class's"
+
+    assert (Shape.CORNERS, Shape.corners(3), Shape.name()) == (4, 12, "Shape")
+    assert [cls.__name__ for cls in Shape.__mro__] == ["Shape", "object"]
+    assert {"CORNERS", "remote"} <= set(dir(Shape))
+    assert not hasattr(Shape, "_repr_html_")
+    assert pickle.loads(pickle.dumps(wb.remote(Plain))).CORNERS == 3
+
+
+class Plain:
+    CORNERS = 3
 
 
 # -- names, and the end ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
-from workbench.errors import SessionError, WorkerCrashedError
+from workbench.errors import SessionError, StoreFullError, WorkerCrashedError
 
 # -- a worker -------------------------------------------------------------------------------------
 
@@ -318,4 +319,35 @@ def test_one_driver_dies_and_the_other_goes_on(script: Callable[..., Script], ga
     assert (wb.get(session.find("left")) == 1).all()
     assert len([r for r in session.snapshot().objects if r.where == "memory"]) == 2
     del ours
+    wb.shutdown()
+
+
+def test_a_stopped_driver_that_keeps_warm_memory_is_worked_around(
+    script: Callable[..., Script], tmp_path: Path
+) -> None:
+    session = wb.init(session="two", workers=1, memory=64 << 20, spill_dir=tmp_path)
+    other = script(
+        """
+        import numpy as np
+        engine = wb.init(session="two")
+        wb.put(np.ones(40 << 20, np.uint8))
+        while engine.snapshot().live > 1 << 20:
+            pass
+        say("warm")
+        hear()
+        say(int(wb.get(engine.find("ours"))[0]))
+        """
+    )
+    assert other.line() == "warm"
+    other.signal(signal.SIGSTOP)
+    refs = [wb.put(np.full(10 << 20, i, np.uint8), name="ours" * (i == 9)) for i in range(10)]
+    assert session.snapshot().spilled > 60 << 20
+    with pytest.raises(StoreFullError, match=f"Process {other.pid} has 4.*stopped"):
+        wb.put(np.ones(40 << 20, np.uint8))
+    other.signal(signal.SIGCONT)
+    other.tell()
+    assert other.line() == "9"
+    assert all((wb.get(ref) == i).all() for i, ref in enumerate(refs))
+    del refs
+    wb.put(np.ones(40 << 20, np.uint8))
     wb.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import workbench as wb
@@ -24,6 +26,7 @@ from tests.process.gates import Gate
 from tests.process.processes import mapping_of
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
+from workbench.error_notes.readonly import note_of
 from workbench.errors import (
     ForeignRefError,
     GetTimeoutError,
@@ -163,6 +166,54 @@ def test_the_original_and_small_arrays_are_not_shared_with_the_object(session: E
         assert wb.get(ref)[0] == 0
 
 
+@pytest.mark.parametrize("length", [5, 40_000])
+def test_what_numpy_writes_to_although_it_is_read_only_is_refused(
+    session: Engine, length: int
+) -> None:
+    ref = wb.put(np.zeros(length), name="sums")
+    shown = wb.get(ref)
+    with pytest.raises(ValueError, match="read-only") as caught:
+        np.add.at(shown, [0, 1, 1], 1.0)
+    assert "the stored object 'sums'" in note_of(caught.value)
+    assert not shown.any()
+    assert not wb.get(ref).any()
+
+    @wb.remote
+    def count(into: Any) -> None:
+        np.add.at(into, 0, 1.0)
+
+    with pytest.raises(ValueError, match="read-only"):
+        wb.get(count.remote(ref))
+
+
+@pytest.mark.parametrize("length", [5, 40_000])
+def test_a_tensor_of_pyarrows_may_be_written_to_and_the_object_stays(
+    session: Engine, length: int
+) -> None:
+    original = np.arange(float(length)).reshape(-1, 5)
+    ref = wb.put(pa.Tensor.from_numpy(original, dim_names=["row", "column"]))
+    tensor = wb.get(ref)
+    assert tensor.dim_names == ["row", "column"]
+    shown = tensor.to_numpy()
+    if length > 5:
+        assert "memfd:workbench" in mapping_of(shown.__array_interface__["data"][0])
+    shown.flags.writeable = True
+    shown[0] = -1
+    assert (tensor.to_numpy()[0] == -1).all()
+    assert same(wb.get(ref).to_numpy(), original)
+    assert same(wb.get(wb.put(tensor)).to_numpy(), shown)
+
+
+def test_bytes_of_a_small_object_are_each_readers_own(session: Engine) -> None:
+    """C code may write to them, whatever the flag says."""
+    ref = wb.put({"x": np.zeros(5)})
+    array = wb.get(ref)["x"]
+    ctypes.memset(array.ctypes.data, 1, array.nbytes)
+    assert array.all()
+    assert not wb.get(ref)["x"].any()
+    assert session.shown(array) is not None  # it still shows the object
+
+
 def test_get_takes_one_ref_or_a_list(session: Engine) -> None:
     refs = [wb.put(i) for i in range(3)]
     assert wb.get(refs) == [0, 1, 2]
@@ -227,6 +278,10 @@ def test_wait_refuses_what_makes_no_sense(session: Engine) -> None:
             wb.wait([ref], num_returns=count)
     with pytest.raises(TypeError, match=r"wait\(\[ref\]\)"):
         wb.wait(ref)  # type: ignore[arg-type]
+    for wrong, found in (([1], "an int"), ([ref, "r"], "a str"), (3, "an int")):
+        with pytest.raises(TypeError, match=found):
+            wb.wait(wrong)  # type: ignore[arg-type]
+    assert wb.wait([]) == ([], [])
 
 
 # -- how long objects live ------------------------------------------------------------------------
@@ -399,6 +454,35 @@ def test_a_script_in_a_directory_that_is_no_unicode(tmp_path: Path) -> None:
         [sys.executable, "script.py"], cwd=directory, capture_output=True, timeout=TIMEOUT
     )
     assert (done.stdout, done.stderr) == (b"True\n", b"")
+
+
+def test_whoever_is_told_of_a_name_at_once_finds_it(script: Callable[..., Script]) -> None:
+    """Puts precede it, so the server has much to read from us when the other one asks."""
+    wb.init(workers=1, memory="32MB", session="names", linger="1h")
+    other = script(
+        """
+        engine = wb.init(session="names")
+        say("joined")
+        while number := hear():
+            say(engine.find(f"name {number}") is not None, engine.find(f"also {number}") is None)
+        """
+    )
+    assert other.line() == "joined"
+    engine = wb.init(ignore_reinit_error=True)
+    for number in range(100):
+        refs = [wb.put(i) for i in range(200)]
+        if number % 2:
+            wb.put("named", name=f"name {number}")
+        else:
+            engine.name(refs[0], f"name {number}")
+        other.tell(f"{number}")
+        assert other.line() == "True True"
+        engine.name(refs[0], f"also {number + 1}")
+        refs += [wb.put(i) for i in range(200)]
+        engine.unname(f"also {number + 1}")
+    other.tell()
+    assert other.wait() == 0
+    wb.shutdown()
 
 
 def test_two_drivers_share_names(script: Callable[..., Script]) -> None:

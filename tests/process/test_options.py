@@ -257,7 +257,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         ({"name": 3}, ValueError, "must be text"),
         ({"retry_exceptions": "ValueError"}, ValueError, "list of exception types"),
         ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
-        ({"memory": 3}, TypeError, "A task has no option memory. There are: num_returns"),
+        ({"restarts": 3}, TypeError, "A task has no option restarts. There are: num_returns"),
     ],
 )
 def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], complaint: str) -> None:

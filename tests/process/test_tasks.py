@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,10 @@ from tests.process.gates import Gate
 from workbench.core.events import Output
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError, TaskError, WorkerCrashedError
+
+
+async def coroutine() -> None: ...
+
 
 # -- arguments and results ------------------------------------------------------------------------
 
@@ -35,6 +41,27 @@ def test_functions_travel_with_what_they_refer_to(session: Engine) -> None:
     assert wb.get(uses.remote(5)) == (140, 10)  # as a call here would give
     assert wb.get(wb.remote(lambda *a, **k: (a, k)).remote(1, x=2)) == ((1,), {"x": 2})
     assert wb.get(wb.remote(max).remote([1, 3, 2])) == 3
+
+
+def test_arguments_may_have_any_name(session: Engine) -> None:
+    names = dict.fromkeys(("self", "cls", "function", "call", "args", "kwargs", "options"), 1)
+    assert wb.get(wb.remote(lambda **k: k).remote(**names)) == names
+
+    @wb.remote
+    class Named:
+        def __init__(this, **given: int) -> None:  # noqa: N805
+            this.given = given
+
+        def get(this, **given: int) -> Any:  # noqa: N805
+            return this.given, given
+
+    assert wb.get(Named.remote(**names).get.remote(**names)) == (names, names)
+
+
+def test_what_python_has_itself_comes_back_as_what_it_is(session: Engine) -> None:
+    echo = wb.remote(lambda value: value)
+    for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
+        assert wb.get(echo.remote(value)) is value
 
 
 def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
@@ -139,6 +166,8 @@ def test_options(session: Engine) -> None:
         wb.remote(colour="red")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="A task has no option max_restarts"):
         wb.remote(max_restarts=1)(len)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"coroutine is `async def`.* `asyncio.run"):
+        wb.remote(coroutine)
     with pytest.raises(TypeError, match="takes a function or a class"):
         wb.remote(3)  # type: ignore[call-overload]
 

@@ -1,4 +1,4 @@
-"""The exam of `why` is passed, in a process as large as a kernel is.
+"""The exam of `why` is passed, in a process of its own.
 
 What thousands of tests leave behind in theirs is no part of it, and takes long to look through.
 """
@@ -15,6 +15,7 @@ import pytest
 EXAM = Path(__file__).with_name("why_exam.py")
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_the_exam_is_passed() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

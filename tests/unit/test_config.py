@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,10 @@ BAD = [
     ({"memory": 1000}, "at least 1 MiB"),
     ({"memory": [1]}, "memory=[1]"),
     ({"memory": float("inf")}, "memory=inf"),
+    ({"memory": 1 << 50}, "16 TiB at most"),
+    ({"memory": "99999TB"}, "16 TiB at most"),
+    ({"memory": 10**5000}, "16 TiB at most"),
+    ({"memory": [[1] * 10_000] * 10_000}, "memory=[[1, 1, 1"),
     ({"memory": "1e999"}, "500MB"),
     ({"workers": float("inf")}, "workers=inf"),
     ({"linger": "soon"}, "write it like 30, 10m or 8h"),
@@ -70,6 +75,38 @@ def test_a_bad_setting_says_where_it_comes_from(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
         config.load(environ={}, file=file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "workers = " + "[" * 30_000,
+        "workers = " + "9" * 5000,
+        "#" * 2**21,
+    ],
+    ids=["deep", "a long number", "large"],
+)
+def test_a_config_file_that_nobody_wrote_says_so(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"config.toml is not valid TOML"):
+        config.load(environ={}, file=file)
+
+
+def test_a_pipe_in_the_config_files_place_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match="is a pipe"):
+        config.load(environ={}, file=file)
+
+
+def test_a_store_larger_than_the_container_is_told(tmp_path: Path) -> None:
+    root = kernel_files(tmp_path, {})
+    there = 16 * GIB
+    found = config.load({"memory": there}, environ={}, root=root, file=NOWHERE)
+    assert config.too_large(found, {}, root) == ""
+    assert "and there are 1 GB of memory" in config.too_large(found, {"MEM_LIMIT": "1GB"}, root)
+    assert "(`memory='300MB'`)" in config.too_large(found, {"MEM_LIMIT": "1GB"}, root)
 
 
 def test_a_config_file_that_is_none_does_not_count(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def ps(as_json: bool) -> int:
         head, *rows = zip(*told, strict=True)
         show.table(Table(head, tuple(rows), ("memory", "age")))
     else:
-        print(f"No session is running (in {runtime_directory()}).")
+        show.line(f"No session is running (in {runtime_directory()}).")
     return 0
 
 
@@ -106,7 +106,7 @@ def objects(session: str, pattern: str, sort: str, as_json: bool) -> int:
     elif len(found):
         show.table(found.table(ids=True, most=len(found)))
     else:
-        print("The store is empty." if not pattern else facts.no_match(pattern))
+        show.line("The store is empty." if not pattern else facts.no_match(pattern))
     return 0
 
 
@@ -128,7 +128,7 @@ def why(session: str, name: str, as_json: bool) -> int:
         lines = [{"text": reason.text, "action": reason.action} for reason in answer.reasons]
         show.document({"session": session, "what": answer.what, "reasons": lines})
     else:
-        print(answer)
+        show.line(str(answer))
     return 0
 
 
@@ -156,7 +156,7 @@ def stop(session: str | None, as_json: bool) -> int:
         if end.killed:
             processes = count(end.killed, "process", "processes")
             how = f"{processes} didn't end, and had to be killed"
-        print(f"Session {name} has ended: {how}.")
+        show.line(f"Session {name} has ended: {how}.")
     if not ended:
-        print(f"No session is running (in {runtime_directory()}).")
+        show.line(f"No session is running (in {runtime_directory()}).")
     return 0

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from workbench.markup import Table
+from workbench.report.format import CONTROLS, printable
 
 COLORS = {"ok": 32, "note": 33, "problem": 31, "not answering": 31}
 """Of the words in a column ``state``, as terminals number them."""
@@ -24,6 +25,11 @@ def table(shown: Table) -> None:
     print(shown._replace(flexible=flexible).text(room, None, _painted))
 
 
+def line(text: str) -> None:
+    """Print what is no table."""
+    print(printable(text))
+
+
 def _painted(title: str, cell: str) -> str:
     color = COLORS.get(cell.strip()) if title == "state" else None
     return cell if color is None else f"\x1b[{color}m{cell}\x1b[0m"
@@ -31,5 +37,5 @@ def _painted(title: str, cell: str) -> str:
 
 def document(data: Any) -> None:
     """Print the one JSON document of a command. Bytes and seconds are numbers."""
-    json.dump(data, sys.stdout, indent=2, ensure_ascii=False)
-    print()
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))

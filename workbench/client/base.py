@@ -45,6 +45,8 @@ class ClientBase:
 
     Attributes
     ----------
+    worker : int
+        As above.
     workers, capacity : int
         Of the session, in processes and bytes; 0 until the server's Welcome.
     handlers : dict of type → callable(message)
@@ -66,6 +68,7 @@ class ClientBase:
         huge: bool = False,
     ) -> None:
         self.session = session
+        self.worker = worker
         self.workers = 0
         self.capacity = 0
         prefix = secrets.randbits(31) | 1 << 30

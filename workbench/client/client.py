@@ -20,7 +20,7 @@ from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
-from workbench.engines.base import Abilities, CollectedJob, Engine, Shown
+from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
 from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
@@ -102,6 +102,18 @@ class Client:
     def names(self, beginning: str = "") -> list[str]:
         names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
+
+    def actor_names(self) -> list[str]:
+        names = self._requests.names(ACTOR_PREFIX)
+        return sorted(name.removeprefix(ACTOR_PREFIX) for name in names)
+
+    def running(self) -> Running:
+        role, worker = self._role, self._base.worker
+        run = role.task
+        if run is None:
+            return Running(worker, actor=role.actor)
+        cpus = 0.0 if role.actor else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
+        return Running(worker, run.task, run.name, role.actor, cpus)
 
     # -- custom serializers ---------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class Driver(Client):
     """
 
     task = None  # the code that calls is no task's
+    actor = 0
 
     def __init__(
         self,

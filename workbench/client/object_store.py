@@ -72,8 +72,12 @@ class ObjectStore:
             self._connection.send(ev.Sealed(id, stored, about, name))
             claims.clear()  # the server's business now
         if name:
-            self._connection.flush()  # whoever we tell of the name will find it
+            self._confirm()
         return ref
+
+    def _confirm(self) -> None:
+        """Wait until the server knows all that was said: whom we tell of a name now, finds it."""
+        self._base.requests.ask(ev.Ask)
 
     def site(self) -> str:
         """Where in a person's code the call stands."""
@@ -177,7 +181,9 @@ class ObjectStore:
     # -- what keeps objects -------------------------------------------------------------------
 
     def pin(self, ref: ObjectRef, on: bool, site: str = "") -> None:
-        self._tell_of(ref, ev.Pin(ref.id, site or self.site(), on))
+        self._check_refs([ref])
+        self._connection.send(ev.Pin(ref.id, site or self.site(), on))
+        self._connection.flush()
 
     def spill(self, ref: ObjectRef) -> str:
         self._check_refs([ref])
@@ -209,16 +215,13 @@ class ObjectStore:
         return ref
 
     def name(self, ref: ObjectRef, name: str) -> None:
-        self._tell_of(ref, ev.Bind(name, ref.id))
+        self._check_refs([ref])
+        self._connection.send(ev.Bind(name, ref.id))
+        self._confirm()
 
     def unname(self, name: str) -> None:
         self._connection.send(ev.Bind(name, 0))
-        self._connection.flush()
-
-    def _tell_of(self, ref: ObjectRef, message: ev.Event) -> None:
-        self._check_refs([ref])
-        self._connection.send(message)
-        self._connection.flush()
+        self._confirm()
 
 
 def _first(

@@ -191,14 +191,14 @@ class KnownObjects:
         if id is not None:
             return id
         *_, last = bases(array)
-        if type(last) is not bytes:
+        if type(last) is not codec.InlineCopy:
             return None
-        if run is not None and last is run.args:
+        if run is not None and last.header is run.args:
             return 0
         inline = list(self.values.items())
         if run is not None:
             inline += zip(run.deps, run.values, strict=False)
-        return next((id for id, value in inline if value.header is last), None)
+        return next((id for id, value in inline if value.header is last.header), None)
 
     def stored_as(self, value: Any) -> ObjectRef | None:
         if type(value) is not np.ndarray or value.base is None:

@@ -16,6 +16,10 @@ class Role(Protocol):
     def task(self) -> do.Run | None:
         """The task that the calling code is part of."""
 
+    @property
+    def actor(self) -> int:
+        """The actor whose process this is, 0 if it is none's."""
+
     def origin(self) -> int:
         """The number that a task submitted now carries to where its output is shown."""
         ...

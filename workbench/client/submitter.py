@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -16,6 +17,7 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
+from workbench.machine import memory_limit
 from workbench.options import (
     STREAMING,
     ActorOptions,
@@ -42,8 +44,6 @@ UNLIMITED = 1 << 62
 LOOK_EVERY = 10
 """For how much longer than it took to compare a function with much data it isn't compared again."""
 
-_NO_JOB = "", (), 1, 0
-
 MOST_SPECS = 1000
 """Different options of tasks remembered as they are sent."""
 
@@ -69,10 +69,14 @@ class Submitter:
         self._base.check_refs([actor])
         return self._submit(0, call, method, lambda: call.parameters, actor.id, method)
 
-    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
+    def create(
+        self, blueprint: Exported, description: Any, call: Call[ActorOptions]
+    ) -> tuple[ObjectRef, ObjectRef | None]:
         self._connection.check_open()
         export = self._exported(blueprint, f"class {blueprint.name}")
         options = call.options
+        asks = options.num_cpus or options.memory or options.runtime_env
+        spec = self._spec_of_actor(options) if asks else None
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -82,15 +86,17 @@ class Submitter:
         )
         create = ev.Submit(
             ref.id, export.ref.id, payload, deps, contains, 0, blueprint.name,
-            self._role.origin(), 0, ref.id, "__init__",
+            self._role.origin(), 0, ref.id, "__init__", spec,
         )  # fmt: skip
-        self._connection.send(
-            ev.Create(create, options.max_restarts, options.max_concurrency, name)
-        )
-        if name:
-            self._connection.flush()
+        limits = options.max_restarts, options.max_concurrency
+        other = None
+        if name:  # of several that are made at a time one has it, and all hear which
+            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n))
+            other = named if named is not ref else None
+        else:
+            self._connection.send(ev.Create(create, *limits))
         del packed
-        return ref
+        return ref, other
 
     def find_actor(self, name: str) -> ObjectRef | None:
         return self._store.find(f"{ACTOR_PREFIX}{name}")
@@ -145,26 +151,43 @@ class Submitter:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 
-    def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
-        if options.num_cpus > 1:  # any session has one: no need to wait for its word
+    def _spec_of_actor(self, options: ActorOptions) -> ev.TaskSpec:
+        return ev.TaskSpec(self._cpus(options), env=options.runtime_env)
+
+    def _cpus(self, options: TaskOptions | ActorOptions) -> int:
+        """Thousandths of a processor. Memory counts as the share of them that it is of the
+        machine's: so those that run at a time don't ask for more of either than there is."""
+        needed, share = options.num_cpus, 0.0
+        if needed > 1 or options.memory:  # any session has one: no need to wait for its word
             self._base.wait_welcome()
-            if options.num_cpus > self._base.workers:
+            workers = self._base.workers
+            if needed > workers:
                 raise ValueError(
-                    f"num_cpus={options.num_cpus:g}, and session {self._base.session!r} has "
-                    f"{self._base.workers}. Ask for less, or start it with `init(workers=...)`."
+                    f"num_cpus={needed:g}, and session {self._base.session!r} has {workers}. Ask "
+                    "for less, or start it with `init(workers=...)`."
                 )
+            limit = memory_limit()
+            if options.memory > limit:
+                raise ValueError(
+                    f"memory={options.memory:,}, and there are {limit:,} bytes of it. Ask for less."
+                )
+            share = workers * options.memory / limit
+        return max(round(needed * ev.USUAL.cpus), math.ceil(share * ev.USUAL.cpus))
+
+    def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
         types = options.retry_exceptions
-        more: tuple[Any, ...] = ()
+        more: tuple[Any, ...] = "", (), 1, 0
         if isinstance(options, CellOptions):
             more = options.job, options.binds, options.size, options.group
         elif isinstance(options, ExecutorOptions):
-            more = *_NO_JOB, options.executor, options.max_workers
+            more = *more, options.executor, options.max_workers
         return ev.TaskSpec(
-            round(options.num_cpus * ev.USUAL.cpus),
+            self._cpus(options),
             options.timeout,
             self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
             options.max_ahead if options.num_returns == STREAMING else 0,
             *more,
+            env=options.runtime_env,
         )
 
     def _exported(self, function: Exported, what: str = "") -> Export:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -20,6 +22,7 @@ class ActorManager:
         self._catalog = state.catalog
         self._scheduler = state.scheduler
         self.without_worker: list[Actor] = []  # those that shall get one when this batch settles
+        self._waiting: deque[Actor] = deque()  # for processors, which other actors have
 
     def create(self, client: ClientState, event: ev.Create) -> None:
         state, submit = self._state, event.creation
@@ -42,7 +45,9 @@ class ActorManager:
         if why is not None:
             self.dies(actor, why)
         else:
-            self.without_worker.append(actor)
+            self._needs_worker(actor)
+        if event.name:
+            self._objects.find(client, ev.Find(event.request, event.name))
         return None
 
     def start_workers(self) -> None:
@@ -50,7 +55,7 @@ class ActorManager:
         if pool.waits(self._state.now):
             return
         self.without_worker = []
-        for actor in actors:
+        for actor in chain(actors, self._next_waiting()):
             if actor.state is ActorState.DEAD:
                 continue  # meanwhile
             if pool.broken or len(self._scheduler.workers) >= pool.most:
@@ -59,6 +64,23 @@ class ActorManager:
                 self.dies(actor, ev.error_value("actor", text))
             else:
                 self._state.out.append(do.Fork(pool.spawn(actor)))
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.without_worker or self._waiting)
+
+    def _needs_worker(self, actor: Actor) -> None:
+        (self._waiting if actor.cpus else self.without_worker).append(actor)
+
+    def _next_waiting(self) -> Iterator[Actor]:
+        """Those for which there are processors, in order. What tasks use doesn't count: they end,
+        and no others start meanwhile."""
+        scheduler, waiting = self._scheduler, self._waiting
+        while waiting and (
+            waiting[0].state is ActorState.DEAD
+            or scheduler.held + min(waiting[0].cpus, scheduler.cpus) <= scheduler.cpus
+        ):
+            yield waiting.popleft()
 
     def pin(self, task: Task) -> ev.Value | None:
         """A call keeps its actor alive; the value it fails with if that is dead."""
@@ -86,7 +108,7 @@ class ActorManager:
             return
         if event.unforked and not self._state.pool.broken:  # it never began: no restart of its own
             self._scheduler.restart(actor)
-            self.without_worker.append(actor)
+            self._needs_worker(actor)
             return
         if not actor.restarts:
             while_it = f" while it ran `{tasks[last].submit.name}`" if tasks else ""
@@ -104,7 +126,7 @@ class ActorManager:
                 self._state.fail(task, task.final_value)
         actor.put_back([task for task in again if task.final_value is None])
         self._scheduler.restart(actor)
-        self.without_worker.append(actor)
+        self._needs_worker(actor)
 
     def kill_actor(self, client: ClientState, event: ev.KillActor) -> None:
         actor = self._scheduler.actors.get(event.actor)

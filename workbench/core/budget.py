@@ -28,8 +28,9 @@ SLACK = 1 / 64
 """A share of the capacity: so much more than needed is trimmed for inline objects, which come a few
 at a time."""
 
-PATIENCE = 5.0
-"""Seconds in which a process must trim: one that was stopped mustn't keep all others waiting."""
+PATIENCE = 2.0
+"""Seconds in which a process must trim. One that was stopped keeps others waiting once, not longer,
+and is asked for nothing more until it has answered."""
 
 SERVER = 0
 """The client number of who asks for memory for an object that comes back from disk."""
@@ -93,6 +94,7 @@ class Budget:
         self.requests: deque[GrowRequest] = deque()  # the first is served first
         # client whose Trimmed is due → bytes asked of it, until when
         self._trimming: dict[int, tuple[int, float]] = {}
+        self.late: dict[int, int] = {}  # who hasn't answered by then → bytes asked of it
         self._dry: set[int] = (
             set()
         )  # clients that gave less than was asked, and got none back since
@@ -187,6 +189,7 @@ class Budget:
     def orphan(self, client: int) -> Iterator[tuple[ArenaUsage, tuple[tuple[int, int], ...]]]:
         """The client is gone: yields its arena and the gaps between live extents to punch."""
         self._trimming.pop(client, None)
+        self.late.pop(client, None)
         self._dry.discard(client)
         self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
@@ -219,8 +222,8 @@ class Budget:
 
     def cool(self, now: float) -> Iterator[tuple[int, int]]:
         """Nobody uses the session: whom to ask for how much, all that is kept warm."""
-        for arena in self._by_owner.values():
-            if arena.granted > arena.live and arena.owner not in self._trimming:
+        for arena in self._donors():
+            if arena.owner not in self._trimming:
                 assert arena.owner is not None
                 nbytes = arena.granted - arena.live
                 self._trimming[arena.owner] = nbytes, now + PATIENCE
@@ -230,7 +233,10 @@ class Budget:
         arena = self.of(client)
         if arena is not None:
             self._grant(arena, max(arena.live - arena.granted, -nbytes))
-        if answer and nbytes < self._trimming.pop(client, (0, 0.0))[0]:
+        if not answer:
+            return
+        asked = self._trimming.pop(client, (0, 0.0))[0] or self.late.pop(client, 0)
+        if nbytes < asked:
             self._dry.add(client)
             if self.requests:
                 self.requests[0].spent.add(client)
@@ -241,6 +247,12 @@ class Budget:
             return False
         self.requests[0].returned += nbytes
         return True
+
+    def withheld(self) -> dict[int, int]:
+        """What each client that doesn't answer keeps warm, in bytes."""
+        arenas = {client: self._by_owner[client] for client in self.late}
+        warm = {client: arena.granted - arena.live for client, arena in arenas.items()}
+        return {client: nbytes for client, nbytes in warm.items() if nbytes}
 
     def deadline(self) -> float | None:
         """When who hasn't trimmed is given up."""
@@ -255,9 +267,7 @@ class Budget:
         objects to disk.
         """
         for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
-            del self._trimming[late]
-            if self.requests:
-                self.requests[0].spent.add(late)
+            self.late[late] = self._trimming.pop(late)[0]
         while self.requests:
             if self.room is None:
                 return  # it is being measured
@@ -299,8 +309,12 @@ class Budget:
         return short
 
     def _donors(self) -> list[ArenaUsage]:
-        """Who keeps free memory warm."""
-        return [arena for arena in self._by_owner.values() if arena.granted > arena.live]
+        """Who keeps free memory warm, and gives it back when asked."""
+        return [
+            arena
+            for arena in self._by_owner.values()
+            if arena.granted > arena.live and arena.owner not in self.late
+        ]
 
     def _trim(
         self, donors: Iterable[ArenaUsage], nbytes: int, now: float

@@ -149,14 +149,15 @@ class Trimmed(Event, tag=14):
 class TaskSpec(Event):
     """What a task asks for beyond the usual.
 
-    ``cpus`` are thousandths of a processor that it needs while it runs. ``timeout``: how long it
-    may run, 0: as long as it likes. ``retry_on`` is opaque: after which exceptions its worker
-    asks for another try. ``ahead`` is 0 unless the task is a stream: then by how many items it
-    may be ahead of its reader, and its one result says how many there were. ``job``: it is a
-    background cell, which people know by this name; ``binds`` are the variables that its results
-    but the first are meant for. A cell that is ``size`` tasks is one job: ``group`` is the id of
-    its first one, 0 in that itself. Of the tasks of one ``executor`` no more than ``max_workers``
-    run at a time, if that isn't 0.
+    ``cpus`` are thousandths of a processor that it needs while it runs; an actor's creation, that
+    it takes from tasks as long as it lives. ``timeout``: how long it may run, 0: as long as it
+    likes. ``retry_on`` is opaque: after which exceptions its worker asks for another try.
+    ``ahead`` is 0 unless the task is a stream: then by how many items it may be ahead of its
+    reader, and its one result says how many there were. ``job``: it is a background cell, which
+    people know by this name; ``binds`` are the variables that its results but the first are meant
+    for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
+    itself. Of the tasks of one ``executor`` no more than ``max_workers`` run at a time, if that
+    isn't 0. ``env`` are variables of the environment that it sets.
     """
 
     cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
@@ -169,6 +170,7 @@ class TaskSpec(Event):
     group: Id = 0
     executor: Id = 0
     max_workers: Natural = 0
+    env: tuple[tuple[str, str], ...] = ()
 
 
 USUAL = TaskSpec()
@@ -289,13 +291,15 @@ class Create(Event, tag=25):
     keeps that any more, and no call of it is left, the actor ends. ``creation`` has that id too,
     and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
     always; ``concurrency`` how many of its calls run at a time. ``name`` is given to the object,
-    unless another has it: then there is no actor.
+    unless another has it: then there is no actor. Answered by Found, if it has one: with whoever
+    has it now.
     """
 
     creation: Submit
     restarts: Annotated[int, msgspec.Meta(ge=-1, le=(1 << 63) - 1)] = 0
     concurrency: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
     name: str = ""
+    request: Number = 0
 
 
 class KillActor(Event, tag=26):

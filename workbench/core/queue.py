@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from workbench.core.tasks import QUEUED, Task
 
 
-class Queue:
+class TaskQueue:
     """See the module. All its tasks are QUEUED; ``size`` is how many there are.
 
     Whoever leaves early keeps its place, as a gap, until it is first, or half of all are gaps: a

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from workbench.core.queue import Queue
+from workbench.core.queue import TaskQueue
 from workbench.core.tasks import (
     DONE,
     LOST,
@@ -41,7 +41,8 @@ class Scheduler:
 
     def __init__(self, processors: int) -> None:
         self.cpus = processors * ONE
-        self.used = 0  # of those, by the pool's workers that are busy and don't wait
+        self.used = 0  # of those, by the pool's workers that are busy and don't wait, and by actors
+        self.held = 0  # of those, by actors
         self.tasks: dict[int, Task] = {}
         self.workers: dict[int, Worker] = {}  # by number
         self.by_client: dict[int, Worker] = {}
@@ -54,7 +55,7 @@ class Scheduler:
         self.actors: dict[int, Actor] = {}
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._notified: dict[int, Actor] = {}  # may have calls to send
-        self.queue = Queue()  # all dependencies ready
+        self.queue = TaskQueue()  # all dependencies ready
         self.executors: dict[int, ExecutorTasks] = {}  # those with a limit that have tasks ready
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
@@ -197,6 +198,7 @@ class Scheduler:
         worker = self.workers[number] = Worker(number, actor)
         if actor is not None:
             actor.worker = worker
+            self._hold(worker, actor.cpus)
         else:
             self.pooled += 1
             self.working += 1
@@ -224,8 +226,10 @@ class Scheduler:
             self.working -= not worker.blocked
         if worker.client is not None:
             self.disconnected(worker.client)
-        if worker.actor is not None and worker.actor.worker is worker:
-            worker.actor.worker = None
+        if worker.actor is not None:
+            self._hold(worker, 0)
+            if worker.actor.worker is worker:
+                worker.actor.worker = None
         tasks = list(worker.sent.values())
         for task in tasks:
             task.to(LOST)
@@ -271,6 +275,12 @@ class Scheduler:
             self._accepting[client] = worker
         else:
             self._accepting.pop(client, None)
+
+    def _hold(self, worker: Worker, cpus: int) -> None:
+        """An actor takes so many processors from tasks."""
+        self.held += cpus - worker.used
+        self.used += cpus - worker.used
+        worker.used = cpus
 
     @property
     def has_work(self) -> bool:
@@ -320,15 +330,16 @@ class Scheduler:
 
     @property
     def has_room(self) -> bool:
-        """Whether the processors that the next task needs are free."""
-        return self.used + self.queue.first.cpus <= self.cpus
+        """Whether the processors that the next task needs are free. Actors never have them all:
+        one task runs in any case."""
+        return self.used + self.queue.first.cpus <= self.cpus or self.used == self.held
 
     def startable(self, most: int) -> int:
         """How many of the next tasks could start now if there were workers enough."""
         room, count = self.cpus - self.used, 0
         for task in islice(self.queue, most):
             room -= task.cpus
-            if room < 0:
+            if room < 0 and (count or self.used > self.held):
                 break
             count += 1
         return count

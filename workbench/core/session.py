@@ -27,6 +27,7 @@ from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
 from workbench.core.subscriptions import Subscriptions
 from workbench.core.task_manager import TaskManager
+from workbench.report.format import human_bytes
 
 STARTER = 1
 """Connection 1 belongs to the process that launched the server: it connects before that."""
@@ -175,7 +176,7 @@ class Session:
             self.tasks.stop_overdue()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
-        if state.failing or self.actors.without_worker:
+        if state.failing or self.actors.has_work:
             self.tasks.settle()
         if scheduler.has_work:
             for worker, task in scheduler.assign(state.now):
@@ -228,9 +229,19 @@ class Session:
                 state.send(client, do.Trim(nbytes))
             else:
                 found = take_snapshot(state, largest(state))
-                why = self.memory_monitor.explain() or self.spilling.explain()
+                why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
                 state.send(client, do.Granted(request, 0, why, found))
         self._send_releases()
+
+    def _withheld(self) -> str:
+        """Who keeps memory that others need, to the person whose put found no room."""
+        state = self.state
+        return "".join(
+            f" Process {state.clients[client].hello.pid} has {human_bytes(nbytes)} of free memory "
+            "that it doesn't give back: it doesn't answer. It may be stopped (`kill -CONT` lets it "
+            "go on)."
+            for client, nbytes in state.budget.withheld().items()
+        )
 
     def _outside(self, number: int, event: ev.Event) -> None:
         state = self.state

@@ -154,7 +154,7 @@ class TaskManager:
     def settle(self) -> None:
         """Have tasks fail and actors' workers started, until that leads to no more."""
         self.fail_all()
-        if self._actors.without_worker:
+        if self._actors.has_work:
             self._actors.start_workers()
             self.fail_all()
 

@@ -240,6 +240,12 @@ class Actor:
             yield worker, self.ready.popleft()
 
     @property
+    def cpus(self) -> int:
+        """What it takes from the pool's tasks while it has a worker."""
+        spec = self.creation_task.submit.spec
+        return 0 if spec is None else spec.cpus
+
+    @property
     def calls(self) -> list[Task]:
         """All that wasn't sent."""
         return [*self.ready, *(task for queue in self.waiting.values() for task in queue)]

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.engines.records import Call as Call
+from workbench.engines.records import CollectedJob as CollectedJob
+from workbench.engines.records import Exported as Exported
+from workbench.engines.records import Running as Running
+from workbench.engines.records import Shown as Shown
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -21,8 +26,6 @@ from workbench.ref_generator import ObjectRefGenerator
 if TYPE_CHECKING:
     from workbench.serialization.comparison import ChangeCheck, Comparison
     from workbench.serialization.packing import PackedValues
-
-Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
 
 Waitable = ObjectRef | ObjectRefGenerator
 """What one can wait for; of a stream, the next item."""
@@ -45,51 +48,7 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 WHERE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
-# -- what is passed -------------------------------------------------------------------------------
-
-
-class Exported:
-    """A function as tasks name it. Engines keep what they know of it in ``handle``."""
-
-    __slots__ = ("function", "handle", "name")
-
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.name = name
-        self.handle: tuple[Engine, Any] | None = None
-
-
-class Call(NamedTuple, Generic[Options]):
-    """What a function, a method or a class is called with, and how that is to be run.
-
-    ``parameters`` are the names of a method's or class's positional ones, as far as known.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    options: Options
-    parameters: tuple[str, ...] = ()
-
-
-class CollectedJob(NamedTuple):
-    """A background cell that somebody asked for: what it was, and its results.
-
-    None is one that is gone. Of a cell that is several tasks the results follow each other.
-    """
-
-    job: JobRecord
-    results: list[ObjectRef | None]
-
-
-class Shown(NamedTuple):
-    """The object whose bytes an array shows.
-
-    ``id`` is 0 for an argument that came by value; ``about`` says in a few words what it is.
-    """
-
-    id: int
-    names: tuple[str, ...]
-    about: str
+# -- what it answers with ----------------------------------------------------------------------
 
 
 class Arrivals(Protocol):
@@ -212,9 +171,9 @@ class Store(Protocol):
         """What this process knows of the object, in a word or two. Asks nobody, never raises."""
 
     def peek(self, ref: ObjectRef) -> Any:
-        """The value of an object that is ready, if to build it takes neither time nor room.
+        """The value of an object that is ready, to be shown; see `serialization.safe_load`.
 
-        LookupError says why it isn't built; what its class raises comes through.
+        LookupError says why it isn't built.
         """
 
     def compare(self, ref: ObjectRef, value: Any, check: ChangeCheck, spent: float) -> Comparison:
@@ -334,14 +293,23 @@ class Tasks(Protocol):
 class Actors(Protocol):
     """Instances that live in workers of their own."""
 
-    def create(self, blueprint: Exported, description: Any, call: Call[ActorOptions]) -> ObjectRef:
-        """Make an actor; the handle it lives by. ``description`` is what `get` of it gives."""
+    def create(
+        self, blueprint: Exported, description: Any, call: Call[ActorOptions]
+    ) -> tuple[ObjectRef, ObjectRef | None]:
+        """Make an actor; the handle it lives by, and that of another which has its name already:
+        then there is no new one. ``description`` is what `get` of the handle gives."""
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         """Run a method of an actor, after all that this process called before."""
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """The actor of that name."""
+
+    def actor_names(self) -> list[str]:
+        """The names of all actors that have one and live, with their namespaces; sorted."""
+
+    def running(self) -> Running:
+        """Where the calling code runs."""
 
     def kill_actor(self, actor: ObjectRef, restart: bool) -> None:
         """End an actor now; with ``restart`` it is made again, if it may be."""

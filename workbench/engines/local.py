@@ -19,6 +19,7 @@ from workbench.client.base import ClientBase
 from workbench.client.driver import Driver
 from workbench.config import Config
 from workbench.errors import SessionError
+from workbench.options import Variables
 from workbench.server.settings import Settings
 
 BACKLOG = 64
@@ -37,8 +38,10 @@ ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
 
 
-def connect(config: Config) -> Driver:
+def connect(config: Config, variables: Variables = ()) -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
+
+    ``variables`` of the environment are those of the processes that it starts, beside ours.
 
     SessionError if the runtime directory can't be used, or the session won't have us.
     """
@@ -52,7 +55,7 @@ def connect(config: Config) -> Driver:
                 sock.connect(address)
             except (FileNotFoundError, ConnectionRefusedError):
                 sweep(directory)
-                process, session = _launch(config, name, address, sock)
+                process, session = _launch(config, name, address, sock, variables)
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
                 reap = ServerProcess(process).reap
@@ -84,7 +87,7 @@ def _label() -> str:
 
 
 def _launch(
-    config: Config, name: str, address: str, sock: socket.socket
+    config: Config, name: str, address: str, sock: socket.socket, variables: Variables
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Start a server on a socket that listens already, so that nobody has to wait for it.
 
@@ -117,6 +120,7 @@ def _launch(
             # -P: what lies in the notebook's directory is not the server's business.
             [sys.executable, "-P", "-m", "workbench.server", settings.text()],
             pass_fds=[listener.fileno()],
+            env={**os.environ, **dict(variables)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

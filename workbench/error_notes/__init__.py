@@ -15,6 +15,7 @@ from typing import Any
 from workbench.error_notes import readonly, ref_as_value
 from workbench.errors import WorkbenchError
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 KINDS = (*readonly.KINDS, *ref_as_value.KINDS)
 """Errors that may get a note."""
@@ -40,7 +41,7 @@ def explain(
 
 def add(error: BaseException, note: str) -> None:
     """Note that, if there is something to say, and once."""
-    if note and note not in getattr(error, "__notes__", ()):
+    if note and (note := printable(note)) not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -68,6 +69,13 @@ def move(around: Environment) -> None:
     sys.path += new[known:]
     if around.directory:
         os.chdir(around.directory)
+
+
+def set_variables(variables: Iterable[tuple[str, str]]) -> None:
+    """Have them in the environment, until what the task changed is put back."""
+    os.environ.update(variables)
+    if hasattr(time, "tzset"):
+        time.tzset()
 
 
 def working_directory() -> str:

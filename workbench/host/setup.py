@@ -65,13 +65,18 @@ def _follow_threads(work: TaskContext[Any]) -> None:
 def _refuse_input() -> None:
     answer = "ask in the notebook, and let the cell read the answer from a variable."
     native: Any = builtins
-    native.input = _refusing("input()", answer)  # pdb asks through it too
-    getpass.getpass = _refusing("getpass()", answer)
-    sys.breakpointhook = _refusing("breakpoint()", "run the code in the notebook to debug it.")
+    native.input = _refusing("builtins.input", "input()", answer)  # pdb asks through it too
+    getpass.getpass = _refusing("getpass.getpass", "getpass()", answer)
+    debug = "run the code in the notebook to debug it."
+    sys.breakpointhook = _refusing("sys.breakpointhook", "breakpoint()", debug)
 
 
-def _refusing(what: str, instead: str) -> Callable[..., NoReturn]:
+def _refusing(name: str, what: str, instead: str) -> Callable[..., NoReturn]:
+    """``name``: whose place it takes. It travels by that, so a driver gets its own."""
+
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise UnattendedError(f"{what} needs a person, and nobody sits at a worker: {instead}")
 
+    refuse.__module__, _, refuse.__qualname__ = name.rpartition(".")
+    refuse.__name__ = refuse.__qualname__
     return refuse

@@ -70,10 +70,10 @@ class CargoPreview(Rich):
             ("name", "type", "size", "travels", ""), tuple(map(_row, self.records)), ("size",)
         )
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
 
-    __repr__ = __str__
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self._title(), self._table.html() if self.records else "")

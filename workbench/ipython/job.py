@@ -341,8 +341,10 @@ class Job(Rich):
         """What tells it from the jobs of all sessions."""
         return key_of(self._engine, self.id)
 
-    def __repr__(self) -> str:
+    def _text(self) -> str:
         return str(self.status)
+
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()

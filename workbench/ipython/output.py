@@ -24,6 +24,7 @@ from workbench.core.logs import TEXT
 from workbench.ipython.interleave import OpenLine, Screen
 from workbench.ipython.job import Job
 from workbench.ipython.worker_widgets import Widgets, is_control
+from workbench.report.format import printable
 from workbench.report.job_status import STILL
 
 MOST_CELLS = 10_000
@@ -228,6 +229,7 @@ class Router:
 
     def note(self, origin: int, text: str, stream: str = "stderr") -> None:
         """Print a line under a cell, in whichever thread."""
+        text = printable(text)
         if self._kernel is not None:
             self._publish(self.cell(origin), "stream", {"name": stream, "text": f"{text}\n"})
         else:

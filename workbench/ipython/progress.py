@@ -14,7 +14,7 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
-from workbench.report.format import human_bytes, human_seconds, human_time
+from workbench.report.format import human_bytes, human_seconds, human_time, printable
 from workbench.serialization.estimate import Estimator
 
 AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
@@ -166,9 +166,10 @@ class _ProgressLine:
             if self._id:
                 self._write(text, last=True)
             elif text and not only_instead:
-                print(text)
+                print(printable(text))
 
     def _write(self, text: str, last: bool = False) -> None:
+        text = printable(text)
         is_new = not self._id
         self._id = self._id or self._router.display_id("progress")
         if not self._router.is_terminal:

@@ -13,6 +13,7 @@ from workbench.errors import ObjectLostError
 from workbench.memory import spill
 from workbench.memory.copying import Bytes
 from workbench.memory.segment import ReadOnly, map_readonly
+from workbench.memory.ufunc_guard import guard_ufunc_at
 
 Callback = Callable[[Any], object]
 
@@ -72,6 +73,7 @@ class Views:
     """
 
     def __init__(self, on_finalized: Callback, wake: Callback | None = None) -> None:
+        guard_ufunc_at()
         self._on_finalized = on_finalized
         self._wake = wake
         self._segments: dict[int, ReadOnly] = {}

@@ -14,7 +14,7 @@ from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
 from workbench.ref import ObjectRef
 from workbench.report import facts, text
-from workbench.report.format import NOW, human_age, human_bytes
+from workbench.report.format import NOW, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes
 from workbench.serialization.codec import describe
@@ -50,7 +50,7 @@ class Card:
         lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
         below = (shown or self.shown.obstacle).splitlines()
-        return "\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below])
+        return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below]))
 
     def html(self) -> str:
         mood = self.mood or _MOODS.get(self.state, "idle")
@@ -135,8 +135,8 @@ def _preview(engine: Engine, ref: ObjectRef) -> tuple[str, Preview]:
         return kind, preview(value)
     except LookupError as reason:
         return kind, Preview(obstacle=f"no preview: {reason}")
-    except Exception as error:  # of the value's class
-        return kind, Preview(obstacle=f"no preview: its class raises {type(error).__name__}")
+    except Exception as error:
+        return kind, Preview(obstacle=f"no preview: to build it raises {type(error).__name__}")
 
 
 # -- actors ----------------------------------------------------------------------------------------

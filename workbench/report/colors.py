@@ -73,7 +73,7 @@ def hues(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
     for label in sorted(sizes, key=lambda each: (-sizes[each], each)):
         free = [n for n in range(len(HUES)) if n not in kept.values()]
         if label not in kept and free:
-            own = _OWN_HUES.get(label, crc32(label.encode()) % len(HUES))
+            own = _OWN_HUES.get(label, crc32(label.encode(errors="surrogatepass")) % len(HUES))
             kept[label] = own if own in free else free[own % len(free)]
     return kept
 

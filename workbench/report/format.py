@@ -1,10 +1,12 @@
-"""Figures in words: bytes, seconds, ages, counts. Imports nothing, so that every room may.
+"""Figures in words: bytes, seconds, ages, counts; and text of anybody's, safe for a terminal.
 
-`format.js` has the same functions; `tests/unit/report/format_cases.json` holds both of them.
+Imports nothing of ours, so that every room may import it. `format.js` has the same functions for
+figures; `tests/unit/report/format_cases.json` holds both of them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 UNKNOWN = "not known here"
@@ -17,6 +19,20 @@ NOW = "now"
 """The age of what is younger than a second."""
 
 _AGES = ((86400, "days"), (3600, "h"), (60, "min"))
+
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal would obey, all but the end of a line and tabs; what turns the direction of text
+around; and what isn't Unicode."""
+
+
+def printable(text: str) -> str:
+    """Text with whatever isn't to be seen escaped: ``'a\x1b[2J'`` → ``a\\x1b[2J``.
+
+    Names, labels, types, paths and previews are whatever people and programs make them. Who prints
+    one says it through this; the tables and cards of `markup`, and our errors, do so by themselves.
+    """
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def human_bytes(n: float | None) -> str:

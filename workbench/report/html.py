@@ -72,14 +72,14 @@ class Still(Rich):
         if wrong or not self.parts:
             raise ValueError(f"The views are {', '.join(PARTS)}; not {', '.join(wrong) or 'none'}.")
 
-    def text(self) -> str:
+    def _text(self) -> str:
         sections = []
         for part in self.parts:
             blocks = [_as_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, clip(self.caption(), COLUMNS)])
 
-    __str__ = __repr__ = text
+    __repr__ = Rich.__str__
 
     def html(self) -> Html:
         """For a page: no scripts, no style sheet; where styles are taken away it can be read."""

@@ -58,7 +58,7 @@ class JobStatus(Rich):
     lost: tuple[tuple[str, str], ...] = ()  # names whose value isn't good, with why
     when: str = ""  # the time of which this is told, if that isn't now
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "\n  ".join([self.line, *self.remarks])
 
     @property
@@ -106,7 +106,7 @@ class JobStatus(Rich):
         when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
 
-    __repr__ = __str__
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Sequence
+from itertools import islice
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -48,6 +49,18 @@ class _Short(reprlib.Repr):
 
     repr_ndarray = repr_instance
 
+    def repr_not_built(self, x: Any, level: int) -> str:
+        """Of what wasn't built: its class's name, and what it would have got."""
+        if level <= 0:
+            return repr(x)
+        parts = [self.repr1(each, level - 1) for each in (*x.arguments, *x.items)[: self.maxlist]]
+        parts += [
+            f"{name}={self.repr1(each, level - 1)}" if name else self.repr1(each, level - 1)
+            for name, each in islice(x.attributes.items(), self.maxdict)
+        ]
+        more = len(x.arguments) + len(x.items) + len(x.attributes) > len(parts)
+        return f"{x.of}({', '.join(parts)}{', …' * more})"
+
 
 def preview(value: Any) -> Preview:
     """The beginning of a value. Raises what its class's own methods raise."""
@@ -62,11 +75,11 @@ def _array(array: Any) -> Preview:
     import numpy as np
 
     edge = 3 if array.ndim < 3 else 1
-    text = np.array2string(
-        array, max_line_width=WIDTH, threshold=4 * edge, edgeitems=edge, precision=5,
+    with np.printoptions(
+        linewidth=WIDTH, threshold=4 * edge, edgeitems=edge, precision=5,
         formatter={"object": _Short().repr} if array.dtype.hasobject else None,
-    )  # fmt: skip
-    return Preview(_cut(text))
+    ):  # fmt: skip
+        return Preview(_cut(str(array)))
 
 
 def _pandas(frame: Any) -> Preview:

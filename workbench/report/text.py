@@ -24,6 +24,7 @@ from workbench.report.format import (
     human_rate,
     human_seconds,
     listed,
+    printable,
 )
 from workbench.report.view_texts import LEAST_COPY
 
@@ -64,10 +65,10 @@ class Listing(Rich, Generic[Item]):
     def __len__(self) -> int:
         return len(self.records)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return self.table().text() if self.records else self.nothing
 
-    __repr__ = __str__
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self.table().html() if self.records else self.nothing)
@@ -185,7 +186,8 @@ def put_line(label: str, about: About) -> str:
         else "all of it pickled"
     )
     took = human_seconds(seconds)
-    return f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
+    line = f"{label}: {about.type}, {human_bytes(nbytes)} in {took}{rate}; {direct}"
+    return printable(line)
 
 
 def started_line(engine: Engine) -> str:
@@ -194,7 +196,7 @@ def started_line(engine: Engine) -> str:
         f"{facts.short_name(engine.session)}: {count(engine.workers, 'worker')}, "
         f"store of {human_bytes(engine.capacity)}."
     )
-    return line + _found(engine.summary()) if engine.joined else line
+    return printable(line + _found(engine.summary())) if engine.joined else line
 
 
 def _found(snapshot: Snapshot) -> str:

@@ -31,13 +31,13 @@ class Why(Rich):
     reasons: tuple[ReasonText, ...]
     complete: bool = True  # all processes looked everywhere
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         if not self.reasons:
             return f"{self.what}: nothing keeps it."
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
         return "\n".join([f"{self.what}. Why it is here:", *lines])
 
-    __repr__ = __str__
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         if not self.reasons:
@@ -60,11 +60,11 @@ class Whys(Rich):
     each: tuple[tuple[str, Why], ...]
     others: int = 0
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         told = [f"{label}: {why}" for label, why in self.each]
         return "\n\n".join([*told, self._more()] if self.others else told)
 
-    __repr__ = __str__
+    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         told = "".join(f"{page(label)}{why._repr_html_()}" for label, why in self.each)

@@ -82,12 +82,37 @@ def _as_masked(data: Array, mask: Array | None, fill_value: Any) -> Any:
     return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask, fill_value=fill_value)
 
 
+_CAST = frozenset("cnNqQP")
+"""Formats of memoryviews that numpy turns into others, or takes for none."""
+
+_HASHED = frozenset("cbB")
+"""Formats of which a view has a hash, if it is read-only, and if what it shows has one."""
+
+
+class _Hashable(np.ndarray[Any, Any]):
+    """Bytes that a memoryview with a hash shows: the view's hash asks for theirs first."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 def _reduce_memoryview(view: memoryview) -> Any:
     try:
-        array = np.asarray(memoryview(view))
-    except (ValueError, TypeError):  # it was released; a format that numpy doesn't know
+        cast, shape = view.format, view.shape
+        if cast in _CAST:
+            array = np.asarray(view.cast("B") if view.c_contiguous else bytearray(view.tobytes()))
+        else:
+            cast, array = "", np.asarray(memoryview(view))
+    except (ValueError, TypeError):  # it was released; a format that nobody knows
         return NotImplemented
-    return memoryview, (array,)
+    has_hash = view.readonly and view.format in _HASHED and type(view.obj).__hash__ is not None
+    return _as_memoryview, (array, cast, shape if cast else (), has_hash)
+
+
+def _as_memoryview(array: Any, cast: str, shape: tuple[int, ...], has_hash: bool) -> memoryview:
+    view = memoryview(array.view(_Hashable)).toreadonly() if has_hash else memoryview(array)
+    if not cast:
+        return view
+    return view.cast(cast, shape) if array.size else view.cast(cast)  # type: ignore[call-overload, no-any-return]
 
 
 REDUCERS: dict[type, Reducer] = {

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import math
 import pickle
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +33,7 @@ import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
 from workbench.report.format import human_bytes
+from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.inspection import cannot_pickle
 from workbench.serialization.pickler import Pickler
@@ -68,6 +67,13 @@ class Where(NamedTuple):
 _SOMEWHERE = Where()
 Bytes = npt.NDArray[np.uint8]
 Load = Callable[[memoryview, Sequence[Any], Where], Any]
+
+
+class InlineCopy(bytes):
+    """What the arrays of an inline object that was read show: whoever writes to them although they
+    are read-only (C code may) doesn't write to the object."""
+
+    header: bytes  # what it is a copy of
 
 
 @dataclass(slots=True)
@@ -232,7 +238,7 @@ def deserialize_inline(
 ) -> Any:
     """Build the value of an inline object; see `deserialize`.
 
-    Its arrays are read-only views of the header, or with ``copy`` private and writable.
+    Its arrays are read-only views of an `InlineCopy`, or with ``copy`` private and writable.
     """
     kind = header[:1]
     if kind == _NONE:
@@ -241,11 +247,17 @@ def deserialize_inline(
         return load(memoryview(header)[1:], (), where)
     if kind not in (b"e", b"f"):
         raise SerializationError(_UNKNOWN.format(kind))
+    data: bytes | bytearray
+    if copy:
+        data = bytearray(header)
+    else:
+        data = own = InlineCopy(header)
+        own.header = header
     try:
-        outside, data = _outside(header, bytearray(header) if copy else header)
-    except struct.error:
+        outside, extent = _outside(header, data)
+    except (struct.error, ValueError):
         raise SerializationError(_UNKNOWN.format(kind)) from None
-    return deserialize(outside, data, where, INLINE_ALIGN, load)
+    return deserialize(outside, extent, where, INLINE_ALIGN, load)
 
 
 def deserialize(
@@ -276,7 +288,7 @@ def deserialize(
         raise SerializationError(_UNKNOWN.format(kind))
     offset = 0
     parts = []
-    *lengths, streamed = _load(meta, (), where)
+    *lengths, streamed = load(meta, (), where)
     for length in lengths:
         parts.append(extent[offset : offset + length])
         offset += _aligned(length, align)
@@ -311,7 +323,7 @@ def _outside(header: bytes, data: bytes | bytearray) -> tuple[bytes, Bytes]:
     """An inline object as one with an extent, in ``data``: the header or a copy of it."""
     end = 1 + _LENGTH.size + _LENGTH.unpack_from(header, 1)[0]
     outside = header[:1].upper() + header[1 + _LENGTH.size : end]
-    return outside, np.frombuffer(data, np.uint8)[_aligned(end, INLINE_ALIGN) :]
+    return outside, np.frombuffer(data, np.uint8, -1, _aligned(end, INLINE_ALIGN))
 
 
 def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], memoryview]:
@@ -328,8 +340,8 @@ def _parts(meta: memoryview, extent: Bytes, align: int) -> tuple[list[Bytes], me
 def peek(header: bytes, extent: Bytes | None) -> Any:
     """Build a value only to show it, its arrays without a copy.
 
-    Unlike `deserialize` it imports nothing, looks for no causes when it fails, and refuses what
-    would take long. Without an ``extent`` its bytes are in the header.
+    Unlike `deserialize` it runs nobody's code: what isn't known to be harmless is a
+    `safe_load.NotBuilt`. Without an ``extent`` its bytes are in the header.
 
     Raises
     ------
@@ -338,30 +350,16 @@ def peek(header: bytes, extent: Bytes | None) -> Any:
     """
     size = len(header)  # of an inline one all is pickled, at most
     if header[:1] == b"E":
-        size = pickle.loads(memoryview(header)[1:])[-1]
+        size = safe_load.load(memoryview(header)[1:])[-1]
     if size > MOST_PEEKED:
         raise LookupError(f"{human_bytes(size)} of it are pickled")
     if extent is None:
-        return deserialize_inline(header, load=_load_imported)
-    return deserialize(header, extent, load=_load_imported)
+        return deserialize_inline(header, load=_load_safely)
+    return deserialize(header, extent, load=_load_safely)
 
 
-def _load_imported(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
-    return _ImportedUnpickler(io.BytesIO(stream), buffers=buffers).load()
-
-
-class _ImportedUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if name == "subimport":  # cloudpickle's, of a module that a function uses
-            return _imported
-        _imported(module)
-        return super().find_class(module, name)
-
-
-def _imported(name: str) -> Any:
-    if name not in sys.modules:
-        raise LookupError(f"{name} isn't imported here")
-    return sys.modules[name]
+def _load_safely(stream: memoryview, buffers: Sequence[Any], where: Where) -> Any:
+    return safe_load.load(stream, buffers)
 
 
 def is_all_of(array: Array, header: bytes) -> bool:

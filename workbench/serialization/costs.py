@@ -120,7 +120,7 @@ class Cost(Rich):
     estimated: str = ""
     is_estimate: bool = False
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         table = self._table(lambda label, depth: "  " * depth + label).text()
         return "\n".join([table, *self._remarks(), *(f"• {text}" for text in self.all_advice())])
 

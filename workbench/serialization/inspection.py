@@ -94,7 +94,7 @@ class Inspection(Rich, _Answer):
     only_first = 0
     not_tried = ""
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         if self.ok:
             return f"`{self.name}` can be stored{self._limit()}.{self._untried()}"
         count = len(self.failures)

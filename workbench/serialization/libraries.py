@@ -86,7 +86,8 @@ def _reduce_arrow_tensor(tensor: Any) -> Any:
 def _arrow_tensor(array: Array, names: Any) -> Any:
     import pyarrow as pa
 
-    return pa.Tensor.from_numpy(array, names or None)
+    # What `to_numpy` gives can be made writable, whatever the array was.
+    return pa.Tensor.from_numpy(writable(array), names or None)
 
 
 # -- pandas: an Arrow-backed column copies itself into one piece, even if it is one ----------------
@@ -150,14 +151,25 @@ def _reduce_polars(data: Any) -> Any:
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
     except Exception:  # kinds that Arrow doesn't know: Int128
         return NotImplemented
-    return _read_polars, (table, frame.columns, isinstance(data, pl.Series))
+    ordered = {
+        number: flags["SORTED_DESC"]
+        for number, flags in enumerate(column.flags for column in frame)
+        if flags["SORTED_ASC"] or flags["SORTED_DESC"]
+    }
+    return _read_polars, (table, frame.columns, isinstance(data, pl.Series), ordered)
 
 
-def _read_polars(table: Any, names: list[str], is_series: bool) -> Any:
+def _read_polars(
+    table: Any, names: list[str], is_series: bool, ordered: dict[int, bool] | None = None
+) -> Any:
+    """``ordered``: the columns that are known to be sorted, and whether in descending order."""
     import polars as pl
 
     frame: Any = pl.from_arrow(table)
     frame.columns = names  # a column without a name has got one
+    for number, descending in (ordered or {}).items():
+        column = frame.to_series(number)
+        frame.replace_column(number, column.set_sorted(descending=descending))
     return frame.to_series() if is_series else frame
 
 

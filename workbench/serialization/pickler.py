@@ -13,11 +13,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
-from cloudpickle.cloudpickle import _class_setstate
+from cloudpickle.cloudpickle import _class_setstate, _make_skeleton_class
 
 from workbench.serialization import arrays, libraries
 from workbench.serialization.arrays import Reducer, Reducers
@@ -90,8 +90,47 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.functions.append(obj)
         elif reduced[-1] is _class_setstate:
             _is_of_here.setdefault(obj, True)
-            return (*reduced[:-1], set_class_state)
+            return (*_with_slots(obj, *reduced[:-1]), set_class_state)
         return reduced
+
+
+def _with_slots(cls: type, make: Any, arguments: Any, state: Any, *rest: Any) -> Any:
+    """cloudpickle's reduction of a class, with its slots: cloudpickle forgets that it had any."""
+    slots = _slots(cls)
+    if make is not _make_skeleton_class or slots is None:
+        return make, arguments, state, *rest
+    kind, name, bases, namespace, *more = arguments
+    if any(getattr(base, "__name__", "") == "NamedTuple" for base in bases):
+        return make, arguments, state, *rest  # which adds them, and refuses others
+    attributes, others = state
+    by_itself = {*_LAYOUT, *(slot for slot in slots if _is_slot(cls, cls.__dict__[slot]))}
+    attributes = {name: value for name, value in attributes.items() if name not in by_itself}
+    attributes.update({slot: cls.__dict__[slot] for slot in slots if slot not in by_itself})
+    arguments = (kind, name, bases, {**namespace, "__slots__": slots}, *more)
+    return make, arguments, (attributes, others), *rest
+
+
+_LAYOUT = frozenset({"__dict__", "__weakref__"})
+"""Slots for what instances have without ``__slots__``."""
+
+
+def _slots(cls: type) -> tuple[str, ...] | None:
+    """The slots a class was made with, private names as they are inside; None: it has no such."""
+    own = cls.__dict__
+    if "__slots__" not in own:
+        return None
+    names = own["__slots__"]
+    declared = {names} if isinstance(names, str) else set(names)
+    if "__dict__" in own and "__dict__" not in declared:
+        return None  # an attribute of that name, set later
+    # Of a declared name something else may stand there by now: a property that reads the slot.
+    return tuple(sorted(n for n, v in own.items() if n in declared or _is_slot(cls, v, n)))
+
+
+def _is_slot(cls: type, value: Any, name: str = "") -> bool:
+    """Whether it is what Python made of one of its slots."""
+    is_own = type(value) is MemberDescriptorType and value.__objclass__ is cls
+    return is_own and name in ("", value.__name__)
 
 
 def _by_cloudpickle(obj: Any) -> Any:

@@ -128,7 +128,7 @@ class LiveView(anywidget.AnyWidget):
         """Show it: at once what is quickly made, the picture when there is time."""
         shell = get_ipython()
         if getattr(shell, "kernel", None) is None:
-            print(self._still().text())
+            print(self._still())
         else:
             self._publish(self._bundle(pictured=not is_attended()), update=False)
 
@@ -142,7 +142,7 @@ class LiveView(anywidget.AnyWidget):
         """The still form; with its picture, which takes a while."""
         still = self._still()
         bundle: dict[str, Any] = {
-            "text/plain": still.text(),
+            "text/plain": str(still),
             "text/html": markup.mount(self.key, still.html()),
         }
         if pictured:

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from workbench.actors import Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.errors import ActorExit
 from workbench.host.cells import Namespace
 from workbench.spin_poll import SpinThenPoll
 
@@ -27,6 +28,10 @@ class SpinningSelector(selectors.EpollSelector):
         return self._poll(timeout)
 
 
+def _leave() -> NoReturn:
+    raise ActorExit
+
+
 class ActorHost:
     """`make` runs as the actor's first task; then, unless it is plain, `serve`.
 
@@ -37,12 +42,14 @@ class ActorHost:
 
     def __init__(
         self,
+        id: int,
         blueprint: Blueprint,
         connection: Connection,
         next_call: Callable[[], do.Run | None],
         run: Callable[[do.Run], None],
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
+        self.id = id
         self._blueprint = blueprint
         self._connection = connection
         self._next_call = next_call
@@ -65,7 +72,7 @@ class ActorHost:
     def is_async(self) -> bool:
         return self._blueprint.is_async
 
-    def make(self, *args: Any, **kwargs: Any) -> None:
+    def make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._blueprint.cls(*args, **kwargs)
 
     @property
@@ -76,7 +83,17 @@ class ActorHost:
         return {self._blueprint.cls.__name__: self._instance}
 
     def method(self, name: str) -> Callable[..., Any]:
+        """One of the instance's, or of `actors.BUILT_IN`."""
+        if name == "__ray_ready__":
+            return lambda: True
+        if name == "__ray_call__":
+            return self._call
+        if name == "__ray_terminate__":
+            return _leave
         return getattr(self._instance, name)  # type: ignore[no-any-return]
+
+    def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return function(self._instance, *args, **kwargs)
 
     def serve(self) -> None:
         if self.is_async:

@@ -129,6 +129,11 @@ class Executor:
     def task(self) -> do.Run | None:
         return self._work.current
 
+    @property
+    def actor(self) -> int:
+        host = self._runner.actor
+        return 0 if host is None else host.id
+
     def origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._work.current

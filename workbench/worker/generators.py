@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+import sys
+from collections.abc import AsyncGenerator, Generator, Iterable
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -14,9 +15,12 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.host.interrupts import Interrupts
+from workbench.host.link import Failed
 from workbench.ki_protection import ki_protection
 
 _END = object()
+
+Types = tuple[type[BaseException], ...]
 
 
 def is_generator(run: do.Run) -> bool:
@@ -150,6 +154,50 @@ class GeneratorSender:
             base.arena.give_back(claims)
             raise
         return True
+
+
+def take(run: do.Run, items: Generator[Any, Any, Any], retry_on: Types) -> list[Any]:
+    """What a generator yields, as the results of a task that was submitted with their number."""
+    made: list[Any] = []
+    with contextlib.closing(items):
+        try:
+            for item in items:
+                made.append(item)
+                if len(made) > run.returns:
+                    break
+        except retry_on:
+            raise
+        except Exception as error:
+            return _results(run, made, error)
+    return _results(run, made)
+
+
+async def take_async(run: do.Run, items: AsyncGenerator[Any, Any], retry_on: Types) -> list[Any]:
+    made: list[Any] = []
+    async with contextlib.aclosing(items):
+        try:
+            async for item in items:
+                made.append(item)
+                if len(made) > run.returns:
+                    break
+        except retry_on:
+            raise
+        except Exception as error:
+            return _results(run, made, error)
+    return _results(run, made)
+
+
+def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> list[Any]:
+    """As many as are owed. Those that are missing are its error; those too many are lost."""
+    if len(made) > run.returns:
+        text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
+        print(f"{text}: the rest is lost.", file=sys.stderr)
+        del made[run.returns :]
+    if error is None:
+        error = ValueError(
+            f"`{run.name}` was submitted with num_returns={run.returns} and yielded {len(made)}."
+        )
+    return [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
 
 
 def _iterable(run: do.Run, items: Any) -> Iterable[Any]:

@@ -18,6 +18,7 @@ from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchError, task_error
+from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
@@ -26,7 +27,7 @@ from workbench.options import parameters_of
 from workbench.serialization import codec
 from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.generators import GeneratorSender, is_generator
+from workbench.worker.generators import GeneratorSender, is_generator, take, take_async
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
@@ -115,6 +116,8 @@ class TaskRunner:
                 result = function(*args, **kwargs)
                 if is_generator(run):
                     result = self._generators.hand_out(run, result)
+                elif run.returns > 1 and inspect.isgenerator(result):
+                    result = take(run, result, retry_on)
                 interrupts.inside = 0
                 interrupts.end(task)
                 outcome = self._results(run, result, claims)
@@ -143,19 +146,25 @@ class TaskRunner:
                     result = await result
                 if is_generator(run):
                     result = await self._generators.hand_out_async(run, result)
+                elif run.returns > 1 and inspect.isasyncgen(result):
+                    result = await take_async(run, result, retry_on)
+                elif run.returns > 1 and inspect.isgenerator(result):
+                    result = take(run, result, retry_on)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
                 outcome = self._failure(run, error, retry_on, claims)
             self._done(run, outcome, started)
 
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
+        if run.spec is not None and run.spec.env:
+            set_variables(run.spec.env)
         args, kwargs = self._arguments(run)
         if not run.method:
             return self._function(run), args, kwargs
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                blueprint, self._connection, self._next_run, self.run, self.run_async
+                run.task, blueprint, self._connection, self._next_run, self.run, self.run_async
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None
@@ -234,7 +243,7 @@ class TaskRunner:
         """One of several results. If it can't be sent, that is its own failure alone."""
         try:
             if type(part) is Failed:
-                raise part.error
+                return self._error_value(describe_error(part.error, task)), None
             return self._encode(part, task, claims, name)
         except WorkbenchError as error:
             return self._error_value(describe_error(error, task)), None

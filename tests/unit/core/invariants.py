@@ -166,7 +166,8 @@ def _check_budget(budget: Budget) -> None:
     assert budget._granted == sum(a.granted for a in arenas) <= budget.capacity
     assert budget._live == sum(a.live for a in arenas if not a.disk)
     assert budget.spilled == sum(a.live for a in arenas if a.disk)
-    assert budget._trimming.keys() <= budget._by_owner.keys()
+    assert budget._trimming.keys() | budget.late.keys() <= budget._by_owner.keys()
+    assert budget._trimming.keys().isdisjoint(budget.late), "asked again before it answered"
 
 
 def _check_scheduler(scheduler: Scheduler) -> None:
@@ -220,7 +221,10 @@ def _check_workers(scheduler: Scheduler) -> None:
     assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle}
     assert scheduler._ahead == {c: w for c, w in scheduler.pool.items() if len(w.sent) > 1}
     assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
-    assert scheduler.used == sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
+    assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
+    busy = sum(w.cpus for w in pooled if w.sent and not w.blocked)
+    assert scheduler.used == scheduler.held + busy
     for client, worker in scheduler.by_client.items():
         assert worker.client == client
         assert scheduler.workers[worker.number] is worker

@@ -113,14 +113,15 @@ class ActorMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.handles) < 5)
     @rule(n=PICK, restarts=st.sampled_from([0, 1, -1]), concurrency=st.integers(1, 2),
-          late=st.booleans())  # fmt: skip
-    def creates(self, n: int, restarts: int, concurrency: int, late: bool) -> None:
+          late=st.booleans(), cpus=st.sampled_from([0, 0, 500, 1000]))  # fmt: skip
+    def creates(self, n: int, restarts: int, concurrency: int, late: bool, cpus: int) -> None:
         driver = pick(self.drivers, n)
         actor = driver.put(ev.Value(b"described"))
         deps = (driver.submit(self.cls, (), ())[0],) if late else ()
         creation_task = ev.Submit(
-            actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__"
-        )
+            actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__",
+            ev.TaskSpec(cpus) if cpus else None,
+        )  # fmt: skip
         driver.post(ev.Create(creation_task, restarts, concurrency))
         self.handles[actor] = {driver.number}
         self.concurrency[actor] = concurrency
@@ -203,6 +204,8 @@ class ActorMachine(RuleBasedStateMachine):
         """Everybody does what they owe: every call is answered, and nothing is left."""
         if not hasattr(self, "stage"):
             return
+        while any(self.handles.values()):  # those that wait for processors get them in the end
+            self.a_handle_is_dropped(0, 0)
         for _ in range(2000):
             busy = [w for w, sent in self.sent.items() if sent]
             while self.maker.inbox:

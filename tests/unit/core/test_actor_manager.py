@@ -1,4 +1,5 @@
-"""Actors whose driver leaves, or whose worker can't be forked, before they are made.
+"""Actors whose driver leaves, or whose worker can't be forked, before they are made; what one
+takes of the processors; two of one name.
 
 What becomes of others: `test_actor_machine`.
 """
@@ -18,9 +19,11 @@ from workbench.core.tasks import ActorState
 Make = Callable[..., Stage]
 
 
-def create(s: Stage, driver: Peer) -> int:
+def create(s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0) -> int:
     cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
-    driver.post(ev.Create(ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor), 0, 1))
+    spec = ev.TaskSpec(cpus) if cpus else None
+    creation = ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor, spec=spec)
+    driver.post(ev.Create(creation, 0, 1, name, request))
     return actor
 
 
@@ -68,3 +71,55 @@ def test_an_actor_whose_worker_could_not_be_forked_gets_another(stage: Make) -> 
         s.turn(RETRY_SECONDS)
     assert len(s.starting) == 1
     assert s.session.state.scheduler.actors[actor].state is ActorState.STARTING
+
+
+def test_actors_wait_for_processors_that_other_actors_have(stage: Make) -> None:
+    s = stage(workers=2)
+    driver = s.driver()
+    first, _, third = (create(s, driver, 1000) for _ in range(3))
+    s.turn()
+    assert len(s.starting) == 2 + 2  # the pool's, and two actors'
+    fourth = create(s, driver)  # it asks for none
+    s.turn()
+    actors = s.session.state.scheduler.actors
+    assert actors[fourth].worker is not None
+    assert actors[third].worker is None
+    create(s, driver, 2000)
+    driver.post(ev.KillActor(first))
+    s.turn()
+    while s.starting:
+        s.connect(s.starting.pop())
+    died = actors[first].worker
+    assert died is not None
+    s.post(0, WorkerExited(died.number, -9))
+    s.turn()
+    assert actors[third].worker is not None
+    assert len(s.starting) == 1  # the one behind it needs both
+
+
+def test_tasks_have_what_actors_leave_and_one_runs_in_any_case(stage: Make) -> None:
+    s = stage(workers=2)
+    driver = s.driver()
+    workers = [s.worker(), s.worker()]
+    for running, cpus in ((2, 0), (1, 1000), (1, 1000)):
+        if cpus:
+            create(s, driver, cpus)
+        for _ in range(3):
+            driver.submit(s.function(driver), (), ())
+        s.all_read()
+        assert sum(bool(worker.runs) for worker in workers) == running
+        while any(worker.runs for worker in workers):
+            next(worker for worker in workers if worker.runs).finish((ev.Value(b"N"),), 1.0)
+            s.all_read()
+
+
+def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> None:
+    s = stage(workers=1)
+    one, other = s.driver(), s.driver()
+    first, second = (create(s, d, name="actor:it", request=7) for d in (one, other))
+    s.turn()
+    for driver in (one, other):
+        assert do.Found(7, first) in driver.inbox
+    actors = s.session.state.scheduler.actors
+    assert actors[second].state is ActorState.DEAD
+    assert actors[first].state is ActorState.STARTING

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.core.events import Submit
-from workbench.core.queue import Queue
+from workbench.core.queue import TaskQueue
 from workbench.core.tasks import DONE, QUEUED, SENT, Task
 
 STEPS = st.lists(st.tuples(st.sampled_from(["append", "appendleft", "popleft", "remove"]),
@@ -15,7 +15,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["append", "appendleft", "popleft", "
 
 @given(STEPS)
 def test_it_is_a_list_whose_middle_can_leave(steps: list[tuple[str, int]]) -> None:
-    queue, listed = Queue(), list[Task]()
+    queue, listed = TaskQueue(), list[Task]()
     for number, (step, where) in enumerate(steps):
         task = Task(Submit(number, 0, b""), 1)
         if step == "append":

@@ -8,6 +8,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.budget import PATIENCE as TRIM_PATIENCE
 from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.spilling import PATIENCE, RESPITE
@@ -304,23 +305,46 @@ def test_a_process_that_was_stopped_keeps_nobody_waiting_for_long(stage: Make) -
     assert [copy.object for copy in copies(s.turn())] == ids[1:2]
 
 
-def test_who_does_not_trim_is_given_up(stage: Make) -> None:
-    s = stage(capacity=CAPACITY)
+def test_who_does_not_trim_is_waited_for_once(stage: Make) -> None:
+    """A stopped process keeps warm memory: others are served from what is left, at once."""
+    s, driver = begin(stage)
     keeper, other = s.driver(), s.driver()
     keeper.post(ev.Opened(keeper.id(), CAPACITY))
-    keeper.post(ev.Grow(1, 16 * PAGE))
-    other.post(ev.Opened(other.id(), CAPACITY))
-    other.post(ev.Grow(1, 10 * PAGE))
+    keeper.post(ev.Grow(1, 8 * PAGE))
     s.turn()
-    assert list(keeper.inbox)[-1] == do.Trim(6 * PAGE)
+    keeper.inbox.clear()
+    first = put(s, driver, 3)
+    put(s, driver, 3)
+    other.post(ev.Opened(other.id(), CAPACITY))
+    other.post(ev.Grow(1, 8 * PAGE, spill=False))
+    s.turn()
+    assert list(keeper.inbox) == [do.Trim(2 * PAGE)]
     assert not other.inbox
-    when = s.session.deadline()
-    assert when is not None
     s.post(0, Tick())
-    s.turn(when)
+    s.turn(TRIM_PATIENCE)
+    assert [answer.granted for answer in other.inbox] == [0]
+    other.inbox.clear()
+    for request in range(2, 9):
+        other.post(ev.Grow(request, 8 * PAGE, spill=False))
+        s.turn()
+        assert other.inbox.popleft().granted == 0, "nobody is waited for"
+    other.post(ev.Grow(9, 8 * PAGE))
+    (copy,) = copies(s.turn())
+    assert copy.object == first, "it is made room for elsewhere"
+    finish(s, [copy])
+    while driver.inbox:
+        driver.read()
+    s.turn()
+    assert other.inbox.popleft() == do.Granted(9, 8 * PAGE)
+    other.post(ev.Grow(10, 15 * PAGE))
+    s.turn()
     (answer,) = other.inbox
-    assert isinstance(answer, do.Granted)
-    assert not answer.granted
+    assert "Process 1002 has 32.8 kB of free memory" in answer.text
+    assert len(keeper.inbox) == 1
+    keeper.post(ev.Trimmed(2 * PAGE, answer=True))  # it goes on
+    other.post(ev.Grow(11, 6 * PAGE))
+    s.turn()
+    assert len(keeper.inbox) == 2, "and is asked as before"
 
 
 def test_segments_of_the_servers_go_with_their_last_object(stage: Make) -> None:

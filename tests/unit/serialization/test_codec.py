@@ -340,6 +340,25 @@ def test_metadata_of_a_dtype_may_be_anything_cloudpickle_takes() -> None:
         codec.serialize(np.zeros(3, np.dtype("f8", metadata={"lock": threading.Lock()})), {})
 
 
+@pytest.mark.parametrize("code", "cbB?hHiIlLqQnNfdP")
+def test_memoryviews_of_all_formats_that_python_has(travel: Any, code: str) -> None:
+    view = memoryview(bytes(range(64))).cast(code)
+    for part in (view, view[::2], view[:0], view.cast("B").cast(code, [2, len(view) // 2])):  # type: ignore[call-overload]
+        got = travel(part)
+        assert (got.format, got.shape) == (part.format, part.shape)
+        assert got.tobytes() == part.tobytes()
+        assert got.readonly
+
+
+@pytest.mark.parametrize("code", "cbB")
+def test_a_memoryview_may_be_a_key(travel: Any, code: str) -> None:
+    for key in (memoryview(b"abcd" * 9).cast(code), memoryview(b"abcd" * 9).cast(code)[::-2]):  # type: ignore[call-overload]
+        got = travel([{key}, {key: 1}, frozenset([key])])
+        assert got == [{key}, {key: 1}, frozenset([key])]
+    private = codec.deserialize_inline(codec.serialize({key: 1}, {}).inline(), copy=True)
+    assert private == {key: 1}
+
+
 def test_a_released_memoryview_is_refused_as_such() -> None:
     view = memoryview(b"x")
     view.release()

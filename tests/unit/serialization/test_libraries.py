@@ -87,12 +87,11 @@ SAMPLES: dict[str, list[Any]] = {
     "pandas columns of objects": [
         pd.DataFrame({"s": pd.Series(TEXT, dtype=object)}), pd.Series([[1]] * N),
     ],
-    "pyarrow tables, batches, arrays, tensors; a slice stores only what it shows": [
+    "pyarrow tables, batches, arrays; a slice stores only what it shows": [
         pa.table({"n": NUMBERS, "s": TEXT}), pa.table({"n": NUMBERS, "s": TEXT}).slice(9, N // 2),
         pa.table({"n": NUMBERS, "s": TEXT}).to_batches()[0].slice(9, N // 2),
         pa.array(TEXT), pa.chunked_array([NUMBERS, NUMBERS]), pa.array(TEXT).slice(1, N // 2),
-        pa.array(["a", "b"] * N).dictionary_encode(), pa.Tensor.from_numpy(NUMBERS),
-        pa.Tensor.from_numpy(NUMBERS.reshape(100, -1), dim_names=["row", "column"]),
+        pa.array(["a", "b"] * N).dictionary_encode(),
         pa.chunked_array([TEXT, TEXT]).slice(5, N // 2),
     ],
     "scipy.sparse `csr`, `csc`, `coo`, `bsr`, `dia`": [
@@ -138,8 +137,11 @@ CASES = [
 ]
 
 
-ELSEWHERE = ("matplotlib figures", "torch tensors on the CPU, parameters, modules")
-"""What other tests hold: tests/process/test_figures.py, and those that need torch."""
+ELSEWHERE = (
+    "matplotlib figures",
+    "torch tensors on the CPU, parameters, modules; pyarrow's tensors",
+)
+"""What other tests hold: tests/process/test_figures.py, test_objects.py, those that need torch."""
 
 
 def test_the_table_has_these_rows() -> None:
@@ -154,8 +156,6 @@ def equal(a: Any, b: Any) -> bool:
     if isinstance(a, np.ma.MaskedArray):
         masks = (a.mask is np.ma.nomask) == (b.mask is np.ma.nomask) and (a.mask == b.mask).all()
         return equal(a.data, b.data) and masks and a.fill_value == b.fill_value
-    if isinstance(a, pa.Tensor):
-        return bool(a.equals(b)) and a.dim_names == b.dim_names
     if isinstance(a, np.ndarray):
         fortran = a.flags.f_contiguous and not a.flags.c_contiguous
         is_laid_out = b.flags.f_contiguous if fortran else b.flags.c_contiguous
@@ -274,6 +274,16 @@ def test_an_arrow_backed_column_cut_short_leaves_the_rest_behind() -> None:
     pd.testing.assert_frame_equal(
         codec.deserialize_inline(codec.serialize(frame[:10], {}).inline()), frame[:10]
     )
+
+
+def test_polars_columns_that_are_known_to_be_sorted_stay_so() -> None:
+    frame = pl.DataFrame({"up": [1, 2], "down": [2, 1], "not": [1, 2], "text": ["a", "b"]})
+    frame = frame.sort("up").with_columns(pl.col("down").set_sorted(descending=True))
+    got = codec.deserialize_inline(codec.serialize(frame, {}).inline())
+    assert got.equals(frame)
+    assert got.flags == frame.flags
+    series = frame.to_series(1)
+    assert codec.deserialize_inline(codec.serialize(series, {}).inline()).flags == series.flags
 
 
 def test_polars_columns_of_objects_are_refused() -> None:

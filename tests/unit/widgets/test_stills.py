@@ -57,7 +57,7 @@ def moment(request: pytest.FixtureRequest) -> Snapshot:
 def test_what_stays_is_what_was_looked_at(name: str, form: str) -> None:
     still = Still(PARTS, MOMENTS[name]())
     # A line for each element, so that a difference can be read.
-    made = still.text() if form == "txt" else still.html().replace("><", ">\n<")
+    made = str(still) if form == "txt" else still.html().replace("><", ">\n<")
     file = GOLDEN / f"{name}.{form}"
     if os.environ.get(REGENERATE):
         file.parent.mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ def test_what_stays_is_what_was_looked_at(name: str, form: str) -> None:
 
 
 def test_text_fits_a_terminal(moment: Snapshot) -> None:
-    assert max(map(len, Still(PARTS, moment).text().splitlines())) <= COLUMNS
+    assert max(map(len, str(Still(PARTS, moment)).splitlines())) <= COLUMNS
 
 
 class _Page(HTMLParser):
@@ -140,7 +140,7 @@ def test_boxes_are_to_scale_and_never_too_many() -> None:
 
 
 def test_long_tables_end_with_what_is_left_out() -> None:
-    text = Still(("pins",), snapshots.crowd(1000)).text()
+    text = str(Still(("pins",), snapshots.crowd(1000)))
     assert re.search(rf"and {1000 - MOST_ROWS} more, [\d.]+ MB", text)
 
 
@@ -149,7 +149,7 @@ def test_of_more_objects_than_are_listed_the_sums_are_of_all() -> None:
     now = msgspec.structs.replace(
         snapshots.a_session(listed), count=9000, live=5_000_000, segments=()
     )
-    text = Still(("occupancy", "pins", "costs"), now).text()
+    text = str(Still(("occupancy", "pins", "costs"), now))
     assert "5 MB of objects too small for shared memory" in text
     assert text.count("of 9 000 objects, 5 are listed") == 3
 
@@ -162,7 +162,7 @@ def test_many_jobs_and_workers_are_counted() -> None:
         workers=tuple(msgspec.structs.replace(worker, number=number) for number in range(1, 51)),
     )
     still = Still(("jobs",), now)
-    lines = still.text().splitlines()
+    lines = str(still).splitlines()
     assert len(lines) < 2 * MOST_ROWS + 10
     assert lines[2].startswith("#40")  # the latest first
     assert [line for line in lines if line.startswith("and ")] == ["and 10 more", "and 20 more"]
@@ -170,7 +170,7 @@ def test_many_jobs_and_workers_are_counted() -> None:
 
 
 def test_what_an_engine_cannot_tell_is_not_zero() -> None:
-    text = Still(PARTS, snapshots.elsewhere()).text()
+    text = str(Still(PARTS, snapshots.elsewhere()))
     assert "Store: not known here" in text
     assert "Memory: not known here" in text
     assert "What serialization costs is not known here." in text
@@ -179,7 +179,7 @@ def test_what_an_engine_cannot_tell_is_not_zero() -> None:
 
 
 def test_the_last_two_minutes_are_a_line() -> None:
-    text = Still(("occupancy",), snapshots.usual()).text()
+    text = str(Still(("occupancy",), snapshots.usual()))
     line = re.search(r"Last two minutes: (\S+) 236 MB at most; (.*)", text)
     assert line is not None
     letters, happened = line.groups()
@@ -195,7 +195,7 @@ HELD = {3: (("weights", "ref"), ("Out[3]", "view")), 1: (("other", "ref"),)}
 
 def test_variables_are_names_too() -> None:
     still = Still(("pins",), snapshots.usual(), HELD)
-    rows = still.text().splitlines()
+    rows = str(still).splitlines()
     assert any(row.startswith("weights, Out[3]") for row in rows)
     assert any(row.startswith("x ") for row in rows)  # its name in the store comes first
 
@@ -203,12 +203,12 @@ def test_variables_are_names_too() -> None:
 def test_what_runs_cells_is_not_shown() -> None:
     own = snapshots.an_object(2, 5, "class Namespace", where="inline", segment=0)
     still = Still(PARTS, snapshots.a_session([snapshots.an_object(1, 10), own]))
-    assert "1 object" in still.text()
-    assert "Namespace" not in still.text()
+    assert "1 object" in str(still)
+    assert "Namespace" not in str(still)
 
 
 def test_parts_are_shown_in_the_order_asked_for() -> None:
-    text = Still(("jobs", "pins"), snapshots.usual()).text()
+    text = str(Still(("jobs", "pins"), snapshots.usual()))
     assert 0 <= text.index("Jobs") < text.index("Pins")
     assert "Occupancy" not in text
     for wrong in ((), ("occupancy", "nothing")):
@@ -259,7 +259,7 @@ def test_a_picture_needs_neither_pyplot_nor_the_main_thread() -> None:
         "from workbench.plots.pictures import picture\n"
         "from workbench.report.html import PARTS, Still\n"
         "still, made = Still(PARTS, snapshots.usual()), []\n"
-        "still.html(), still.text()\n"
+        "still.html(), str(still)\n"
         "assert 'matplotlib' not in sys.modules\n"
         "thread = threading.Thread(target=lambda: made.append(picture(still)))\n"
         "thread.start(); thread.join()\n"

@@ -26,6 +26,7 @@ from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
 from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
+from workbench.report.format import printable
 
 BODY = 2  # the line of a cell on which the body of a cell magic begins
 PATIENCE = 1.0  # seconds for which a cell that is waited for shows no line
@@ -390,7 +391,7 @@ class RemoteMagics(NotebookMagics):
             (cell, originals.packed) if originals.packed else (cell,), originals.names, options
         )
         for note in cargo.notes:
-            print(note)
+            print(printable(note))
         ref: Any = engine.submit(EVALUATE, call)
         return ref  # type: ignore[no-any-return]
 

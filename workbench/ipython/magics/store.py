@@ -25,7 +25,7 @@ from workbench.ipython.notebook import NotebookMagics
 from workbench.ipython.progress import Waiting, progress, watch_put
 from workbench.ipython.put_replace import replace
 from workbench.ref import ObjectRef
-from workbench.report.format import human_seconds
+from workbench.report.format import human_seconds, printable
 from workbench.report.text import put_line
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class StoringMagics(NotebookMagics):
         if job is None:
             return False
         if said := write_back.get(job, name, target, self._notebook.variables):
-            print(said)
+            print(printable(said))
         brought.update(job.mutated)
         return True
 
@@ -212,7 +212,7 @@ class StoringMagics(NotebookMagics):
             if job is None or not job.outputs or (job.is_over and job.state != "done"):
                 continue
             if not job.is_over:
-                print(f"{job.name} is {job.state}.")
+                print(printable(f"{job.name} is {job.state}."))
                 continue
             bound = []
             for name, ref in job.outputs.items():
@@ -224,7 +224,7 @@ class StoringMagics(NotebookMagics):
                     self._bind(name, ref, engine.get([ref], None, is_copy)[0], is_copy)
                 bound.append(name)
             if bound:
-                print(f"{job.name}: {', '.join(bound)}")
+                print(printable(f"{job.name}: {', '.join(bound)}"))
 
     # -- %inspect and %cost -------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class StoringMagics(NotebookMagics):
             if name not in record.binds:
                 continue
             if record.is_over and name in record.there:
-                print(f"{name}: what {record.name} assigned.")
+                print(printable(f"{name}: what {record.name} assigned."))
                 found = engine.collect(record.id, name)
                 assert found is not None
                 refs = [ref for ref in found.results if ref is not None]

@@ -1,0 +1,135 @@
+"""What people and programs named can't make a terminal do anything, whoever prints it."""
+
+from __future__ import annotations
+
+import io
+import json as json_module
+from contextlib import redirect_stdout
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from tests.unit.report.test_facts import everything, with_actor
+from tests.unit.report.test_renderers import HELD, Ref, Source
+from workbench import errors
+from workbench.cli import show
+from workbench.cli.sessions import SESSIONS, Seen
+from workbench.core.events import About
+from workbench.core.snapshot import Account, PinRecord, Snapshot
+from workbench.error_notes import add
+from workbench.markup import Table
+from workbench.report import cards, facts, job_status, json, text, why
+from workbench.report.format import CONTROLS, printable
+from workbench.report.html import PARTS, Still
+from workbench.report.previews import Preview, preview
+
+ORDERS = "\x1b]0;mine\x07\x1b[2J\r\x9b31m\x7f\u202e\udcff"
+"""To a terminal: another title, an empty screen, the line's beginning, red, text turned around."""
+
+CODES = {"state", "where", "role", "engine", "reason", "keeper"}
+
+
+def spoiled(part: Any) -> Any:
+    """A record of a snapshot, and what is in it, with `ORDERS` in every text of anybody's."""
+    if isinstance(part, str):
+        return f"{part}{ORDERS}"
+    if isinstance(part, tuple):
+        return tuple(map(spoiled, part))
+    if not isinstance(part, msgspec.Struct):
+        return part
+    fields = msgspec.structs.asdict(part).items()
+    return msgspec.structs.replace(
+        part, **{name: value if name in CODES else spoiled(value) for name, value in fields}
+    )
+
+
+def moment() -> Snapshot:
+    now = with_actor(linger=120.0, trouble="No space left on device")
+    return cast(
+        Snapshot, spoiled(msgspec.structs.replace(now, objects=(*now.objects, everything())))
+    )
+
+
+def card(now: Snapshot) -> str:
+    source = cast(Any, Source(now))
+    told = [cards.of_ref(source, cast(Any, Ref(record.id))) for record in now.objects]
+    of_actor = cards.of_actor(source, cast(Any, Ref(now.objects[0].id)), ORDERS, [ORDERS])
+    return "\n".join(f"{each.text()}\n{each.html()}" for each in (*told, of_actor))
+
+
+def account(now: Snapshot) -> str:
+    pins = [PinRecord(reason, detail=ORDERS) for reason in ("name", "user", "job", "task")]
+    told = why.why(Account(now.objects[0], tuple(pins), now.clients, now.workers), ORDERS)
+    return f"{told!r}{told._repr_html_()}{why.Whys(((ORDERS, told),))}"
+
+
+def document(now: Snapshot) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show.document(json.of_session(now))
+    assert json_module.loads(out.getvalue())["drivers"][0]["label"].endswith(ORDERS)
+    return out.getvalue()
+
+
+def command(now: Snapshot) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show.table(Table(SESSIONS, (Seen(ORDERS, (1,), 0, 0.0, now).row(),)))
+        show.line(ORDERS)
+    return out.getvalue()
+
+
+def job(now: Snapshot) -> str:
+    told = [job_status.of_record(record) for record in now.jobs]
+    return "".join(f"{each!r}{each._repr_html_()}" for each in told)
+
+
+def listing(now: Snapshot) -> str:
+    listed = [text.objects(now.objects, held=HELD), text.JobTable(now.jobs)]
+    return "".join(f"{each!r}{each._repr_html_()}" for each in listed)
+
+
+def error(now: Snapshot) -> str:
+    raised = errors.StoreFullError(facts.full_text(1, now, "", HELD))
+    add(raised, f"of {ORDERS}")
+    return "".join([str(raised), *raised._render_traceback_()])
+
+
+RENDERERS = {
+    "lists": listing,
+    "card of a session": lambda now: cards.of_snapshot(now).text() + cards.of_snapshot(now).html(),
+    "cards": card,
+    "still": lambda now: f"{Still(PARTS, now)}{Still(PARTS, now).html()}",
+    "why": account,
+    "error": error,
+    "--json": document,
+    "ps": command,
+    "job": job,
+    "%put": lambda now: text.put_line(ORDERS, About(ORDERS, 1, 2, 0, 0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_no_renderer_gives_a_terminal_orders(name: str) -> None:
+    told = RENDERERS[name](moment())
+    assert "x1b" in told or "u001b" in told  # it tells of it
+    assert CONTROLS.findall(told) == []
+
+
+def test_a_name_stays_in_its_line() -> None:
+    assert len(Table(("name",), (("a\nb\tc",),)).text().splitlines()) == 2
+
+
+def test_a_preview_gives_none() -> None:
+    shown = [preview(value) for value in (ORDERS, [ORDERS], {ORDERS: 1})]
+    card = [cards.Card(("ObjectRef", "1"), "ready", [], each) for each in (*shown, Preview(ORDERS))]
+    told = "".join(each.text() + each.html() for each in card)
+    assert CONTROLS.findall(told) == []
+
+
+def test_what_can_be_seen_stays() -> None:
+    for seen in ("ümläut 数据 👩\u200d🔬", "a\tb\n", "`code` <b> \\x1b"):
+        assert printable(seen) == seen
+    assert printable("a\x1b[2J\r") == "a\\x1b[2J\\r"
+    assert printable("\udcff\u202e") == "\\udcff\\u202e"

@@ -1,0 +1,144 @@
+"""Classes that travel by value, as those of notebooks do, are in another process what they were."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from workbench.serialization import codec
+
+SOURCE = '''
+import abc, dataclasses, typing
+
+@dataclasses.dataclass(slots=True)
+class Data:
+    x: int
+    y: int = 3
+
+@dataclasses.dataclass(slots=True, frozen=True, weakref_slot=True)
+class Frozen:
+    x: int
+
+class Private:
+    __slots__ = ("a", "__hidden", "__weakref__")
+    def __init__(self):
+        self.a, self.__hidden = 1, 2
+    def hidden(self):
+        return self.__hidden
+
+class OneName(Private):
+    __slots__ = "b"
+
+class WithDict(Private):
+    __slots__ = {"c": "what it is for", "__dict__": ""}
+
+class Open(Private):
+    pass
+
+class Abstract(abc.ABC):
+    __slots__ = ("d",)
+    @abc.abstractmethod
+    def make(self): ...
+
+class Made(Abstract):
+    __slots__ = ()
+    def make(self):
+        self.d = 4
+        return self
+
+class Kind(typing.Generic[typing.TypeVar("T")]):
+    __slots__ = ["e"]
+
+class Row(typing.NamedTuple):
+    a: int
+
+class Checking(type):
+    def __new__(kind, name, bases, namespace):
+        return super().__new__(kind, name, bases, namespace)
+
+class Checked(metaclass=Checking):
+    __slots__ = ("f",)
+
+class Read:
+    __slots__ = ("g",)
+    def __init__(self, g):
+        _slot.__set__(self, g)
+_slot = Read.g
+Read.g = property(_slot.__get__)
+
+class Alias:
+    __slots__ = ("h",)
+Alias.second = Alias.h
+
+class Label:
+    """Has an attribute of that name, and no slots."""
+Label.__slots__ = ("i",)
+
+def filled(thing, **attributes):
+    for name, value in attributes.items():
+        setattr(thing, name, value)
+    return thing
+
+def test():
+    return [
+        Data(1), Frozen(2), Private(), filled(OneName(), b=2), filled(WithDict(), c=1, more=2),
+        filled(Open(), more=3), Made().make(), filled(Kind(), e=5), Row(1), filled(Checked(), f=6),
+        filled(Alias(), h=8), filled(Label(), i=9),
+    ]
+'''
+
+OTHER_PROCESS = """
+import sys
+from workbench.serialization import codec
+things = codec.deserialize_inline(sys.stdin.buffer.read())
+told = [
+    (type(t).__name__, hasattr(t, "__dict__"), hasattr(t, "__weakref__"), type(t).__slots__)
+    for t in things
+]
+sys.stdout.buffer.write(codec.serialize((told, things), {}).inline())
+"""
+
+
+def notebook() -> dict[str, Any]:
+    """The names of a notebook that has run `SOURCE`."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(SOURCE, names)
+    return names
+
+
+def elsewhere(value: Any, program: str) -> Any:
+    """What a program in another process answers to a value."""
+    sent = codec.serialize(value, {}).inline()
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
+    assert not done.returncode, done.stderr.decode()
+    return codec.deserialize_inline(done.stdout)
+
+
+def test_classes_with_slots_have_them_in_other_processes_and_instances_come_back() -> None:
+    names = notebook()
+    things = names["test"]()
+    told, back = elsewhere(things, OTHER_PROCESS)
+    for thing, (name, has_dict, has_weakref, slots) in zip(things, told, strict=True):
+        assert name == type(thing).__name__
+        assert has_dict == hasattr(thing, "__dict__"), name
+        assert has_weakref == hasattr(thing, "__weakref__"), name
+        assert slots == type(thing).__slots__, name
+    for thing, again in zip(things, back, strict=True):
+        assert type(again) is type(thing)
+        slots = {n: getattr(thing, n) for n in dir(thing) if len(n) == 1}
+        assert {n: getattr(again, n) for n in slots} == slots
+        assert getattr(again, "__dict__", None) == getattr(thing, "__dict__", None)
+    assert back[2].hidden() == 2
+    assert back[10].second == 8
+
+
+def test_what_stands_in_a_slots_place_travels_too() -> None:
+    program = """
+import sys
+from workbench.serialization import codec
+read = codec.deserialize_inline(sys.stdin.buffer.read())(7)
+assert not hasattr(read, "__dict__")
+sys.stdout.buffer.write(codec.serialize(read.g, {}).inline())
+"""
+    assert elsewhere(notebook()["Read"], program) == 7

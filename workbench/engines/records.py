@@ -1,0 +1,69 @@
+"""What is passed to an engine and comes back from it: records. What may be asked: see `base`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from workbench.core.snapshot import JobRecord
+from workbench.options import ActorOptions, TaskOptions
+from workbench.ref import ObjectRef
+
+Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
+
+
+class Exported:
+    """A function as tasks name it. Engines keep what they know of it in ``handle``."""
+
+    __slots__ = ("function", "handle", "name")
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function = function
+        self.name = name
+        self.handle: tuple[object, Any] | None = None
+
+
+class Call(NamedTuple, Generic[Options]):
+    """What a function, a method or a class is called with, and how that is to be run.
+
+    ``parameters`` are the names of a method's or class's positional ones, as far as known.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    options: Options
+    parameters: tuple[str, ...] = ()
+
+
+class CollectedJob(NamedTuple):
+    """A background cell that somebody asked for: what it was, and its results.
+
+    None is one that is gone. Of a cell that is several tasks the results follow each other.
+    """
+
+    job: JobRecord
+    results: list[ObjectRef | None]
+
+
+class Shown(NamedTuple):
+    """The object whose bytes an array shows.
+
+    ``id`` is 0 for an argument that came by value; ``about`` says in a few words what it is.
+    """
+
+    id: int
+    names: tuple[str, ...]
+    about: str
+
+
+class Running(NamedTuple):
+    """Where code runs: in which ``worker`` (0: a driver), task and actor (0: none).
+
+    ``name`` is what people call the task, ``cpus`` are the processors that it was given.
+    """
+
+    worker: int = 0
+    task: int = 0
+    name: str = ""
+    actor: int = 0
+    cpus: float = 0.0

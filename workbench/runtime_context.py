@@ -1,0 +1,94 @@
+"""Where the calling code runs: in which session, process, task and actor. Ray's names for it."""
+
+from __future__ import annotations
+
+import platform
+
+from workbench.actors import ActorHandle, Description, handle_of
+from workbench.engines.base import Engine
+from workbench.lifecycle import engine
+
+
+class RuntimeContext:
+    """What code can know of the task and the actor that it is part of. See `get_runtime_context`.
+
+    Ids are texts that tell things apart; what they look like may change. None: there is no such
+    thing here.
+
+    Parameters
+    ----------
+    engine : Engine
+        The session.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def get_job_id(self) -> str:
+        """The session's unique name, the same in all its processes."""
+        return self._engine.session
+
+    def get_node_id(self) -> str:
+        """The machine's name."""
+        return platform.node()
+
+    def get_worker_id(self) -> str:
+        """The number of the worker process, as its output shows it; ``"0"`` in a notebook."""
+        return str(self._engine.running().worker)
+
+    def get_task_id(self) -> str | None:
+        """The running task: what the ``hex()`` of its (first) result's ref says."""
+        task = self._engine.running().task
+        return f"{task:016x}" if task else None
+
+    def get_task_name(self) -> str | None:
+        """What the task is called in messages."""
+        return self._engine.running().name or None
+
+    def get_actor_id(self) -> str | None:
+        """The actor whose process this is."""
+        actor = self._engine.running().actor
+        return f"{actor:016x}" if actor else None
+
+    def get_actor_name(self) -> str | None:
+        """The name that ``.options(name=...)`` gave this actor; ``""`` if it has none."""
+        return self._description().name if self._engine.running().actor else None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this actor; ``""`` if it has none, or this is none."""
+        return self._description().actor.namespace if self._engine.running().actor else ""
+
+    @property
+    def current_actor(self) -> ActorHandle:
+        """A handle of the actor whose process this is, to give to others.
+
+        Raises
+        ------
+        RuntimeError
+            If the code that asks is no actor's.
+        """
+        actor = self._engine.running().actor
+        if not actor:
+            raise RuntimeError("There is no current actor: this code runs in none.")
+        return handle_of(self._engine, self._engine.borrow(actor))
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """``{"CPU": n}``: the processors that the task or the actor has of the session's."""
+        running = self._engine.running()
+        cpus = self._description().actor.num_cpus if running.actor else running.cpus
+        return {"CPU": cpus} if cpus else {}
+
+    def _description(self) -> Description:
+        return self.current_actor._description
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where the calling code runs: its session, worker, task and actor.
+
+    Returns
+    -------
+    RuntimeContext
+        It answers for the code that asks it, at that moment.
+    """
+    return RuntimeContext(engine())

@@ -1,0 +1,158 @@
+"""Builds a value only to show it: runs nobody's code, imports nothing. Data alone is built.
+
+Types known to be harmless (numbers, times, arrays, tables) become what they are; everything else
+becomes a `NotBuilt`, which knows its name and what it would have been given.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_PANDAS = (
+    r"DataFrame|Series|NA|Interval|Period|Categorical|BlockManager|SingleBlockManager|"
+    r"\w*(Index|Dtype|Array|Offset|Block)|_new_\w+|(__pyx)?\w*unpickle\w*"
+)
+_ARROW = (
+    r"_reconstruct_table|_restore_array|type_for_alias|py_buffer|scalar|chunked_array|schema|field|"
+    r"dictionary|struct|(large_)?(list|binary|string)(_view)?_?|map_|timestamp|time32|time64|"
+    r"duration|decimal\d+|run_end_encoded|(sparse_|dense_)?union"
+)
+_NUMPY = (
+    r"ndarray|dtype|matrix|recarray|record|scalar|_reconstruct|_frombuffer|"
+    r"_convert_to_stringdtype_kwargs"
+)
+
+_HARMLESS = [
+    (re.compile(module), re.compile(names))
+    for module, names in (
+        ("builtins", "complex|range|slice|Ellipsis|NotImplemented"),
+        ("builtins", r"\w*(Error|Exception|Group|Warning|Exit|Interrupt|Iteration)"),
+        ("collections", "OrderedDict|Counter|deque|defaultdict"),
+        ("array", "array|_array_reconstructor"),
+        ("datetime", "date|time|datetime|timedelta|timezone"),
+        ("decimal|fractions|uuid|zoneinfo", "Decimal|Fraction|UUID|ZoneInfo"),
+        (r"pathlib(\._local)?", r"(Pure)?(Posix|Windows)?Path"),
+        (r"numpy(\.rec|\._?core\.\w+)?", _NUMPY),
+        (r"numpy\.ma\.core|numpy\.ma", "MaskedArray|_mareconstruct"),
+        (r"pandas(\.arrays|\._libs\..+|\.core\.(frame|series|(internals|indexes|arrays|dtypes)\b.*))?",
+         _PANDAS),
+        (r"pandas\._libs\.(sparse|tslibs\.offsets)", "[A-Z][A-Za-z0-9]+"),
+        (r"pyarrow\.lib", _ARROW),
+        (r"scipy\.sparse\._\w+", r"[a-z]{3}_(array|matrix)"),
+        ("torch", r"Tensor|(u?int|b?float|complex)\d+|bool"),
+        (r"torch\.nn\.parameter", "Parameter"),
+        (r"workbench\.serialization\.arrays", "_as_memoryview|_as_subclass|_as_masked"),
+        (r"workbench\.serialization\.libraries",
+         "_read_arrow|_read_polars|_arrow_tensor|_arrow_backed|_tensor|_copied"),
+    )
+]  # fmt: skip
+"""Modules, and names in each. What is called with anything in a pickle only makes a value of it."""
+
+
+class _Named(type):
+    def __repr__(cls) -> str:
+        return str(cls.__qualname__)
+
+
+class NotBuilt(metaclass=_Named):
+    """In place of a thing of a class that isn't built: what it is called, and what it has.
+
+    Attributes
+    ----------
+    of : str
+        The class's or function's name.
+    arguments : tuple
+        What it would have been made with.
+    attributes : dict
+        What would have been its own, by name; under "" what isn't known to be.
+    items : list
+        What would have been in it: items, or pairs of a key and a value.
+    """
+
+    of = "…"
+    arguments: tuple[Any, ...]
+    attributes: dict[str, Any]
+    items: list[Any]
+
+    def __new__(cls, *arguments: Any, **named: Any) -> NotBuilt:
+        made = super().__new__(cls)
+        made.arguments, made.attributes, made.items = arguments, named, []
+        return made
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __call__(self, *arguments: Any, **named: Any) -> NotBuilt:
+        return _stand_in("_")(*arguments, **named)
+
+    def __setstate__(self, state: Any) -> None:
+        parts = state if type(state) is tuple and len(state) == 2 else (state,)
+        if all(part is None or type(part) is dict for part in parts):
+            for part in filter(None, parts):
+                self.attributes.update((str(name), value) for name, value in part.items())
+        else:
+            self.attributes[""] = state
+
+    def append(self, item: Any) -> None:
+        self.items.append(item)
+
+    add = append
+
+    def extend(self, items: Iterable[Any]) -> None:
+        self.items.extend(items)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.items.append((key, value))
+
+    def __repr__(self) -> str:
+        return f"{self.of}(…)"
+
+
+def load(stream: memoryview, buffers: Sequence[Any] = ()) -> Any:
+    """Build what is harmless of a pickled value.
+
+    Raises
+    ------
+    LookupError
+        If a module is needed that isn't imported; the text says which.
+    """
+    return _DataUnpickler(io.BytesIO(stream), buffers=buffers).load()
+
+
+class _DataUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if any(where.fullmatch(module) and what.fullmatch(name) for where, what in _HARMLESS):
+            if module not in sys.modules:
+                raise LookupError(f"{module} isn't imported here")
+            return super().find_class(module, name)
+        return _OTHERS.get((module, name)) or _stand_in(name)
+
+
+def _stand_in(name: str) -> type[NotBuilt]:
+    """A class to stand in for one of that name, or for a function."""
+    of = name.rpartition(".")[2]
+    made: Any = _Named("not_built", (NotBuilt,), {"of": "…" if of.startswith("_") else of})
+    made.__qualname__ = of  # `codec.describe` tells it as the value's type
+    return made  # type: ignore[no-any-return]
+
+
+def _get_attribute(owner: Any, name: str) -> Any:
+    if name == "_unpickle" and getattr(owner, "__module__", "") == "zoneinfo":
+        return owner._unpickle
+    return _stand_in(name)
+
+
+_OTHERS: dict[tuple[str, str], Any] = {
+    ("builtins", "getattr"): _get_attribute,
+    ("cloudpickle.cloudpickle", "_make_skeleton_class"): lambda kind, name, *_: _stand_in(name),
+    ("cloudpickle.cloudpickle", "_make_skeleton_enum"): lambda bases, name, *_: _stand_in(name),
+    ("cloudpickle.cloudpickle", "_make_function"): lambda *_: _stand_in("function")(),
+    ("workbench.context", "restore"): lambda ref, _: _stand_in("ObjectRef")(
+        _stand_in(f"{ref:016x}")
+    ),
+}

@@ -1,0 +1,44 @@
+"""What Ray has in `ray.util`: names of ours under Ray's address, and two small classes over actors.
+
+The public names, loaded when first used. No code belongs here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.serializers import (
+        deregister_serializer,
+        inspect_serializability,
+        register_serializer,
+    )
+    from workbench.util.actor_pool import ActorPool
+    from workbench.util.queue import Queue
+
+_HOME = {
+    "ActorPool": "util.actor_pool",
+    "Queue": "util.queue",
+    "deregister_serializer": "serializers",
+    "inspect_serializability": "serializers",
+    "register_serializer": "serializers",
+}
+
+__all__ = [
+    "ActorPool", "Queue", "deregister_serializer", "inspect_serializability",
+    "register_serializer",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME:
+        raise AttributeError(f"module 'workbench.util' has no attribute {name!r}")
+    value = getattr(import_module(f"workbench.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,360 @@
+"""A queue that all processes of a session can share: an actor with an asyncio queue in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from queue import Empty, Full
+from typing import Any
+
+from workbench import api
+from workbench.actor_control import exit_actor, kill
+from workbench.actors import ActorHandle
+from workbench.errors import ActorDiedError
+from workbench.functions import remote
+from workbench.ref import ObjectRef
+
+__all__ = ["Empty", "Full", "Queue"]
+
+MOST_WAITING = 1_000_000
+"""Calls that may wait in the actor at a time. With fewer, enough of those who wait for an item
+would keep out whoever brings one."""
+
+
+class Queue:
+    """First in, first out, for any number of tasks, actors and drivers.
+
+    It can be passed to tasks, stored in objects and used from threads; it lives as long as
+    somebody has it. Items are pickled, as arguments are: a ref that is put itself stands for its
+    object, one inside a list stays a ref.
+
+    Parameters
+    ----------
+    maxsize : int
+        How many items it takes before `put` waits. 0: any number.
+    actor_options : dict, optional
+        What ``.options()`` of its actor gets, a ``name`` for example.
+
+    Examples
+    --------
+    >>> queue = Queue(maxsize=100)  # doctest: +SKIP
+    >>> producer.remote(queue)  # doctest: +SKIP
+    >>> queue.get(timeout=10)  # doctest: +SKIP
+    """
+
+    def __init__(self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None) -> None:
+        self.maxsize = maxsize
+        options = {"max_concurrency": MOST_WAITING, **(actor_options or {})}
+        self.actor: ActorHandle | None = remote(_Items).options(**options).remote(maxsize)
+        """The actor that has the items; None after `shutdown`."""
+
+    @property
+    def _items(self) -> ActorHandle:
+        if self.actor is None:
+            raise ActorDiedError("This queue was shut down, and its items are gone.")
+        return self.actor
+
+    def __len__(self) -> int:
+        return self.qsize()
+
+    def qsize(self) -> int:
+        """How many items are in it.
+
+        Returns
+        -------
+        int
+        """
+        size: int = api.get(self._items.qsize.remote())
+        return size
+
+    size = qsize
+
+    def empty(self) -> bool:
+        """Whether there is no item in it.
+
+        Returns
+        -------
+        bool
+        """
+        empty: bool = api.get(self._items.empty.remote())
+        return empty
+
+    def full(self) -> bool:
+        """Whether the next `put` would wait.
+
+        Returns
+        -------
+        bool
+        """
+        full: bool = api.get(self._items.full.remote())
+        return full
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put an item at the end; wait for room.
+
+        Parameters
+        ----------
+        item : object
+            What can be stored.
+        block : bool
+            Whether to wait.
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Raises
+        ------
+        Full
+            If there is no room, or was none in that time. It is the standard library's.
+        ValueError
+            If the timeout is below 0.
+        """
+        limit = _limit(block, timeout)
+        if not _done(self._items.put.remote(item, limit)):
+            raise Full
+
+    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put an item at the end; wait for room, and let other coroutines run meanwhile.
+
+        Parameters
+        ----------
+        item : object
+            What can be stored.
+        block : bool
+            Whether to wait.
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Raises
+        ------
+        Full
+            If there is no room, or was none in that time. It is the standard library's.
+        ValueError
+            If the timeout is below 0.
+        """
+        limit = _limit(block, timeout)
+        if not await _done_async(self._items.put.remote(item, limit)):
+            raise Full
+
+    def put_nowait(self, item: Any) -> None:
+        """Put an item at the end, if there is room now.
+
+        Parameters
+        ----------
+        item : object
+            What can be stored.
+
+        Raises
+        ------
+        Full
+            If there is none. It is the standard library's.
+        """
+        self.put(item, block=False)
+
+    def put_nowait_batch(self, items: Iterable[Any]) -> None:
+        """Put all items at the end, or none.
+
+        Parameters
+        ----------
+        items : iterable
+            What can be stored.
+
+        Raises
+        ------
+        Full
+            If there isn't room for all now. It is the standard library's.
+        TypeError
+            If it is no iterable.
+        """
+        if not isinstance(items, Iterable):
+            raise TypeError(f"put_nowait_batch takes several items, not {type(items).__name__}.")
+        items = list(items)
+        if not api.get(self._items.put_all.remote(items)):
+            raise Full(f"There is no room for {len(items)} items (maxsize={self.maxsize}).")
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Take the first item; wait for one.
+
+        Parameters
+        ----------
+        block : bool
+            Whether to wait.
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        Empty
+            If there is no item, or was none in that time. It is the standard library's.
+        ValueError
+            If the timeout is below 0.
+        """
+        found = _done(self._items.get.remote(_limit(block, timeout)))
+        if not found:
+            raise Empty
+        return found[0]
+
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Take the first item; wait for one, and let other coroutines run meanwhile.
+
+        Parameters
+        ----------
+        block : bool
+            Whether to wait.
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        Empty
+            If there is no item, or was none in that time. It is the standard library's.
+        ValueError
+            If the timeout is below 0.
+        """
+        found = await _done_async(self._items.get.remote(_limit(block, timeout)))
+        if not found:
+            raise Empty
+        return found[0]
+
+    def get_nowait(self) -> Any:
+        """Take the first item, if there is one now.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        Empty
+            If there is none. It is the standard library's.
+        """
+        return self.get(block=False)
+
+    def get_nowait_batch(self, num_items: int) -> list[Any]:
+        """Take so many items, or none.
+
+        Parameters
+        ----------
+        num_items : int
+            How many.
+
+        Returns
+        -------
+        list
+
+        Raises
+        ------
+        Empty
+            If there are fewer now. It is the standard library's.
+        TypeError, ValueError
+            If it is no whole number, or below 0.
+        """
+        if isinstance(num_items, bool) or not isinstance(num_items, int):
+            raise TypeError(f"num_items={num_items!r} must be a whole number.")
+        if num_items < 0:
+            raise ValueError(f"num_items={num_items} must be 0 or more.")
+        items: list[Any] | None = api.get(self._items.get_all.remote(num_items))
+        if items is None:
+            raise Empty(f"There are fewer than {num_items} items.")
+        return items
+
+    def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
+        """End the actor; the items are gone, whoever has the queue.
+
+        Parameters
+        ----------
+        force : bool
+            End its process now.
+        grace_period_s : float
+            Seconds that its process has to end in order, if not.
+        """
+        if self.actor is None:
+            return
+        if force or not api.wait([self.actor.leave.remote()], timeout=grace_period_s)[0]:
+            kill(self.actor)
+        self.actor = None
+
+
+class _Items:
+    """The actor. What it answers says whether it worked: an exception would cost a traceback."""
+
+    def __init__(self, maxsize: int) -> None:
+        self._queue: asyncio.Queue[Any] = asyncio.Queue(maxsize)
+
+    async def put(self, item: Any, limit: float | None) -> bool:
+        try:
+            if limit == 0:
+                self._queue.put_nowait(item)
+            else:
+                await asyncio.wait_for(self._queue.put(item), limit)
+        except (asyncio.QueueFull, TimeoutError):
+            return False
+        return True
+
+    async def get(self, limit: float | None) -> tuple[Any, ...]:
+        try:
+            if limit == 0:
+                return (self._queue.get_nowait(),)
+            return (await asyncio.wait_for(self._queue.get(), limit),)
+        except (asyncio.QueueEmpty, TimeoutError):
+            return ()
+
+    async def put_all(self, items: list[Any]) -> bool:
+        room = self._queue.maxsize - self._queue.qsize()
+        if self._queue.maxsize > 0 and len(items) > room:
+            return False
+        for item in items:
+            self._queue.put_nowait(item)
+        return True
+
+    async def get_all(self, count: int) -> list[Any] | None:
+        if count > self._queue.qsize():
+            return None
+        return [self._queue.get_nowait() for _ in range(count)]
+
+    async def qsize(self) -> int:
+        return self._queue.qsize()
+
+    async def empty(self) -> bool:
+        return self._queue.empty()
+
+    async def full(self) -> bool:
+        return self._queue.full()
+
+    async def leave(self) -> None:
+        exit_actor()
+
+
+def _limit(block: bool, timeout: float | None) -> float | None:
+    if not block:
+        return 0
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout={timeout!r} must be 0 or more.")
+    return timeout
+
+
+def _done(ref: ObjectRef) -> Any:
+    try:
+        return api.get(ref)
+    except Exception:
+        raise
+    except BaseException:  # Ctrl-C: or this call would still take an item, for nobody
+        api.cancel(ref)
+        raise
+
+
+async def _done_async(ref: ObjectRef) -> Any:
+    try:
+        return await ref
+    except Exception:
+        raise
+    except BaseException:
+        api.cancel(ref)
+        raise
