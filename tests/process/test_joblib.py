@@ -180,3 +180,18 @@ def test_scikit_learn_finds_what_it_finds_alone() -> None:
         )  # fmt: skip
 
     assert search(2) == search(1)
+
+
+# -- where it is known -----------------------------------------------------------------------------
+
+
+def test_a_worker_knows_it_too(session: Engine) -> None:
+    """A cell or a task may call what has an ``n_jobs``; its calls run on the same pool."""
+
+    def inner() -> list[int]:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config("workbench"):
+            return list(Parallel(n_jobs=2)(delayed(square)(n) for n in range(5)))
+
+    assert wb.get(wb.remote(inner).remote()) == [0, 1, 4, 9, 16]

@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
         | {"wire.buffers", "client", "serialization"}
-        | {"server.settings", "actors", "functions"},
+        | {"server.settings", "actors", "functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
-        | {"widgets.lines", "widgets.views"},
+        | {"interop.registration", "widgets.lines", "widgets.views"},
         {"IPython", "comm"},
     ),
     "report": (
@@ -148,7 +148,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
         | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
-        | {"ipython.extension", "plots", "util", "widgets"},
+        | {"interop", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }

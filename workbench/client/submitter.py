@@ -176,11 +176,11 @@ class Submitter:
 
     def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
         types = options.retry_exceptions
-        more: tuple[Any, ...] = "", (), 1, 0
+        more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
         if isinstance(options, CellOptions):
-            more = options.job, options.binds, options.size, options.group
+            more = options.job, options.binds, options.size, options.group, 0, 0
         elif isinstance(options, ExecutorOptions):
-            more = *more, options.executor, options.max_workers
+            more = "", (), 1, 0, options.executor, options.max_workers
         return ev.TaskSpec(
             self._cpus(options),
             options.timeout,

@@ -1,8 +1,15 @@
-"""Makes the pool known to libraries that keep a list of backends, if they are imported."""
+"""Makes the pool known to libraries that keep a list of backends, once they are imported."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+LIBRARY = "joblib"
 
 
 def register_joblib() -> None:
@@ -22,7 +29,31 @@ def register_joblib() -> None:
     register_parallel_backend("workbench", WorkbenchBackend)
 
 
-def register_if_imported() -> None:
-    """The same, for a person who has imported joblib; else nothing."""
-    if "joblib.parallel" in sys.modules:
+def register_when_imported() -> None:
+    """The same now, or when somebody imports joblib. Until then it costs nothing."""
+    if LIBRARY in sys.modules:
         register_joblib()
+    elif not any(isinstance(each, _OnImport) for each in sys.meta_path):
+        sys.meta_path.insert(0, _OnImport())
+
+
+class _OnImport:
+    """Of ``sys.meta_path``: finds joblib as the others do, and registers once its code has run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != LIBRARY:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            run = loader.exec_module
+
+            def run_and_register(module: ModuleType) -> None:
+                run(module)
+                register_joblib()
+
+            loader.exec_module = run_and_register
+        return spec

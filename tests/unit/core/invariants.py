@@ -8,7 +8,7 @@ from workbench.core import job_manager
 from workbench.core.budget import SERVER, Budget
 from workbench.core.catalog import Catalog
 from workbench.core.entry import FREED, PENDING, READY
-from workbench.core.pool import Pool
+from workbench.core.pool import WorkerPool
 from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
 from workbench.core.tasks import (
@@ -240,7 +240,7 @@ def _check_actor(actor: Actor) -> None:
         assert not actor.calls, "calls of a dead actor fail at once"
 
 
-def _check_pool(pool: Pool) -> None:
+def _check_pool(pool: WorkerPool) -> None:
     """There are as many workers as there is use for."""
     scheduler = pool._scheduler
     assert len(scheduler.workers) <= pool.most
