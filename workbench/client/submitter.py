@@ -63,7 +63,12 @@ class Submitter:
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         self._connection.check_open()
         parameters = partial(parameters_of, function.function)
-        return self._submit(self._exported(function).ref.id, call, function.name, parameters)
+        return self._submit(
+            self._exported(function).ref.id,
+            call,
+            function.name,
+            parameters,
+        )
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
         self._base.check_refs([actor])
@@ -73,7 +78,7 @@ class Submitter:
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
         self._connection.check_open()
-        export = self._exported(blueprint, f"class {blueprint.name}")
+        export = self._exported(blueprint, "class")
         options = call.options
         asks = options.num_cpus or options.memory or options.runtime_env
         spec = self._spec_of_actor(options) if asks else None
@@ -190,7 +195,7 @@ class Submitter:
             env=options.runtime_env,
         )
 
-    def _exported(self, function: Exported, what: str = "") -> Export:
+    def _exported(self, function: Exported, kind: str = "function") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
         if handle is not None and handle[0] is self._references.engine:
@@ -199,7 +204,10 @@ class Submitter:
                 return known
         began = time.perf_counter()
         ref, encoded, _ = self._store.store(
-            function.function, "", lambda: {function.name: function.function}, what
+            function.function,
+            "",
+            lambda: {function.name: function.function},
+            f"{kind} {function.name}",
         )
         functions = encoded.serialized.functions
         export = Export(ref, functions, lambda: self._marshal.reducers([]))

@@ -71,6 +71,10 @@ class ChunkResult:
     error: TaskError | None = None
 
 
+Chunk = list[tuple[Any, ...]]
+"""The positional arguments of several calls."""
+
+
 class Each:
     """Several calls of one function, as one."""
 

@@ -5,27 +5,23 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
+from workbench.interop.sent_functions import SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-FUNCTIONS = 100
-"""Functions whose stored form an executor remembers, so that each is sent once."""
 
 
 class Executor(futures.Executor):
@@ -65,11 +61,11 @@ class Executor(futures.Executor):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")
         self._most = max_workers
         self._id = secrets.randbits(62)
-        self._setup = None if initializer is None else calls.Setup(self._id, initializer, initargs)
+        setup = None if initializer is None else calls.Setup(self._id, initializer, initargs)
+        self._functions = SentFunctions(setup)
         self._engine: Engine | None = None
         self._settler: Settler | None = None
         self._options = TaskOptions()
-        self._functions: OrderedDict[int, Exported] = OrderedDict()
         self._lock = threading.RLock()
         self._is_shut = False
 
@@ -99,19 +95,38 @@ class Executor(futures.Executor):
         """
         if self._is_shut:
             raise RuntimeError("This executor was shut down: it takes no more calls.")
-        return self._submit(fn, *args, **kwargs)
-
-    def _submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> futures.Future[T]:
         with self._lock:
-            engine, settler = self._bound()
-            function = self._exported(fn)
-            if function is None:
-                function, args = _APPLY, (fn, *args)
-            ref = engine.submit(function, Call(args, kwargs, self._options))
-            assert isinstance(ref, ObjectRef)
-            future: TaskFuture[T] = TaskFuture(engine, ref)
-            settler.add(future)
-            return future
+            function, sent = self._functions.call(fn, args)
+            return self._submit(function, sent, kwargs)
+
+    def submit_chunk(
+        self, fn: Callable[..., Any], chunk: calls.Chunk
+    ) -> futures.Future[calls.ChunkResult]:
+        """Submit several calls as one, also after `shutdown`: see `calls.Each`.
+
+        Parameters
+        ----------
+        fn : callable
+            What to call on a worker.
+        chunk : list of tuple
+            The positional arguments of each call.
+
+        Returns
+        -------
+        concurrent.futures.Future
+        """
+        with self._lock:
+            return self._submit(self._functions.of(fn, True), (chunk,), {})
+
+    def _submit(
+        self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> futures.Future[Any]:
+        engine, settler = self._bound()
+        ref = engine.submit(function, Call(args, kwargs, self._options))
+        assert isinstance(ref, ObjectRef)
+        future: TaskFuture[Any] = TaskFuture(engine, ref)
+        settler.add(future)
+        return future
 
     def map(
         self,
@@ -157,7 +172,7 @@ class Executor(futures.Executor):
             chunksize = 1
         if self._is_shut:
             raise RuntimeError("This executor was shut down: it takes no more calls.")
-        submit = partial(self._submit, calls.Each(fn))
+        submit = partial(self.submit_chunk, fn)
         return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -199,24 +214,3 @@ class Executor(futures.Executor):
         if self._settler.broken:
             raise BrokenProcessPool(self._settler.broken)
         return self._engine, self._settler
-
-    def _exported(self, fn: Callable[..., Any]) -> Exported | None:
-        """The function as it is sent; None if it is to be sent as an argument, each time."""
-        known = self._functions.get(id(fn))
-        if known is not None:
-            return known
-        kept = isinstance(fn, FunctionType | BuiltinFunctionType | type | calls.Each)
-        if self._setup is not None:
-            target: Callable[..., Any] = calls.WithSetup(self._setup, fn)
-        elif kept:
-            target = fn
-        else:
-            return None
-        known = Exported(target, getattr(fn, "__qualname__", type(fn).__name__))
-        self._functions[id(fn)] = known
-        if len(self._functions) > FUNCTIONS:
-            self._functions.popitem(last=False)
-        return known
-
-
-_APPLY = Exported(calls.apply, "call")

@@ -23,9 +23,6 @@ MOST_CALLS = 1000
 """In one chunk."""
 
 
-Chunk = list[tuple[Any, ...]]
-
-
 class MapChunks:
     """One `Executor.map`: chunks of calls, in order, each a future.
 
@@ -35,7 +32,7 @@ class MapChunks:
 
     def __init__(
         self,
-        submit: Callable[[Chunk], Future[calls.ChunkResult]],
+        submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
         workers: int,
         each: Iterator[tuple[Any, ...]],
         size: int | None,

@@ -289,9 +289,19 @@ class Pool:
     # -- for all of them --------------------------------------------------------------------------
 
     def _submit(self, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return self._note(self._open().submit(func, *args, **kwargs))
+
+    def _submit_chunk(
+        self, func: Callable[..., Any], chunk: calls.Chunk
+    ) -> Future[calls.ChunkResult]:
+        return self._note(self._open().submit_chunk(func, chunk))
+
+    def _open(self) -> Executor:
         if self._is_closed:
             raise ValueError("This pool was closed: it takes no more calls.")
-        future = self._executor.submit(func, *args, **kwargs)
+        return self._executor
+
+    def _note(self, future: Future[T]) -> Future[T]:
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -301,9 +311,8 @@ class Pool:
     ) -> Results[T]:
         if chunksize < 1:
             raise ValueError(f"chunksize={chunksize!r} must be 1 or more.")
-        function = calls.Each(func)
         chunks = _chunks(((item,) for item in iterable), chunksize)
-        submitted = (self._submit(function, chunk) for chunk in chunks)
+        submitted = (self._submit_chunk(func, chunk) for chunk in chunks)
         return Results(submitted, CHUNKS * self._executor.workers(), ordered)
 
     def _map_async(
@@ -317,8 +326,7 @@ class Pool:
         arguments = list(each)
         if chunksize is None:
             chunksize = -(-len(arguments) // (CHUNKS * self._executor.workers()))
-        function = calls.Each(func)
-        futures = [self._submit(function, chunk) for chunk in _chunks(arguments, chunksize)]
+        futures = [self._submit_chunk(func, chunk) for chunk in _chunks(arguments, chunksize)]
         return AsyncResult(futures, _all, callback, error_callback)
 
 
