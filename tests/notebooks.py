@@ -1,13 +1,17 @@
 """Notebook files as JSON. nbformat isn't imported for them: each process of tests would spend
-seconds on that.
+seconds on that, before the first test (`test_collecting_stays_light`).
 """
 
 from __future__ import annotations
 
 import json
+import queue
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.patience import TIMEOUT
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -43,6 +47,41 @@ def write(path: Path, cells: Sequence[str], tags: Sequence[str] = ()) -> None:
     ]
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": METADATA, "cells": nodes}
     path.write_text(json.dumps(whole))
+
+
+def executed(cells: Sequence[str]) -> Any:
+    """Execute these code cells as `nbclient` does, and return its notebook."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    client = NotebookClient(
+        made,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        on_notebook_start=lambda **_: _look_often(client.kc.shell_channel),
+    )
+    return client.execute()
+
+
+def _look_often(channel: Any) -> None:
+    """Have it look for messages by itself, too, instead of being told of each.
+
+    ZeroMQ tells once that something came. nbclient's Output widgets send on the channel on which
+    it waits for the cell's end, and who sends takes what is told: the end is seen after TIMEOUT.
+    """
+    wait = channel.get_msg
+
+    async def get_msg(timeout: float) -> Any:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return await wait(timeout=0.2)
+            except queue.Empty:
+                if time.monotonic() > deadline:
+                    raise
+
+    channel.get_msg = get_msg
 
 
 def _node(found: dict[str, Any]) -> Node:

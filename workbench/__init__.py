@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench import util, widgets
+    from workbench import exceptions, util, widgets
     from workbench.actor_control import exit_actor, get_actor, kill, list_named_actors
     from workbench.actors import method
     from workbench.api import (
@@ -69,13 +69,21 @@ _HOMES = {
 }
 _HOME = {name: f"workbench.{home}" for home, names in _HOMES.items() for name in names.split()}
 
+_MODULES = {
+    "actor": "actor_control",  # as Ray calls it
+    "exceptions": "exceptions",
+    "util": "util",
+    "widgets": "widgets",
+}
+
 __all__ = [
     "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
-    "cancel", "dashboard", "deregister_serializer", "exit_actor", "explain_cost", "free", "gather",
-    "get", "get_actor", "get_runtime_context", "init", "inspect_serializability", "is_initialized",
-    "kill", "list_named_actors", "map", "method", "objects", "pin", "plot_costs", "plot_occupancy",
-    "plot_pins", "plot_timeline", "put", "register_joblib", "register_serializer", "remote",
-    "shutdown", "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
+    "cancel", "dashboard", "deregister_serializer", "exceptions", "exit_actor", "explain_cost",
+    "free", "gather", "get", "get_actor", "get_runtime_context", "init", "inspect_serializability",
+    "is_initialized", "kill", "list_named_actors", "map", "method", "objects", "pin", "plot_costs",
+    "plot_occupancy", "plot_pins", "plot_timeline", "put", "register_joblib",
+    "register_serializer", "remote", "shutdown", "snapshot", "spill", "unpin", "util", "wait",
+    "why", "widgets",
 ]  # fmt: skip
 
 
@@ -83,10 +91,12 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     home = _HOME.get(name)
-    if name in ("util", "widgets"):
-        return import_module(f"workbench.{name}")
+    if name in _MODULES:
+        return import_module(f"workbench.{_MODULES[name]}")
     if home is None:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+        from workbench.ray_names import IN_RAY, missing
+
+        raise missing("workbench", name, IN_RAY)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -20,7 +20,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     name : str
         As ``.options(name=...)`` gave it.
     namespace : str, optional
-        As ``.options(namespace=...)`` gave it. Default: none.
+        As ``.options(namespace=...)`` gave it. Default: that of ``init(namespace=...)``.
 
     Returns
     -------
@@ -32,7 +32,8 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
         If there is none.
     """
     named = changed(ActorOptions(), {"name": name, "namespace": namespace}, "An actor")
-    full, target = full_name(named), engine()
+    target = engine()
+    full = full_name(named, target.namespace)
     ref = target.find_actor(full) if full else None
     if ref is None:
         place = f"namespace {namespace!r} of session" if namespace else "session"
@@ -46,17 +47,18 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
     Parameters
     ----------
     all_namespaces : bool
-        Those that have a namespace too; else only those that have none.
+        Those of other namespaces too.
 
     Returns
     -------
     list of str, or of dict
         The names, sorted. With ``all_namespaces`` each is a dict of ``name`` and ``namespace``.
     """
-    names = [name.rpartition(SEPARATOR) for name in engine().actor_names()]
+    target = engine()
+    names = [name.rpartition(SEPARATOR) for name in target.actor_names()]
     if all_namespaces:
         return [{"name": name, "namespace": namespace} for namespace, _, name in names]
-    return [name for namespace, _, name in names if not namespace]
+    return [name for namespace, _, name in names if namespace == target.namespace]
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:

@@ -276,7 +276,7 @@ class ActorClass:
             If the class or an argument can't be pickled.
         """
         engine = self._engine()
-        options = replace(self._options, name=full_name(self._options))
+        options = replace(self._options, name=full_name(self._options, engine.namespace))
         if options.name and (ref := engine.find_actor(options.name)) is not None:
             return _of_that_name(engine, ref, options)
         members = inspect.getmembers(self._cls, inspect.isfunction)
@@ -315,7 +315,7 @@ def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
 def _of_that_name(engine: Engine, ref: ObjectRef, options: ActorOptions) -> ActorHandle:
     if options.get_if_exists:
         return handle_of(engine, ref)
-    name, namespace = options.name.rpartition(SEPARATOR)[2], options.namespace
+    namespace, _, name = options.name.rpartition(SEPARATOR)
     given = f"{name!r}, {namespace!r}" if namespace else repr(name)
     raise ValueError(
         f"There is an actor named {name!r} already: `get_actor({given})`, or `get_if_exists=True`."

@@ -66,17 +66,24 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
 def get(refs: ObjectRef, *, timeout: float | None = None, copy: bool = False) -> Any: ...
 @overload
 def get(
+    refs: ObjectRefGenerator, *, timeout: float | None = None, copy: bool = False
+) -> ObjectRefGenerator: ...
+@overload
+def get(
     refs: Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
 ) -> list[Any]: ...
 def get(
-    refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
+    refs: ObjectRef | ObjectRefGenerator | Sequence[ObjectRef],
+    *,
+    timeout: float | None = None,
+    copy: bool = False,
 ) -> Any:
     """The value of one ref, or a list of values; waits for tasks that are to make them.
 
     Parameters
     ----------
-    refs : ObjectRef or sequence of ObjectRef
-        What to get.
+    refs : ObjectRef, sequence of ObjectRef, or ObjectRefGenerator
+        What to get. A generator is given back as it is: its items are refs.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
@@ -92,12 +99,14 @@ def get(
     GetTimeoutError
         If time is up. Nothing is lost.
     TaskError
-        If the task raised; also an instance of what it raised.
+        If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
         If the object can't be had; the message says why.
     """
     if isinstance(refs, ObjectRef):
         return engine().get([refs], timeout, copy)[0]
+    if isinstance(refs, ObjectRefGenerator):
+        return refs
     if not isinstance(refs, list | tuple):
         raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
     for ref in refs:

@@ -180,7 +180,7 @@ def _seconds(value: Any) -> float:
 
 
 def _session(value: Any) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,49}", str(value)):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,49}(~[0-9a-f]{8})?", str(value)):
         raise ValueError("letters, digits, '-', '_' and '.', 50 at most")
     return str(value)
 

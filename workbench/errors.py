@@ -1,4 +1,5 @@
-"""Every exception Workbench raises, on one page, all picklable. No logic beyond how they show.
+"""Every exception Workbench raises, on one page, all picklable. No logic beyond how they show,
+and how a task's becomes an instance of what the task raised.
 
 Each message is one paragraph: what happened, whose doing it was, and what to do next.
 """
@@ -9,10 +10,11 @@ import re
 import shutil
 import sys
 import textwrap
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from workbench import remote_frames
+from workbench import exception_state, remote_frames
 from workbench.remote_frames import Frame
 from workbench.remote_frames import cell_label as cell_label
 from workbench.report.format import printable
@@ -106,6 +108,10 @@ class StoreFullError(WorkbenchError, MemoryError):
     """The store has no room, and the message lists what holds it."""
 
 
+class OutOfDescriptorsError(WorkbenchError, OSError):
+    """This process can open no more files, and needs a descriptor for memory of the store."""
+
+
 class ObjectLostError(WorkbenchError, LookupError):
     """The session has no such object (any more), or its bytes are gone."""
 
@@ -134,11 +140,52 @@ class OutOfMemoryError(WorkerCrashedError, MemoryError):
     """The worker was ended because memory ran short; the message says who used how much."""
 
 
+MOST_TEXT = 8000
+"""Characters kept of a message or note of a task's error, as it is shown."""
+
+
+class TaskFailure(NamedTuple):
+    """What is told of a task that raised. ``original`` is the exception, pickled.
+
+    See `TaskError`; ``text`` is its ``cause_text``, ``notes`` are its ``remote_notes``.
+    """
+
+    task: str = ""
+    text: str = ""
+    frames: tuple[Frame, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing_name: str = ""
+    original: bytes = b""
+    cause: BaseException | None = None
+
+
+T = TypeVar("T")
+
+
+class _Told(Generic[T]):
+    """An attribute that a `TaskFailure` has.
+
+    Unlike a property it gives way to an attribute that the original has of the same name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, error: TaskError, kind: type) -> T:
+        found: T = getattr(failure_of(error), self._name)
+        return found
+
+
 class TaskError(WorkbenchError):
-    """A task raised. Also an instance of the exception it raised (see :func:`task_error`).
+    """A task raised. Also an instance of the exception it raised, with all that has.
+
+    So ``except E as e`` sees what it would see if the task had run here: ``args``, attributes,
+    notes, ``__cause__``, the text; and a traceback that ends where it was raised.
 
     Attributes
     ----------
+    cause : BaseException or None
+        The original exception; None if it could not travel.
     task : str
         Name of the function or cell.
     cause_text : str
@@ -152,6 +199,13 @@ class TaskError(WorkbenchError):
         What a NameError or ImportError did not find; else ''.
     """
 
+    cause: _Told[BaseException | None] = _Told("cause")
+    task: _Told[str] = _Told("task")
+    cause_text: _Told[str] = _Told("text")
+    frames: _Told[tuple[Frame, ...]] = _Told("frames")
+    remote_notes: _Told[tuple[str, ...]] = _Told("notes")
+    missing_name: _Told[str] = _Told("missing_name")
+
     def __init__(
         self,
         task: str = "",
@@ -159,92 +213,158 @@ class TaskError(WorkbenchError):
         frames: Sequence[Frame] = (),
         remote_notes: Sequence[str] = (),
     ) -> None:
-        # Not super(): next in line may be the original's __init__, which wants its own arguments.
-        BaseException.__init__(self, task, cause_text, tuple(frames), tuple(remote_notes))
-        self.task = task
-        self.missing_name = ""
-        self.cause_text = cause_text
-        self.frames = tuple(frames)
-        self.remote_notes = tuple(remote_notes)
+        super().__init__(cause_text)
+        _tell(self, TaskFailure(task, cause_text, tuple(frames), tuple(remote_notes)))
 
     def __str__(self) -> str:
-        notes = map(remote_frames.placed, self.remote_notes)
-        return "\n".join([self.cause_text, *notes, "", *self.remote_traceback()])
+        """That of the original, if its class has none of its own."""
+        cause, text = failure_of(self).cause, BaseException.__str__(self)
+        is_ours = cause is None or isinstance(cause, WorkbenchError)
+        return printable(text) if is_ours else text
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        failure = failure_of(self)._replace(cause=None)
+        return task_error, (failure, tuple(exception_state.notes_of(self)))
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: in its colours, and in the mode that `%xmode` has set."""
+        failure = failure_of(self)
         mode = remote_frames.mode()
-        placed = map(remote_frames.placed, self.remote_notes)
-        notes = [_in_lines(note) for note in (*placed, *getattr(self, "__notes__", ()))]
+        own = exception_state.notes_of(self)
+        own = [note for note in own if note[:MOST_TEXT] not in failure.notes]
+        notes = [_in_lines(note) for note in (*map(remote_frames.placed, failure.notes), *own)]
         if mode == "Minimal":
-            return [remote_frames.painted(self.cause_text), *notes]
+            return [remote_frames.painted(failure.text), *notes]
         head = remote_frames.painted(type(self).__name__)
-        head += f" in {printable(self.task)}" if self.task else ""
-        trace, left_out = remote_frames.shown(self.frames, mode)
+        head += f" in {printable(failure.task)}" if failure.task else ""
+        trace, left_out = remote_frames.shown(failure.frames, mode)
         # IPython has noted the error of a cell by now; a background cell's is only shown.
         how = _LAST if getattr(sys, "last_value", None) is self else _EVERY
         hint = ["", how] if left_out else []
-        return [head, *trace, "", remote_frames.painted(self.cause_text), *notes, *hint]
+        return [head, *trace, "", remote_frames.painted(failure.text), *notes, *hint]
+
+    def as_instanceof_cause(self) -> TaskError:
+        """This error as an instance of what the task raised. `get` raises it like that.
+
+        Returns
+        -------
+        TaskError
+            Itself if it is one already, or can't be.
+        """
+        failure = failure_of(self)
+        if failure.cause is None or isinstance(self, type(failure.cause)):
+            return self
+        return task_error(failure, exception_state.notes_of(self))
 
     def remote_traceback(self) -> list[str]:
         """The remote traceback as lines of text; source lines are filled in from ``linecache``."""
-        return remote_frames.plain(self.frames)
+        return remote_frames.plain(failure_of(self).frames)
 
 
 _LAST = "`%tb Verbose` shows the frames left out; after `%xmode Verbose`, every error has them."
 _EVERY = "After `%xmode Verbose`, errors show the frames left out."
 
+_KEY = "_workbench_failure"
+
+
+def failure_of(error: TaskError) -> TaskFailure:
+    """What is told of it, whatever attributes the original has."""
+    found: TaskFailure = object.__getattribute__(error, _KEY)
+    return found
+
+
+def original_of(error: TaskError) -> BaseException | None:
+    """What it was made from, with what has become of it since: notes, traceback, cause."""
+    cause = failure_of(error).cause
+    if cause is None:
+        return None
+    now = error if isinstance(error, type(cause)) else cause
+    original: BaseException = exception_state.become(type(cause), now)
+    return original.with_traceback(error.__traceback__)
+
+
+def _tell(error: TaskError, failure: TaskFailure) -> None:
+    object.__setattr__(error, _KEY, failure)
+
+
+_types: weakref.WeakValueDictionary[type, type[TaskError]] = weakref.WeakValueDictionary()
+"""By the original's type. For the process, as types are."""
+
 
 def _task_error_type(cause: type[BaseException]) -> type[TaskError]:
-    """TaskError and ``cause`` in one type, so that ``except ValueError`` catches it."""
-    if issubclass(TaskError, cause):
-        return TaskError
-    try:
-        return type(
-            f"TaskError({cause.__name__})",
-            (TaskError, cause),
-            {"__module__": TaskError.__module__, "__reduce__": _reduce_task_error, "_cause": cause},
-        )
-    except TypeError:  # a layout that can't be combined, or a final class
-        return TaskError
+    """TaskError and ``cause`` in one type, so that ``except ValueError`` catches it.
 
-
-def _reduce_task_error(self: TaskError) -> tuple[object, ...]:
-    cause = type(self)._cause  # type: ignore[attr-defined]
-    fields = self.task, self.cause_text, self.frames, self.remote_notes
-    state = {"__notes__": getattr(self, "__notes__", []), "missing_name": self.missing_name}
-    if isinstance(self, SerializationError) and self.failures:
-        state["failures"] = self.failures
-    return task_error, (cause, *fields), state
-
-
-_STOPS = (StopIteration, StopAsyncIteration)
-
-
-def task_error(
-    cause: type[BaseException] | None,
-    task: str,
-    cause_text: str,
-    frames: Sequence[tuple[str, int, str, str]] = (),
-    remote_notes: Sequence[str] = (),
-) -> TaskError:
-    """A :class:`TaskError` that is also an instance of ``cause`` where Python allows it.
-
-    The idea is Ray's ``RayTaskError.as_instanceof_cause``. ``KeyboardInterrupt`` and
-    ``SystemExit`` are left out: nobody wants a task to end the notebook that reads its result.
-    So is ``StopIteration``, which ends the loop or coroutine that reads it without a word.
+    What the original's class defines comes first: its text and its methods are as they were.
     """
-    kind = TaskError
-    if cause is not None and issubclass(cause, Exception) and not issubclass(cause, _STOPS):
-        kind = _task_error_type(cause)
-    native: Any = kind
-    while native.__module__ != "builtins":
-        native = native.__base__
+    found = _types.get(cause)
+    if found is None:
+        own = "__reduce_ex__", "_render_traceback_"
+        body: dict[str, Any] = {name: vars(TaskError)[name] for name in own}
+        body["__module__"] = TaskError.__module__
+        if not issubclass(cause, BaseExceptionGroup) or issubclass(cause, Exception):
+            body["__slots__"] = (_KEY,)  # so it isn't in `vars(e)`; those of the others can't grow
+        name = f"TaskError({cause.__name__})"
+        bases: tuple[type, ...] = cause, TaskError
+        if issubclass(TaskError, cause):
+            name, bases = TaskError.__name__, (TaskError,)
+        found = _types[cause] = type(name, bases, body)
+    return found
+
+
+def task_error(failure: TaskFailure, notes: Sequence[str] = ()) -> TaskError:
+    """The error of a task that raised, an instance of what it raised where Python allows it.
+
+    The idea is Ray's ``RayTaskError.as_instanceof_cause``. If the original can't be built here, or
+    its type not combined, it is a plain `TaskError`.
+    """
+    cause = failure.cause
+    if cause is None and failure.original:
+        import pickle  # here: the server needs none, and none of this
+
+        try:
+            cause = pickle.loads(failure.original)
+        except Exception as error:  # its module can't be imported here
+            text = f"The original can't be rebuilt in this process: {type(error).__name__}: {error}"
+            failure = failure._replace(notes=(*failure.notes, text))
+    failure = failure._replace(cause=cause)
+    if cause is None:
+        return _plain(failure, notes)
     try:
-        error: TaskError = native.__new__(kind)  # no __new__ of the original's own
-    except TypeError:  # the native one wants arguments too: an ExceptionGroup
-        error = TaskError.__new__(TaskError)
-    TaskError.__init__(error, task, cause_text, frames, remote_notes)
+        found: TaskError = exception_state.become(_task_error_type(type(cause)), cause)
+    except Exception:  # a layout that can't be combined, or a final class
+        return _plain(failure, notes)
+    for note in notes:
+        if note not in exception_state.notes_of(found):
+            exception_state.add_note(found, note)
+    _tell(found, failure)
+    return found
+
+
+def for_future(error: BaseException) -> BaseException:
+    """What a future may be given. Some types are orders to whoever waits for it, not errors.
+
+    An event loop ends at a SystemExit or KeyboardInterrupt, and takes a CancelledError for its own
+    task's; a StopIteration can't be raised into a coroutine at all.
+    """
+    if not isinstance(error, TaskError):
+        return error
+    asyncio: Any = sys.modules.get("asyncio.exceptions")
+    orders = _ORDERS if asyncio is None else (*_ORDERS, asyncio.CancelledError)
+    is_order = isinstance(error, orders)
+    return _plain(failure_of(error), exception_state.notes_of(error)) if is_order else error
+
+
+_ORDERS = SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, StopAsyncIteration
+
+
+def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:
+    error = TaskError(failure.task, failure.text, failure.frames, failure.notes)
+    _tell(error, failure)
+    for note in notes:
+        error.add_note(note)
+    cause = failure.cause
+    error.__cause__ = cause.__cause__ if cause is not None else None
+    error.__traceback__ = exception_state.traceback_of(failure.frames)
     return error
 
 
@@ -258,6 +378,10 @@ class ActorExit(BaseException):
 
 class TaskCancelledError(WorkbenchError):
     """The task was stopped, or cancelled, before it was done."""
+
+
+class NestingError(WorkbenchError, RecursionError):
+    """All workers wait, inside tasks, for tasks that none is left to run."""
 
 
 class TaskTimeoutError(TaskCancelledError, TimeoutError):

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from workbench import api, context
 from workbench.actors import ActorClass
 from workbench.engines.base import Call, Exported
-from workbench.options import STREAMING, ActorOptions, TaskOptions, changed
+from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ray_options import OF_TASKS
 
 P = ParamSpec("P")
@@ -186,8 +186,8 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         If there is no such option, or it can't have that value.
     """
     known = {*TaskOptions.__dataclass_fields__, *ActorOptions.__dataclass_fields__}
-    if options.keys() - known - OF_TASKS.keys():
-        unknown = ", ".join(sorted(options.keys() - known - OF_TASKS.keys()))
+    if options.keys() - known - OF_TASKS.keys() - ALIASES.keys():
+        unknown = ", ".join(sorted(options.keys() - known - OF_TASKS.keys() - ALIASES.keys()))
         raise TypeError(f"remote has no option {unknown}. There are: {', '.join(sorted(known))}.")
     if function is None:
         return functools.partial(_remote, options)
@@ -204,6 +204,6 @@ def _remote(options: dict[str, Any], function: Any) -> Any:
             f"{function.__name__} is `async def`, and a task has no event loop. Make it a method "
             "of a remote class, or make a function remote that calls `asyncio.run(...)`."
         )
-    if inspect.isgeneratorfunction(function):
-        options = {"num_returns": STREAMING, **options}
+    if inspect.isgeneratorfunction(function) and options.get("num_returns") is None:
+        options = {**options, "num_returns": STREAMING}
     return RemoteFunction(function, changed(TaskOptions(), options, "A task"))

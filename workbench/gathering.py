@@ -34,7 +34,7 @@ def gather(
 ) -> list[Any]:
     """The values of many refs, in the order given; the first failure as soon as it happens.
 
-    Unlike `get`, which raises when it comes to the failed one. The other tasks go on either way:
+    As `get`, with a bar for whoever waits. After a failure the other tasks go on:
     `cancel` them, or use `map`.
 
     Parameters

@@ -13,12 +13,9 @@ from workbench import config as config_module
 from workbench import context, error_notes
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
-from workbench.options import environment_of
+from workbench.options import ActorOptions, changed, environment_of
 from workbench.ray_options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
-
-FEW = 1000
-"""Objects that are looked at one by one to see whether a session has anything in it."""
 
 _starting = threading.Lock()
 
@@ -36,6 +33,7 @@ def init(
     num_cpus: int | None = None,
     object_store_memory: int | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
     **others: Any,
 ) -> Engine:
     """Start a session, or join the one of that name. The pool warms up in the background.
@@ -76,6 +74,8 @@ def init(
     runtime_env : dict, optional
         ``{"env_vars": {"NAME": "value"}}``: variables with which workers start, beside those of
         this process.
+    namespace : str, optional
+        In which this process, and what it submits, gives and looks up names of actors.
     **others
         Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
         else refused with what to do instead.
@@ -110,6 +110,7 @@ def init(
         "log_to_driver": log_to_driver,
     }
     variables = environment_of("runtime_env", runtime_env or {})
+    namespace = changed(ActorOptions(), {"namespace": namespace}, "init").namespace
     with _starting:
         engine = context.get()
         if engine is not None and engine.ended is None:
@@ -121,7 +122,7 @@ def init(
         from workbench.engines import local  # brings numpy: not before it is needed
 
         config = config_module.load(given)
-        engine = local.connect(config, variables)
+        engine = local.connect(config, variables, namespace)
         atexit.register(_leave)
         error_notes.install()
         context.set(engine)
@@ -139,8 +140,7 @@ def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
     if any(value is not None for value in given.values()):
         from workbench.report import sessions
 
-        now = engine.summary()
-        lost = sessions.lost_text(engine.snapshot() if now.count <= FEW else now)
+        lost = sessions.lost_by_leaving(engine)
         if not lost:
             return shutdown()
     losing = f", and starting another would lose {lost}" if lost else ""

@@ -91,6 +91,9 @@ class ActorOptions:
     lifetime: str = ""
 
 
+ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
+"""Ray's names of options of ours; -1 is its default."""
+
 Options = TypeVar("Options", TaskOptions, ActorOptions)
 
 LONGEST = 1e9
@@ -104,7 +107,8 @@ def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
     such option, or it can't have that value.
     """
     known = type(options).__dataclass_fields__
-    given = {key: value for key, value in given.items() if not asks_nothing(key, value)}
+    asked = {key: value for key, value in given.items() if not asks_nothing(key, value)}
+    given = {ALIASES.get(k, k): v for k, v in asked.items() if not (k in ALIASES and v == -1)}
     unknown = given.keys() - known.keys()
     if unknown:
         raise TypeError(
@@ -138,7 +142,7 @@ def _positive(key: str, value: Any) -> float:
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{key}={value!r} must be text.")
+        raise TypeError(f"{key}={value!r} must be text.")
     return value
 
 
@@ -147,7 +151,7 @@ def _switch(key: str, value: Any) -> bool:
 
 
 def _returns(key: str, value: Any) -> int | str:
-    if value == STREAMING:
+    if value in (STREAMING, "dynamic"):  # the latter is Ray's older name
         return STREAMING
     if isinstance(value, str):
         raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
@@ -233,9 +237,10 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def full_name(options: ActorOptions) -> str:
-    """With the namespace; ValueError if the options don't go together."""
-    name, namespace = options.name, options.namespace
+def full_name(options: ActorOptions, default: str) -> str:
+    """With the namespace; ``default`` is that of whoever says none. ValueError if the options don't
+    go together."""
+    name, namespace = options.name, options.namespace or default
     if options.lifetime and bool(name) != (options.lifetime == "detached"):
         raise ValueError(
             f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "

@@ -27,6 +27,10 @@ OF_TASKS: Lacking = {
     "label_selector": (({},), _ONE_MACHINE),
     "scheduling_strategy": (("DEFAULT", "SPREAD"), _ONE_MACHINE),
     "placement_group": (("default",), f"{_ONE_MACHINE} num_cpus says how much it takes."),
+    "placement_group_bundle_index": ((-1,), _ONE_MACHINE),
+    "placement_group_capture_child_tasks": ((False,), _ONE_MACHINE),
+    "fallback_strategy": (([],), _ONE_MACHINE),
+    "enable_tensor_transport": ((False,), "Arrays are read from shared memory: leave it out."),
     "max_calls": (
         (0,),
         "Workers are cleaned after each task, and go on: leave it out. A process that ends with "

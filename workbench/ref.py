@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class RefEngine(Protocol):
@@ -54,6 +57,16 @@ class ObjectRef:
         """
         return f"{self.id:016x}"
 
+    def binary(self) -> bytes:
+        """The id as bytes.
+
+        Returns
+        -------
+        bytes
+            8 of them; `hex` says the same as text.
+        """
+        return self.id.to_bytes(8, "big")
+
     def future(self) -> Future[Any]:
         """A future of the object. Cancelling it doesn't cancel the task.
 
@@ -63,10 +76,19 @@ class ObjectRef:
         """
         return self._engine.future(self)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def as_future(self) -> asyncio.Future[Any]:
+        """A future of the object for the running event loop. ``await ref`` waits for one.
+
+        Returns
+        -------
+        asyncio.Future
+        """
         import asyncio
 
-        return asyncio.wrap_future(self.future()).__await__()
+        return asyncio.wrap_future(self.future())
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.as_future().__await__()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObjectRef):

@@ -58,6 +58,11 @@ class ObjectRefGenerator:
         """The task's."""
         return self._end.id
 
+    @property
+    def received(self) -> int:
+        """How many items have come by now, whether they were taken or not. The engine's."""
+        return self._came
+
     def came(self, ref: ObjectRef) -> None:
         """Add the next item, which is there now. The engine's.
 

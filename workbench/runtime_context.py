@@ -56,8 +56,8 @@ class RuntimeContext:
 
     @property
     def namespace(self) -> str:
-        """The namespace of this actor; ``""`` if it has none, or this is none."""
-        return self._description().actor.namespace if self._engine.running().actor else ""
+        """That of the driver from which this code comes: of the names of actors it makes."""
+        return self._engine.namespace
 
     @property
     def current_actor(self) -> ActorHandle:

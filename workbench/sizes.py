@@ -14,6 +14,15 @@ def round_up(nbytes: int) -> int:
     return max(-(-nbytes // PAGE), 1) * PAGE
 
 
+def inline_allowance(capacity: int) -> int:
+    """Bytes of objects that a process may send in messages each time before it asks for more.
+
+    A small part of the store, since all processes have it, but four of the largest at least:
+    asking takes a round trip.
+    """
+    return min(max(capacity >> 12, 64 << 10), 8 << 20)
+
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 

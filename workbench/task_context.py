@@ -59,6 +59,10 @@ class TaskContext(Generic[T]):
         active = list(self._active.values())
         return active[-1] if active else None
 
+    def runs(self, task: int) -> bool:
+        """Whether it isn't over."""
+        return task in self._active
+
     def is_active(self, task: int) -> bool:
         """Whether code of it runs: the task itself, or threads that it left."""
         return task in self._active or task in self._lingering

@@ -179,8 +179,8 @@ def depend(world: World) -> None:
 
 def block(world: World) -> None:
     """a worker waits for something, and goes on"""
-    client = next(iter(world.clients.values()))
-    world.tell(client, ev.Blocked())
+    client, task = world.runs[0] if world.runs else (next(iter(world.clients.values())), 0)
+    world.tell(client, ev.Blocked(task, objects=(world.last,)))
     world.tell(client, ev.Unblocked())
 
 

@@ -6,6 +6,7 @@ What is right it checks itself. Which commands when is not its business.
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from typing import Any
@@ -191,6 +192,10 @@ def main() -> None:
             print("done", answer, flush=True)
         except WorkbenchError as error:
             print("failed", type(error).__name__, repr(str(error)), flush=True)
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            print("failed", "OSError", repr(str(error)), flush=True)
         except Exception:
             print("broken", repr(traceback.format_exc()), flush=True)
         command = sys.stdin.readline().split()

@@ -1,4 +1,5 @@
-"""Random puts, gets, tasks and spills while any process is killed at any moment.
+"""Random puts, gets, tasks and spills while any process is killed at any moment, is stopped, or is
+out of descriptors.
 
 After each round every named object is there, byte by byte; the books are what the system says;
 nothing leaks. Reproduce with the seed, and ``CHAOS_ROUNDS`` for more rounds than usual; the
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.chaos.driver import MEMORY, SESSION, WORKERS, join
 from tests.chaos.values import is_right
 from tests.leaks import eventually
 from tests.patience import THOROUGH
+from tests.process import limits
 from tests.process.processes import Processes, data_in, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
@@ -40,6 +43,9 @@ NEARLY_ALL = MEMORY - 500_000
 
 ALWAYS = {"StoreFullError", "SpillError", "ObjectLostError", "ObjectFreedError"}
 """What a command may fail with at any time: others free, show and pin what it is about."""
+
+SHORT = ("Too many open files", "OutOfDescriptorsError", "ActorDiedError", "WorkerCrashedError")
+"""What else it may fail with, or because of, while somebody is out of descriptors."""
 
 TEXT = "from tests.chaos.driver import main\nmain()"
 
@@ -72,6 +78,7 @@ class Chaos:
         self._disk = disk
         self._numbers = iter(range(seed * 10_000_000, (seed + 1) * 10_000_000, 10))
         self._killed: set[str] = set()
+        self._is_short = False  # somebody is out of descriptors
         self._at_rest = False  # nobody shows anything, and no driver holds anything
         self._ownerless = False  # nobody has an arena
         self._kept: dict[str, None] = {}  # names that must be there, the oldest first
@@ -125,6 +132,10 @@ class Chaos:
                 any(name in kind for name in ALWAYS)
                 or (kind == "ActorDiedError" and command[0] == "call")
                 or (kind == "SessionError" and "server" in self._killed)
+                or (
+                    (self._is_short or command[0] == "results")
+                    and any(why in rest for why in SHORT)
+                )
             ), rest
             assert "can't be read back" not in rest
             return ""
@@ -181,6 +192,45 @@ class Chaos:
             self._duel(self.chance.choice(list(self._kept)))
         if self.chance.random() < 0.2:
             self._look_at_memory()
+        if self.chance.random() < 0.01:
+            self._stop_one()
+        if self.chance.random() < 0.02:
+            self._run_short()
+
+    def _stop_one(self) -> None:
+        """A driver is stopped, whatever it holds and does: others go on."""
+        stopped, *others = self.chance.sample(self._drivers, DRIVERS)
+        self.note(f"driver {stopped.number} is stopped")
+        stopped.script.signal(signal.SIGSTOP)
+        try:
+            for driver in others * 2:
+                self._do(driver, *self._command(driver))
+        finally:
+            stopped.script.signal(signal.SIGCONT)
+            self.note(f"driver {stopped.number} goes on")
+
+    def _run_short(self) -> None:
+        """A process can open hardly anything for a moment: it and the others go on."""
+        for driver in self._drivers:
+            if not driver.is_idle:
+                self._hear(driver)
+        driver = self.chance.choice(self._drivers)
+        kind = self.chance.choice(["driver", "worker", "server"])
+        with suppress(psutil.NoSuchProcess, StopIteration, IndexError):
+            pids = {
+                "driver": lambda: driver.script.pid,
+                "worker": lambda: self.chance.choice(self._processes.workers()).pid,
+                "server": lambda: self._server.pid,
+            }
+            pid = pids[kind]()
+            left = self.chance.randrange(6)
+            self.note(f"{kind} {pid} has {left} descriptors left")
+            with limits.descriptors(pid, left):
+                self._is_short = True
+                for each in (driver, self.chance.choice(self._drivers)):
+                    self._do(each, *self._command(each))
+            self.note(f"{kind} {pid} has descriptors")
+        self._is_short = False
 
     def _duel(self, name: str) -> None:
         """One reads what another moves to disk, while a third writes."""
@@ -466,7 +516,7 @@ def _run(seed: int, rounds: int, start: Start, processes: Processes, disk: Path)
             chaos.close()
             raise
     chaos.end()
-    assert set(os.listdir("/dev/shm")) <= shared
+    assert not [name for name in set(os.listdir("/dev/shm")) - shared if "workbench" in name]
     assert os.listdir(disk) == []
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
+from tests import notebooks
 from tests.kernel.conftest import Kernel
 from tests.kernel.gates import Gate
-from tests.patience import TIMEOUT
 
 SHOWS = """\
 import sys
@@ -88,9 +86,9 @@ def test_what_is_printed_within_an_output_widget_is_there(runtime_dir: str, wait
         f"with out:\n    {run}\nprint('outside')",
         "%workbench stop",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-    NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3").execute()
+    notebook = notebooks.executed(cells)
     assert [output.get("text") for output in notebook.cells[1].outputs] == ["outside\n"]
     states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
     (state,) = (s["state"] for s in states.values() if s["model_name"] == "OutputModel")
-    assert [output.get("text") for output in state["outputs"]] == ["inside\n"]
+    # Beside the cell's line, which a machine that is busy shows.
+    assert [each["text"] for each in state["outputs"] if "text" in each] == ["inside\n"]

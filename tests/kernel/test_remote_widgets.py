@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-
+from tests import notebooks
 from tests.kernel.conftest import Cell, Kernel
-from tests.patience import TIMEOUT
 
 CONTROLS = """\
 import ipywidgets
@@ -72,8 +69,7 @@ def test_an_output_widget_takes_what_is_printed_within(runtime_dir: str) -> None
         "with out:\n    print('inside')\nprint('outside')",
         "%workbench stop",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-    NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3").execute()
+    notebook = notebooks.executed(cells)
     texts = [output["text"] for output in notebook.cells[1].outputs if "text" in output]
     assert "outside\n" in "".join(texts)
     assert "inside" not in "".join(texts)

@@ -298,7 +298,9 @@ def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
     kernel.ok("import workbench as wb\nwb.get(wb.remote(lambda: 1).remote())\ncell = 1")
     line = kernel.ok("%workbench start --session lab --workers 1").text()
     assert re.fullmatch(r"Workbench started session lab: 1 worker, store of .*\n", line)
-    assert "Session lab" in kernel.ok("%workbench").text()
+    kernel.ok("%%remote --wait\n1 + 1")
+    assert "Session lab" in (status := kernel.ok("%workbench").text())
+    assert "in 0 objects" in status  # what runs cells is none, as in the dashboard
     kernel.ok("x = [0] * 10**5\n%put x")
     failure = kernel.run("%workbench start --session other").failure
     assert "'lab" in failure
@@ -310,6 +312,11 @@ def test_start_takes_the_place_of_a_session_in_which_there_is_nothing(
     kernel.ok("%free x\ndel x")
     kernel.ok("%workbench start --session other --workers 2")
     assert "Session other" in kernel.ok("%workbench").text()
+    over = "The session is over for this notebook."
+    assert kernel.ok("%workbench stop").text() == f"{over}\n"
+    kernel.ok("%workbench start\nx = 1\n%put x")
+    said = kernel.ok("%workbench stop").text()
+    assert re.fullmatch(rf"{over} Lost with it: 1 object \(.*\): x\.\n", said)
 
 
 def test_options_that_a_session_cannot_take_are_said(notebook: Callable[[str], Kernel]) -> None:

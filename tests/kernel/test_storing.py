@@ -35,7 +35,7 @@ def test_several_variables_at_once(session: Kernel) -> None:
 @pytest.mark.parametrize(
     ("line", "error", "says"),
     [
-        ("%put a nope", "NotDefinedError", "'nope' is not defined in the notebook"),
+        ("%put a nope", "NotDefinedError", "'nope' is not defined in the notebook. Nothing was"),
         ("%put a lock", "SerializationError", "lock"),
         ("%put a b --name both", "MagicError", "--name names one object"),
         ("%put --replace --name n a.copy()", "MagicError", "'a.copy()' is an expression"),
@@ -51,6 +51,22 @@ def test_all_or_none(session: Kernel, line: str, error: str, says: str) -> None:
     # The error's traceback may hold a ref still, but there is nothing behind it.
     states = session.value("[r.state for r in wb.api.snapshot().objects if not r.names]")
     assert states in ("[]", "['freed']")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%put nope", "'nope' is not defined in the notebook."),  # open is not what was meant
+        ("%put lokc", "'lokc' is not defined in the notebook. Did you mean 'lock'?"),
+        ("%get nope", "'nope' is not defined in the store."),
+        ("%inspect nope", "'nope' is not defined in the notebook or the store."),
+        ("%free nope", "no variable, name or id is that."),
+        ("%%remote\nnope + 1", "or the store. Did you mean 'open'? Nothing was sent."),
+    ],
+)
+def test_an_unknown_name(session: Kernel, line: str, says: str) -> None:
+    session.ok("lock = 1")
+    assert session.run(line).failure.endswith(says)
 
 
 def test_pin(session: Kernel) -> None:

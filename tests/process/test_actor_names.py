@@ -99,6 +99,33 @@ def test_namespaces_are_apart(session: Engine) -> None:
     assert wb.list_named_actors(all_namespaces=True) == []
 
 
+@pytest.mark.fresh_session
+def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
+    wb.init(namespace="mine", workers=1)
+    Tally = tally()
+    Tally.options(name="it").remote(1)
+    other = Tally.options(name="it", namespace="theirs").remote(10)
+
+    @wb.remote
+    def looks() -> Any:
+        here = wb.get_runtime_context().namespace
+        return here, wb.list_named_actors(), wb.get(wb.get_actor("it").add.remote())
+
+    @wb.remote
+    class Looks:
+        def look(self) -> Any:
+            return wb.get(looks.remote())
+
+    assert wb.get(looks.remote()) == ("mine", ["it"], 2)
+    assert wb.get(Looks.remote().look.remote()) == ("mine", ["it"], 3)
+    assert wb.get(wb.get_actor("it", "theirs").add.remote()) == 11
+    with pytest.raises(ValueError, match=r"get_actor\('it', 'mine'\)"):
+        Tally.options(name="it").remote()
+    assert {"name": "it", "namespace": "theirs"} in wb.list_named_actors(all_namespaces=True)
+    del other
+    wb.shutdown()
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -169,7 +196,7 @@ def test_code_knows_where_it_runs(session: Engine) -> None:
     ref = actor.where.remote()
     *_, task, name, id, own, namespace, cpus = wb.get(ref)
     assert (task, name, id) == (ref.hex(), "Here.where", actor._ref.hex())
-    assert (own, namespace, cpus) == ("me", "ours", {"CPU": 1.0})
+    assert (own, namespace, cpus) == ("me", "", {"CPU": 1.0})
     wb.kill(actor)
     with pytest.raises(RuntimeError, match="no current actor"):
         wb.get_runtime_context().current_actor  # noqa: B018 - it is a property

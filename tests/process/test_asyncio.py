@@ -95,8 +95,11 @@ def test_what_would_end_a_coroutine_without_a_word_is_an_error(
 
     ref = stops.remote()
     run(main())
-    with pytest.raises(TaskError, match=f"{kind.__name__}: early"):
-        next(wb.get(ref) for _ in range(2))
+    with pytest.raises(kind, match="early"):
+        wb.get(ref)
+    if kind is StopIteration:
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            next(wb.get(ref) for _ in range(2))
 
 
 def test_a_freed_ref_and_a_cancelled_task(session: Engine, gate: Gate) -> None:
@@ -132,7 +135,7 @@ def test_gather(session: Engine) -> None:
         mixed = [double.remote(1), fails.remote("a"), wb.put("b"), fails.remote("c")]
         got = await asyncio.gather(*mixed, return_exceptions=True)
         assert [str(each).partition("\n")[0] for each in got] == [
-            "2", "LookupError: a", "b", "LookupError: c",
+            "2", "a", "b", "c",
         ]  # fmt: skip
         with pytest.raises(LookupError, match="a"):
             await asyncio.gather(*mixed)
@@ -175,7 +178,7 @@ def test_wait_and_as_completed(session: Engine, gate: Gate) -> None:
                 words.append(str(error).partition("\n")[0])
             if len(words) == 2:
                 visitor.let_on("slow")
-        assert sorted(words[:2]) == ["LookupError: no", "soon"]
+        assert sorted(words[:2]) == ["no", "soon"]
         assert words[2] == "slow"
         assert await waits[0] == "slow"
 

@@ -41,7 +41,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def name_of(session: Engine) -> str:
-    return session.session.rpartition(".")[0]
+    return session.session.rpartition("~")[0]
 
 
 # -- ps -------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
     first, second = script(text), script(text)
     assert [first.line(), second.line()] == ["ready", "ready"]
     (ended,) = printed(shell("stop", "lab", "--json"))["stopped"]
-    assert (ended["name"], ended["killed"]) == ("lab", 0)
+    assert (ended["name"], ended["killed"], ended["lost"]) == ("lab", 0, "")
     assert not processes.all()
     assert os.listdir(runtime) == ["workbench.lock"]
     for driver in (first, second):
@@ -296,6 +296,21 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
         assert driver.line() == "anew"
         driver.wait()
     assert processes.gone()
+
+
+def test_stop_says_what_is_lost(shell: Shell, processes: Processes) -> None:
+    wb.init(session="lab", workers=1)
+    kept = wb.put([1], name="df"), wb.put(b"x" * 93), wb.remote(Quiet).options(name="hits").remote()
+    wb.get(wb.remote(len).remote("x"))
+    said = shell("stop", "lab").stdout
+    lost = "1 named object: df; 1 actor: Quiet 'hits'"
+    assert re.fullmatch(rf"Session lab has ended: it took .*s\. Lost with it: {lost}\.\n", said)
+    del kept
+    wb.shutdown()
+
+
+class Quiet:
+    """An actor that does nothing."""
 
 
 def test_stop_all(script: Callable[..., Script], shell: Shell, processes: Processes) -> None:

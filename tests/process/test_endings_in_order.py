@@ -15,6 +15,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.processes import ends_within
 from workbench.engines.base import Engine
+from workbench.errors import ActorDiedError
 
 
 class Writer:
@@ -30,6 +31,9 @@ class Writer:
     def write(self, text: str) -> None:
         self.file.write(text)
 
+    def leave(self) -> None:
+        wb.exit_actor()
+
     def __del__(self) -> None:
         self.end.touch()
 
@@ -42,7 +46,7 @@ class AsyncWriter(Writer):
 @pytest.mark.parametrize(
     ("cls", "options"), [(Writer, {}), (Writer, {"max_concurrency": 2}), (AsyncWriter, {})]
 )
-@pytest.mark.parametrize("by", ["its last handle", "the session"])
+@pytest.mark.parametrize("by", ["its last handle", "the session", "leave", "__ray_terminate__"])
 def test_an_actor_that_ends_in_order(
     runtime: str, tmp_path: Path, cls: Any, options: dict[str, Any], by: str
 ) -> None:
@@ -51,11 +55,16 @@ def test_an_actor_that_ends_in_order(
     wb.get(writer.write.remote("all of it"))
     if by == "its last handle":
         del writer
-    else:
+    elif by == "the session":
         wb.shutdown()
+    else:
+        ref, behind = getattr(writer, by).remote(), writer.write.remote("and more")
+        for over in (ref, behind)[: 1 if options else 2]:  # the other thread may have had it
+            with pytest.raises(ActorDiedError, match="left by"):
+                wb.get(over)
     assert eventually((tmp_path / "end").exists)
     assert eventually((tmp_path / "atexit").exists)
-    assert eventually(lambda: (tmp_path / "log").read_text() == "all of it")
+    assert eventually(lambda: (tmp_path / "log").read_text().startswith("all of it"))
     if wb.is_initialized():
         wb.shutdown()
 

@@ -50,7 +50,7 @@ def assert_answered(engine: Engine, count: int) -> None:
     assert engine.names("n199")[0] == "n199"
     whole = wb.snapshot()
     assert len(whole.objects) == len({record.id for record in whole.objects}) == count
-    with admin.AdminConnection(engine.session.rpartition(".")[0]) as connection:
+    with admin.AdminConnection(engine.session.rpartition("~")[0]) as connection:
         assert connection.summary().count == count
         assert sum(1 for _ in connection.objects()) == count
 

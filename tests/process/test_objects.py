@@ -238,6 +238,34 @@ def test_get_runs_out_of_time_and_the_object_comes_later(session: Engine, gate: 
     assert wb.get([slow, quick], timeout=TIMEOUT) == ["late", 1]
 
 
+def test_get_of_several_raises_as_soon_as_one_has_failed(session: Engine, gate: Gate) -> None:
+    stop = gate.stop
+
+    @wb.remote
+    def waits() -> None:
+        if stop() == "fail":
+            raise LookupError("not here")
+
+    refs = [waits.remote(), waits.remote()]
+    visitors = [gate.next(), gate.next()]
+    failing = threading.Thread(target=visitors[1].let_on, args=["fail"])
+    failing.start()  # one of the two; the other goes on
+    with pytest.raises(LookupError, match="not here"):
+        wb.get([wb.put(1), *refs])
+    with pytest.raises(LookupError, match="not here"):
+        wb.get(refs)  # that one has failed already
+    freed = wb.put(2)
+    wb.free(freed)
+    pending = [ref for ref in refs if session.state(ref) == "pending"]
+    with pytest.raises(ObjectFreedError):
+        wb.get([*pending, freed])
+    with pytest.raises(GetTimeoutError):
+        wb.get(pending, timeout=0)  # others' failures are none of its own
+    visitors[0].let_on()
+    assert wb.get(pending) == [None]
+    failing.join()
+
+
 def test_a_timeout_of_zero_asks_once(session: Engine) -> None:
     @wb.remote
     def elsewhere() -> None:

@@ -254,7 +254,7 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
         ({"timeout": 0}, ValueError, "above 0; leave it out"),
         ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
         ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
-        ({"name": 3}, ValueError, "must be text"),
+        ({"name": 3}, TypeError, "must be text"),
         ({"retry_exceptions": "ValueError"}, ValueError, "list of exception types"),
         ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
         ({"restarts": 3}, TypeError, "A task has no option restarts. There are: num_returns"),

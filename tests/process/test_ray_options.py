@@ -141,6 +141,22 @@ def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) ->
             wb.get(ref)
 
 
+def test_rays_older_ways_with_generators(session: Engine) -> None:
+    """A ref of a generator, whose `get` gives that; how far it may be ahead, by another name."""
+
+    @wb.remote(num_returns=None, _generator_backpressure_num_objects=2)
+    def numbers() -> Any:
+        yield from range(3)
+
+    for ref in (numbers.remote(), numbers.options(num_returns="dynamic").remote()):
+        found = wb.get(ref)
+        assert found is ref
+        assert [wb.get(each) for each in found] == [0, 1, 2]
+    assert numbers.options(_generator_backpressure_num_objects=-1)._options.max_ahead == 2
+    with pytest.raises(ValueError, match="max_ahead=0"):
+        numbers.options(_generator_backpressure_num_objects=0)
+
+
 # -- those that are accepted, or refused -----------------------------------------------------------
 
 VAIN = {

@@ -133,7 +133,7 @@ AS_SOMEBODY = """
 def test_another_user_neither_sees_nor_joins_nor_stops_a_session(
     session: Engine, runtime: str, script: Callable[..., Script]
 ) -> None:
-    name = session.session.rpartition(".")[0]
+    name = session.session.rpartition("~")[0]
     wb.put([1], name="secret")
     commands = [["ps"], ["objects", name], ["why", name, "secret"], ["stop", name]]
     asked = script(AS_SOMEBODY, runtime, NOBODY, json.dumps(commands))
@@ -184,7 +184,7 @@ def test_the_uid_check_holds_where_the_directory_does_not(
         except SessionError as error:
             say(type(error).__name__)
     """
-    name = session.session.rpartition(".")[0]
+    name = session.session.rpartition("~")[0]
     wb.put([1], name="secret")
     session.snapshot()
     os.chmod(runtime, 0o711)

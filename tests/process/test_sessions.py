@@ -86,6 +86,37 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     other.tell()
 
 
+def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
+    text = """
+        engine = wb.init(session="lab", workers=1)
+        wb.put("there", name="x")
+        say(engine.session)
+        hear()
+        wb.shutdown()
+        say("over")
+        hear()
+        say(wb.init(session="lab", workers=1).session)
+        hear()
+    """
+    other = script(text)
+    unique = other.line()
+    engine = wb.init(session=unique, workers=1)
+    assert engine.joined
+    assert engine.session == unique
+    assert engine.names() == ["x"]
+    other.tell()
+    assert other.line() == "over"
+    wb.shutdown()
+    for again in (True, False):
+        with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):
+            wb.init(session=unique)
+        assert not wb.is_initialized()
+        if again:
+            other.tell()
+            assert other.line() != unique
+    other.tell()
+
+
 def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
     assert wb.get(wb.put(1)) == 1

@@ -87,6 +87,16 @@ def test_three_times_what_memory_holds(session: Engine, disk: Path) -> None:
     assert os.listdir(disk) == [], "files without a name"
 
 
+def test_small_objects_move_too_when_they_are_many(session: Engine) -> None:
+    size, count = 10_000, 8_000
+    kept = [wb.put(n.to_bytes(2, "big") * (size // 2)) for n in range(count)]
+    snapshot = session.snapshot()
+    assert snapshot.granted <= snapshot.capacity
+    assert snapshot.spilled > count * size - snapshot.capacity
+    for n, ref in enumerate(kept):
+        assert wb.get(ref) == n.to_bytes(2, "big") * (size // 2)
+
+
 def test_results_and_puts_of_workers_spill_too(session: Engine) -> None:
     @wb.remote
     def made(seed: int) -> Any:

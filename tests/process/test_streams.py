@@ -478,7 +478,7 @@ def test_a_stream_ends_with_its_reader(
         stream = at_gate(sys.argv[2]).remote()
         next(stream)
         """,
-        session.session.split(".")[0],
+        session.session.split("~")[0],
         gate.path,
     )
     gate.next()

@@ -112,7 +112,7 @@ def test_another_process_says_which_variable_it_is(
         say("has it")
         hear()
         """,
-        session.session.split(".")[0],
+        session.session.split("~")[0],
     )
     assert other.line() == "has it"
     (reason,) = [r for r in wb.why("shared").reasons if "arrays" in r.text]

@@ -17,13 +17,13 @@ PACKAGE = Path(workbench.__file__).parent
 TESTS = Path(__file__).parents[1]
 
 NEUTRAL = {
-    "errors", "sizes", "markup", "config", "options", "ray_options", "ref", "ref_generator",
-    "context",
-    "spin_poll", "call_site", "ki_protection", "task_context", "fallocate", "report.format",
+    "errors", "exception_state", "sizes", "markup", "config", "options", "ray_options", "ref",
+    "ref_generator", "context", "spare_descriptors", "spin_poll", "call_site", "ki_protection",
+    "task_context", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
-PURE = {"errors", "sizes", "report.format"}
+PURE = {"errors", "exception_state", "sizes", "report.format"}
 """The neutral ones without a clock, a file or a thread."""
 
 LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
@@ -34,7 +34,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
     "memory": (PURE | {"fallocate"}, {"numpy", "xxhash"}),
-    "serialization": (PURE | {"markup"}, {"numpy", "cloudpickle", "xxhash", *LIBRARIES}),
+    "serialization": (
+        PURE | {"markup", "remote_frames"},
+        {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
+    ),
     "client": (
         NEUTRAL
         | {"core", "wire", "memory", "serialization", "engines.base", "machine", "report.facts"},
@@ -42,7 +45,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "server": (
         PURE
-        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"},
+        | {"spin_poll", "machine", "fallocate", "core", "wire", "memory.segment", "memory.spill"}
+        | {"spare_descriptors"},
         {"msgspec"},
     ),
     "host": (
@@ -87,7 +91,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
     "util": (
-        {"actor_control", "actors", "api", "errors", "functions", "ref", "serializers"},
+        {"actor_control", "actors", "api", "errors", "functions", "ray_names", "ref"}
+        | {"serializers"},
         set(),
     ),
     "cli": (
@@ -129,10 +134,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
     "options": ({"ray_options"}, set()),
     "ray_options": (set(), set()),
+    "ray_names": (set(), set()),
+    "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
-    "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
-    "errors": ({"remote_frames", "report.format"}, set()),
+    "error_notes": (
+        {"context", "engines.base", "errors", "exception_state", "ref", "report.format"},
+        set(),
+    ),
+    "errors": ({"exception_state", "remote_frames", "report.format"}, set()),
+    "exception_state": ({"remote_frames"}, set()),
     "remote_frames": (set(), {"IPython", "pygments"}),
     "sizes": (set(), set()),
     "config": (PURE | {"machine"}, {"platformdirs"}),
@@ -144,10 +155,19 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "task_context": (set(), set()),
     "call_site": ({"errors"}, set()),
     "fallocate": ({"sizes"}, set()),
+    "spare_descriptors": (set(), set()),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"actor_control", "actors", "api", "config", "core.snapshot", "functions", "gathering"}
-        | {"lifecycle", "ref", "ref_generator", "runtime_context", "serializers"}
+        {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
+        | {
+            "gathering",
+            "lifecycle",
+            "ray_names",
+            "ref",
+            "ref_generator",
+            "runtime_context",
+            "serializers",
+        }
         | {"interop", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),

@@ -37,6 +37,7 @@ from workbench.report.mistyped import did_you_mean
 from workbench.server.settings import settings_of
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
+from workbench.wire.framing import LARGEST_OF_SERVER
 
 PATIENCE = 1.0
 """Seconds in which a server that runs has answered."""
@@ -63,7 +64,7 @@ class AdminConnection:
     def __init__(self, name: str) -> None:
         self.name = name
         self._requests = count(1)
-        self._inbox = Inbox(decode_from_server)
+        self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         sock = _dial(address_of(name)) if name in names_found() else None  # others become no paths
         if sock is None:
             raise SessionError(_missing(name))
@@ -121,6 +122,8 @@ class AdminConnection:
             messages = self._inbox.messages()
             while messages:
                 message = messages.popleft()
+                if isinstance(message, do.Ended):
+                    raise SessionError(message.reason)
                 if isinstance(message, _ANSWERS) and message.request == question.request:
                     return message
             self._read(deadline - time.monotonic())
@@ -170,10 +173,12 @@ def processes(name: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """How a session ended: in how many seconds, and how many processes had to be killed."""
+    """How a session ended: in how many seconds, and how many processes had to be killed. ``was``:
+    as it was then, None if it didn't answer."""
 
     seconds: float
     killed: int
+    was: Snapshot | None
 
 
 def stop(name: str) -> Stopped:
@@ -186,11 +191,13 @@ def stop(name: str) -> Stopped:
     SessionError
         If no such session runs, or if something is left that can't be killed.
     """
-    began = time.monotonic()
+    began, was = time.monotonic(), None
     with suppress(NotAnsweringError), AdminConnection(name) as connection:
+        with suppress(NotAnsweringError):
+            was = connection.summary()
         connection.end(f"The session was stopped from a shell: `workbench stop {name}`.")
     killed = clear(name)
-    return Stopped(time.monotonic() - began, killed)
+    return Stopped(time.monotonic() - began, killed, was)
 
 
 def clear(name: str) -> int:

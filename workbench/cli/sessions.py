@@ -15,9 +15,10 @@ from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
 from workbench.markup import Table
 from workbench.report import facts, json, text
 from workbench.report import why as why_text
-from workbench.report.format import count, human_age, human_bytes, human_seconds, listed
+from workbench.report.format import human_age, human_bytes, listed
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
+from workbench.report.sessions import lost_names, stopped_text
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""
@@ -146,17 +147,17 @@ def stop(session: str | None, as_json: bool) -> int:
                 ended[name] = admin.stop(name)
     if as_json:
         stopped = [
-            {"name": name, "seconds": end.seconds, "killed": end.killed}
+            {"name": name, "seconds": end.seconds, "killed": end.killed, "lost": _lost(end)}
             for name, end in ended.items()
         ]
         show.document({"stopped": stopped})
         return 0
     for name, end in ended.items():
-        how = f"it took {human_seconds(end.seconds)}"
-        if end.killed:
-            processes = count(end.killed, "process", "processes")
-            how = f"{processes} didn't end, and had to be killed"
-        show.line(f"Session {name} has ended: {how}.")
+        show.line(stopped_text(name, _lost(end), end.seconds, end.killed))
     if not ended:
         show.line(f"No session is running (in {runtime_directory()}).")
     return 0
+
+
+def _lost(end: admin.Stopped) -> str:
+    return "" if end.was is None else lost_names(end.was)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import machine
+from workbench.client.shared_segments import out_of_descriptors
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import StoreFullError
@@ -27,11 +28,13 @@ from workbench.memory.views import Views
 from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
 from workbench.serialization import codec
-from workbench.sizes import round_up
+from workbench.sizes import inline_allowance, round_up
+from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
 
-GROW = 32 << 20
-"""Memory asked for at a time: a round trip a chunk, not one an object."""
+GROW = (32 << 20, 2 << 20, 0)
+"""Memory asked for at a time, at least: a round trip a chunk, not one an object. The smaller ones
+where the store hasn't so much left."""
 
 WORTH_A_ROUND_TRIP = 256 << 10
 """Writing this much to cold memory takes longer than asking what has been freed meanwhile."""
@@ -39,8 +42,17 @@ WORTH_A_ROUND_TRIP = 256 << 10
 ADDRESS_SLACK = 2
 """The segment's address space over the store's capacity, so that fragments don't stop a put."""
 
+ASK_AGAIN = 0.1
+"""Seconds after which we ask again for leave to send small objects in messages."""
+
+MOST_INLINE = 8 << 20
+"""Bytes of small objects that travel in one message, at most: no frame is longer than 64 MB."""
+
 Claims = list[tuple[int, int]]
-"""Extents (offset, length) that were allocated, and that the server hasn't heard of yet."""
+"""Extents (offset, length) that were allocated, and that the server hasn't heard of yet. The first
+may be what is used of our leave for inline objects: no extent, so its offset is `INLINE`."""
+
+INLINE = -1
 
 
 class _Memory(NamedTuple):
@@ -64,6 +76,7 @@ class ArenaWriter:
         ask: Callable[[Callable[[int], Any]], Any],
         views: Views,
         next_id: Callable[[], int],
+        spares: SpareDescriptors,
         threads: int,
         huge: bool = False,
     ) -> None:
@@ -71,6 +84,7 @@ class ArenaWriter:
         self._ask = ask
         self._views = views
         self._next_id = next_id
+        self._spares = spares
         self._huge = huge
         self._lock = threading.Lock()
         self._copier = Copier(threads, ki_protection)
@@ -78,8 +92,39 @@ class ArenaWriter:
         self._segment = 0
         self._memory: _Memory | None = None
         self._granted = 0
+        self._inline_left = 0
+        self._ask_again_at = 0.0
         self.copy_speed = self._copier.speed
         self.held: Callable[[], Held] = dict
+
+    def welcome(self, capacity: int) -> None:
+        self._inline_left = inline_allowance(capacity)
+
+    def may_inline(self, nbytes: int, capacity: int, claims: Claims) -> bool:
+        """Whether so much may travel inside a message, and then it is added to ``claims``; False
+        if it has to lie in the arena."""
+        used = claims[0][1] if claims and claims[0][0] == INLINE else 0
+        if used + nbytes > MOST_INLINE:
+            return False
+        if self._inline_left < nbytes and not self._has_leave_for_more(capacity):
+            return False
+        if used:
+            claims[0] = INLINE, used + nbytes
+        else:
+            claims.insert(0, (INLINE, nbytes))
+        with self._lock:
+            self._inline_left -= nbytes
+        return True
+
+    def _has_leave_for_more(self, capacity: int) -> bool:
+        if time.monotonic() < self._ask_again_at:
+            return False
+        if self._ask(partial(ev.Ask, what="inline")).text:
+            self._ask_again_at = time.monotonic() + ASK_AGAIN
+            return False
+        with self._lock:
+            self._inline_left += inline_allowance(capacity)
+        return True
 
     def write(
         self, serialized: codec.Serialized, contains: tuple[int, ...], capacity: int, claims: Claims
@@ -103,7 +148,20 @@ class ArenaWriter:
         return None if filling is None else (filling.done, filling.whole)
 
     def _started(self, capacity: int) -> _Memory:
-        """Make the arena: one sparse segment with room for all the store may hold."""
+        """Make the arena, with the spare descriptors if there are no others."""
+        try:
+            return self._start(capacity)
+        except OSError as error:
+            if error.errno not in NONE_LEFT:
+                raise
+        try:
+            with self._spares.lent():
+                return self._start(capacity)
+        except OSError as error:
+            raise out_of_descriptors() if error.errno in NONE_LEFT else error from None
+
+    def _start(self, capacity: int) -> _Memory:
+        """One sparse segment with room for all the store may hold."""
         with self._lock, ki_protection():
             if self._memory is not None:
                 return self._memory
@@ -159,7 +217,7 @@ class ArenaWriter:
         """
         short = length - (self._granted - memory.arena.footprint)
         if short > 0:
-            for nbytes in sorted({max(short, GROW), short}, reverse=True):
+            for nbytes in dict.fromkeys(max(short, least) for least in GROW):
                 if not self._ask(partial(ev.Grow, nbytes=nbytes, spill=False)).text:
                     return
         with self._lock, ki_protection():
@@ -215,12 +273,26 @@ class ArenaWriter:
                 self._granted -= given
         self._send(ev.Trimmed(given, answer=True))
 
+    def reopen(self, message: do.Reopen) -> None:
+        """The server had no descriptor left when our segment's came."""
+        if self._memory is not None and message.segment == self._segment:
+            descriptors = self._memory.descriptors
+            fds = (descriptors.writable, descriptors.readonly)
+            self._send(Parcel(ev.Opened(self._segment, descriptors.size), fds))
+
     def give_back(self, extents: Iterable[tuple[int, int]]) -> None:
         if self._memory is None:
             return
         with self._lock, ki_protection():
             for offset, _ in extents:
                 self._memory.arena.free(offset)
+
+    def withdraw(self, claims: Claims) -> None:
+        """What was claimed isn't needed: nobody will hear of it."""
+        if claims and claims[0][0] == INLINE:
+            with self._lock:
+                self._inline_left += claims.pop(0)[1]
+        self.give_back(claims)
 
     # -- the end ------------------------------------------------------------------------------
 

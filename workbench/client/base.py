@@ -21,12 +21,18 @@ from workbench.client.objects import KnownObjects
 from workbench.client.reference_counter import ReferenceCounter
 from workbench.client.requests import Requests
 from workbench.client.send_queue import SendQueue
+from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
+from workbench.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
+
+SPARES = 8
+"""Descriptors kept for when there are no others: this process's own segment takes five, and one of
+another's two."""
 
 
 class ClientBase:
@@ -80,17 +86,29 @@ class ClientBase:
         self.requests = Requests(connection)
         self.references = ReferenceCounter(*finalized)
         self.views = Views(*finalized)
+        self._spares = SpareDescriptors(SPARES)
+        self._segments = SharedSegments(
+            self.views, self.requests.ask, connection.wait_for, self._spares
+        )
         self.arena = ArenaWriter(
-            connection.send, self.requests.ask, self.views, self.next_id, threads, huge
+            connection.send,
+            self.requests.ask,
+            self.views,
+            self.next_id,
+            self._spares,
+            threads,
+            huge,
         )
         side = "on the worker" if worker else "in this process"
         self.marshal = Marshal(self.arena, self.wait_welcome, self.references.check, side, debug)
-        self.objects = KnownObjects(connection, self.references, self.views, self.marshal)
+        self.objects = KnownObjects(
+            connection, self.references, self.views, self._segments.need, self.marshal
+        )
         self.generators = GeneratorReaders(connection, self.references, self.objects)
         self._send_queue = SendQueue(self.objects, self.generators, self.marshal, prefix)
         self.at_end: list[Callable[[str], object]] = [self.objects.end, self.generators.end]
         self.handlers: dict[type, Callable[[Any], object]] = {
-            Parcel: self._shared,
+            Parcel: self._segments.shared,
             do.Welcome: self._welcome,
             do.Ended: connection.told_to_end,
             do.Ready: self._ready,
@@ -100,6 +118,7 @@ class ClientBase:
             do.Unshare: lambda m: self.views.unmap(m.segment),
             do.Release: self.arena.released,
             do.Trim: self.arena.trim,
+            do.Reopen: self.arena.reopen,
             do.Granted: self._granted,
             do.Found: self._found,
             do.Answer: lambda m: self.requests.answer(m.request, m),
@@ -109,6 +128,7 @@ class ClientBase:
 
     def join(self) -> None:
         """Say hello. From now on messages come, so whoever handles them must be in place."""
+        self.connection.start()
         self.connection.send(self._hello)
 
     def wait_welcome(self) -> int:
@@ -131,6 +151,7 @@ class ClientBase:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""
         self.connection.abandon()
         self.arena.abandon()
+        self._spares.close()
 
     def close(self, goodbye: bool) -> None:
         """Leave the session. Idempotent. Without goodbye it lingers, as if we had crashed."""
@@ -139,6 +160,7 @@ class ClientBase:
             self.connection.post(ev.Bye(lingers=not goodbye, shows=shows))
         line = self.connection.close(keep=shows)
         self.arena.close()
+        self._spares.close()
         # What arrays show is theirs until they die: the server sees that by the socket's end.
         self.views.close(line)
         self._ended("The session was shut down.")
@@ -150,14 +172,10 @@ class ClientBase:
     def _handle(self, message: Any) -> None:
         self.handlers[type(message)](message)
 
-    def _shared(self, parcel: Parcel) -> None:
-        segment: do.Shared = parcel.message
-        (fd,) = parcel.fds
-        self.views.map(segment.segment, fd, segment.size)
-
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
         self.workers = message.workers
+        self.arena.welcome(message.capacity)
         self.capacity = message.capacity
 
     def _ready(self, message: do.Ready) -> None:

@@ -103,6 +103,10 @@ class Client:
         names = self._requests.names(beginning)
         return sorted(name for name in names if not name.startswith(ACTOR_PREFIX))
 
+    @property
+    def namespace(self) -> str:
+        return self._role.namespace
+
     def actor_names(self) -> list[str]:
         names = self._requests.names(ACTOR_PREFIX)
         return sorted(name.removeprefix(ACTOR_PREFIX) for name in names)

@@ -8,23 +8,34 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from itertools import islice
 
 from workbench.client.objects import KnownObjects
+from workbench.client.role import Missing
 from workbench.ref import ObjectRef
+
+SOME = 100
+"""Objects that are named when somebody waits for the next one."""
 
 
 class CompletionQueue:
-    """An `engines.base.Arrivals`. ``wait(done, timeout)`` reads until ``done()``."""
+    """An `engines.base.Arrivals`.
+
+    ``wait(done, timeout, missing, enough)`` reads until ``done()``, when so many of the missing
+    are there; ``new_future`` is a role's.
+    """
 
     def __init__(
         self,
         objects: KnownObjects,
-        wait: Callable[[Callable[[], bool], float | None], bool],
+        wait: Callable[[Callable[[], bool], float | None, Missing, int], bool],
+        new_future: Callable[[Missing], Future[None]],
         check: Callable[[Iterable[ObjectRef]], None],
         flush: Callable[[], object],
     ) -> None:
         self._objects = objects
         self._wait = wait
+        self._new_future = new_future
         self._check = check
         self._flush = flush
         self._pending: dict[int, ObjectRef] = {}
@@ -43,11 +54,19 @@ class CompletionQueue:
     def next(self, timeout: float | None = None) -> ObjectRef | None:
         if not self._came:
             self._check(())
-            self._wait(lambda: bool(self._came), timeout)
+            self._wait(lambda: bool(self._came), timeout, self._next_ones, 1)
         return self.take()
 
+    def _next_ones(self) -> list[int]:
+        """Some of those that are pending: not all of many, each time."""
+        while True:
+            try:
+                return list(islice(self._pending, SOME))
+            except RuntimeError:  # one came meanwhile
+                continue
+
     def soon(self) -> Future[None] | None:
-        future: Future[None] = Future()
+        future = self._new_future(self._next_ones)
         self._waiting.append(future)
         if self._came:
             self._notify()

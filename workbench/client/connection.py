@@ -25,6 +25,7 @@ from workbench.ki_protection import ki_protection
 from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
+from workbench.wire.framing import LARGEST_OF_SERVER
 
 TICK = 0.003
 """Seconds a message that can wait does wait, at most, if the process is otherwise idle."""
@@ -39,8 +40,7 @@ PROMPT = 0.0003
 class Line:
     """A socket's descriptor, kept open as long as this lives."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        fd = os.dup(sock.fileno())
+    def __init__(self, fd: int) -> None:
         weakref.finalize(self, os.close, fd).atexit = False  # then the kernel does it
 
 
@@ -64,7 +64,7 @@ class Connection:
         self._handle = handle
         self._on_end = on_end
         self._outbox = Outbox(translate)
-        self._inbox = Inbox(decode_from_server)
+        self._inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
         self._writer = threading.Lock()
         self._reader = threading.RLock()  # a handler may itself wait for something
         self._leading = False
@@ -90,6 +90,9 @@ class Connection:
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
+
+    def start(self) -> None:
+        """From now on messages are handled, and an end is told."""
         self._thread.start()
 
     @property
@@ -341,7 +344,6 @@ class Connection:
         """
         if self._closing:
             return None
-        line = Line(self._sock) if keep else None
         end = time.monotonic() + timeout
         room = select.poll()
         room.register(self._sock, select.POLLOUT)
@@ -354,15 +356,18 @@ class Connection:
             self._sock.shutdown(socket.SHUT_RD if keep else socket.SHUT_RDWR)
         self._asleep = True
         self.wake()
-        if threading.current_thread() is not self._thread:
+        if threading.current_thread() is not self._thread and self._thread.ident is not None:
             self._thread.join(timeout)
         self._notify()
         if self._reader.acquire(timeout=timeout):  # nobody reads any more
             try:
+                # Not a copy of it: this process may be out of descriptors.
+                line = Line(self._sock.detach()) if keep else None
                 self._release()
             finally:
                 self._reader.release()
-        return line
+            return line
+        return Line(os.dup(self._sock.fileno())) if keep else None
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's socket without a word on it."""

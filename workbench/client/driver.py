@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
+from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -26,6 +28,7 @@ class Driver(Client):
     ``base`` hasn't joined yet. ``linger``: seconds the session shall outlive its last driver.
     ``reap`` waits for the end of the server, if this process started it; None: it didn't.
     ``logs``: what tasks print is printed here, until a notebook shows it under its cells.
+    ``namespace``: of the names of actors that it makes.
     """
 
     task = None  # the code that calls is no task's
@@ -37,7 +40,9 @@ class Driver(Client):
         linger: float,
         reap: Callable[[float], None] | None,
         logs: bool = True,
+        namespace: str = "",
     ) -> None:
+        self._namespace = namespace
         self.joined = reap is None
         self.logs = logs
         self._prints = TaskPrints(base.objects.values.__contains__)
@@ -60,8 +65,20 @@ class Driver(Client):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self.mimebundle(self)
 
-    def blocking(self) -> AbstractContextManager[None]:
+    @property
+    def namespace(self) -> str:
+        return self._namespace
+
+    def blocking(
+        self, missing: Missing, enough: int = 0, item: int = 0
+    ) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def polled(self, missing: Missing) -> None:
+        """It has no slot to lend."""
+
+    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
+        return Future()
 
     def keep(self, linger: float) -> None:
         super().keep(linger)

@@ -51,9 +51,8 @@ class GeneratorReaders:
         items, values, id = reader.items, self._objects.values, reader.id
         return lambda: bool(items) or id in values
 
-    def next(self, reader: ObjectRefGenerator) -> Future[None] | None:
-        """A future of that; None if it is so already."""
-        future: Future[None] = Future()
+    def next(self, reader: ObjectRefGenerator, future: Future[None]) -> Future[None] | None:
+        """Have it set when that is so; None if it is so already."""
         self._waiting.setdefault(reader.id, []).append(future)
         if self.ready(reader)():
             self.notify(reader.id)

@@ -23,7 +23,8 @@ from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
 
 INLINE = 16 << 10
-"""Objects up to this many bytes travel inside messages and never touch a segment."""
+"""Objects up to this many bytes travel inside messages, as long as these have their share of the
+store; then they lie in a segment, as larger ones."""
 
 MOST_LOADS = 10_000
 """Loads remembered, so that each object's first one is reported and no other."""
@@ -103,12 +104,13 @@ class Marshal:
         done = self._serialize(value, inside, parts)
         started = time.perf_counter()
         contains = tuple(inside)
-        cold = False
-        if done.inband + done.outband <= INLINE:
-            stored = ev.Value(done.inline(), contains=contains)
+        cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
+        header = done.inline() if small else b""
+        if small and (not done.size or self._arena.may_inline(len(header), capacity, claims)):
+            stored = ev.Value(header, contains=contains)
             seconds = time.perf_counter() - started
         else:
-            stored, seconds, cold = self._arena.write(done, contains, self._capacity(), claims)
+            stored, seconds, cold = self._arena.write(done, contains, capacity, claims)
         if done.chunks:  # after Ctrl-C they aren't given back: somebody may still copy
             done.stream.clear()
             self._scratch.give_back(done.chunks)

@@ -15,7 +15,7 @@ from workbench.client.completion_queue import CompletionQueue
 from workbench.client.marshal import Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
-from workbench.client.role import Role
+from workbench.client.role import Missing, Role
 from workbench.core import events as ev
 from workbench.engines.base import Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
@@ -60,7 +60,7 @@ class ObjectStore:
             about = encoded.about(what or codec.describe(value), self.site())
             return self.seal(encoded.stored, about, claims, name), encoded, about
         except BaseException:
-            self._base.arena.give_back(claims)
+            self._base.arena.withdraw(claims)
             raise
 
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
@@ -92,12 +92,15 @@ class ObjectStore:
         if not all(map(values.__contains__, ids)):
             self._check_refs(refs)
             self._objects.request(ids)
-            if not self._wait(self._objects.are_known(ids), timeout):
+            missing = {id for id in ids if id not in values}
+            if not self._wait(self._objects.are_known(ids), timeout, lambda: missing, len(missing)):
                 left = sum(id not in values for id in ids)
                 raise GetTimeoutError(
                     f"{left} of {len(ids)} object(s) were not ready after {timeout} s. Their "
                     "tasks go on; get them again later, or wait longer."
                 )
+            failed = self._objects.failed(ids)
+            ids = ids if failed is None else [failed]  # which raises; others may not be there
         self._role.show_prints()
         return [self._objects.load(id, copy) for id in ids]
 
@@ -129,25 +132,37 @@ class ObjectStore:
             pending = [id for id in pending if not is_ready(id)]
             return len(pending) <= enough
 
-        self._wait(done, timeout)
+        def missing() -> list[int]:
+            return [id for id in pending if not is_ready(id)]
+
+        # Items of generators aren't what the server counts: then it waits until it says otherwise.
+        left = len(refs) + 1 if readers else len(missing()) - enough
+        self._wait(done, timeout, missing, left)
         return _first(refs, is_ready, num_returns)
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         self._check_refs([stream.completed()])
-        self._wait(self._generators.ready(stream), None)
+        item = stream.received + 1
+        self._wait(self._generators.ready(stream), None, lambda: (stream.id,), 1, item)
 
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
         self._check_refs([stream.completed()])
-        return self._generators.next(stream)
+        id = stream.id
+        future = self._role.new_future(lambda: (id,), stream.received + 1)
+        return self._generators.next(stream, future)
 
     def arrivals(self, refs: Iterable[ObjectRef]) -> CompletionQueue:
-        found = CompletionQueue(self._objects, self._wait, self._check_refs, self._connection.flush)
+        found = CompletionQueue(
+            self._objects, self._wait, self._role.new_future, self._check_refs,
+            self._connection.flush,
+        )  # fmt: skip
         found.add(refs)
         return found
 
     def future(self, ref: ObjectRef) -> Future[Any]:
         self._check_refs([ref])
-        return self._objects.future(ref)
+        id = ref.id
+        return self._objects.resolve(self._role.new_future(lambda: (id,)), ref)
 
     def peek(self, ref: ObjectRef) -> Any:
         known = partial(self._objects.values.__contains__, ref.id)
@@ -167,13 +182,18 @@ class ObjectStore:
         contents = self._objects.contents(ref.id)
         return check.run(value, contents, self._base.marshal.reducers([]), spent)
 
-    def _wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
+    def _wait(
+        self, done: Callable[[], bool], timeout: float | None, missing: Missing, enough: int = 0,
+        item: int = 0,
+    ) -> bool:  # fmt: skip
         if done():
             return True
         if timeout is not None and timeout <= 0:
             self._base.requests.ask(ev.Ask)  # what the server knows comes before its answer
+            if not done():
+                self._role.polled(missing)
             return done()
-        with self._role.blocking():
+        with self._role.blocking(missing, enough, item):
             is_done = self._connection.wait_for(done, timeout)
         self._role.show_prints()
         return is_done

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from workbench.client.marshal import Marshal
 from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ObjectLostError, SessionError
+from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
 from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
@@ -33,9 +33,11 @@ CHUNK = 10_000
 _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "freed": errors.ObjectFreedError,
     "unknown": errors.ObjectLostError,
+    "full": errors.StoreFullError,
     "crashed": errors.WorkerCrashedError,
     "memory": errors.OutOfMemoryError,
     "timeout": errors.TaskTimeoutError,
+    "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
 }
@@ -55,16 +57,24 @@ class KnownObjects:
     """See the module. ``values``: objects with a handle here that are there, or never will be."""
 
     def __init__(
-        self, connection: Connection, references: ReferenceCounter, views: Views, marshal: Marshal
+        self,
+        connection: Connection,
+        references: ReferenceCounter,
+        views: Views,
+        need: Callable[[int], None],
+        marshal: Marshal,
     ) -> None:
         self._connection = connection
         self._references = references
         self._views = views
+        self._need = need
         self._marshal = marshal
         # Guards what is alive here (values, handles, views, futures) where two threads, or a
         # thread and the reading one, decide on it. Never held while anything is waited for.
         self.lock = threading.RLock()
         self.values: dict[int, ev.Value] = {}
+        self._failed: set[int] = set()  # of these values
+        self._failures = 0  # that came by now
         self._expected: set[int] = set()  # Ready will come without (another) Want
         self._listeners: dict[int, list[Listener]] = {}  # by object
 
@@ -80,18 +90,32 @@ class KnownObjects:
             self._connection.post(ev.Want(chunk))
             expected.update(chunk)  # after it: what is expected must have been asked for
 
-    def are_known(self, ids: Iterable[int]) -> Callable[[], bool]:
-        """A function that tells whether all of them are; each is looked at until it is."""
+    def are_known(self, ids: Sequence[int]) -> Callable[[], bool]:
+        """A function that tells whether all of them are, or one has failed.
+
+        Each is looked at until it is known, and all again only if something failed meanwhile.
+        """
         values, missing = self.values, iter(ids)
         waiting = next(missing, None)
+        wanted: set[int] = set()
+        failures, has_failed = 0, False
 
         def done() -> bool:
-            nonlocal waiting
+            nonlocal waiting, failures, has_failed
             while waiting is not None and waiting in values:
                 waiting = next(missing, None)
-            return waiting is None
+            if waiting is not None and failures != self._failures:
+                failures = self._failures
+                if self._failed and not wanted:
+                    wanted.update(ids)
+                has_failed = not self._failed.isdisjoint(wanted)
+            return waiting is None or has_failed
 
         return done
+
+    def failed(self, ids: Iterable[int]) -> int | None:
+        """The first that is known to have failed."""
+        return next((id for id in ids if id in self._failed), None)
 
     def announce(self, ids: list[int], listener: Listener) -> None:
         """Tell the listener of each once it is known: now, or when the server has said so."""
@@ -130,8 +154,8 @@ class KnownObjects:
         value, extent = self.values[id], None
         while value.segment and extent is None:
             try:
-                self._check(id, value)
-            except ObjectLostError:
+                self._prepare(id, value)
+            except (ObjectLostError, OutOfDescriptorsError):
                 if self.values[id] is value:  # else it has moved, and these bytes are another's
                     raise
             with self.lock, ki_protection():
@@ -146,7 +170,7 @@ class KnownObjects:
         """Build an object from where it is said to be. ``name``: what errors call it."""
         extent = None
         if value.segment:
-            self._check(id, value)
+            self._prepare(id, value)
             with self.lock, ki_protection():
                 extent = self._open(id, value)
         return self._marshal.decode(id, value, extent, name=name)
@@ -170,11 +194,15 @@ class KnownObjects:
             with self.lock, ki_protection():
                 if self.values.get(id) is not value:
                     raise LookupError("it is being moved")
+                if not self._views.is_mapped(value.segment):
+                    raise LookupError("its memory isn't mapped here")
                 extent = self._open(id, value)
         return value.header, extent
 
-    def _check(self, id: int, value: ev.Value) -> None:
-        """If it lies on disk, read it through before anybody maps it. It may take long."""
+    def _prepare(self, id: int, value: ev.Value) -> None:
+        """Have its segment mapped. If it lies on disk, read it through before anybody maps it,
+        which may take long."""
+        self._need(value.segment)
         if value.digest:
             self._views.check(id, value.segment, value.offset, value.length, value.digest)
 
@@ -224,9 +252,9 @@ class KnownObjects:
         found = {"ref": self._references.find(id), "view": self._views.live(id)}
         return {kind: thing for kind, thing in found.items() if thing is not None}
 
-    def future(self, ref: ObjectRef) -> Future[Any]:
-        """A future of the object; holds the ref until then."""
-        resolver = _Resolver(self, ref)
+    def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
+        """Have it set to the object; the ref is held until then."""
+        resolver = _Resolver(self, future, ref)
         self.announce([ref.id], resolver)
         self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
@@ -248,6 +276,8 @@ class KnownObjects:
         with self.lock:
             if self._references.alive(id):
                 self.values[id] = message.value
+                if message.value.failed:
+                    self._fails(id)
         if id in self._listeners:
             self._tell(id)
 
@@ -256,6 +286,7 @@ class KnownObjects:
             if self._references.alive(id):
                 text = "It was freed while this ref was still held. Put it again if need be."
                 self.values[id] = ev.error_value("freed", text)
+                self._fails(id)
             self._connection.post(ev.Unview(((id, 0),)))
 
     def moved(self, message: do.Moved) -> None:
@@ -269,6 +300,11 @@ class KnownObjects:
     def freed(self, ids: Iterable[int]) -> None:
         for id in ids:
             self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
+            self._fails(id)
+
+    def _fails(self, id: int) -> None:
+        self._failed.add(id)
+        self._failures += 1
 
     def finalized(self, watch: Watch) -> None:
         with self.lock:
@@ -276,27 +312,29 @@ class KnownObjects:
                 self._views.finalized(watch)
             elif self._references.finalized(watch):
                 self.values.pop(watch.id, None)
+                self._failed.discard(watch.id)
                 self._views.forget(watch.id)
                 self._expected.discard(watch.id)
 
     def close(self) -> None:
         self.values.clear()
+        self._failed.clear()
 
 
 class _Resolver:
     """Sets the future of an object; a `Listener`."""
 
-    def __init__(self, objects: KnownObjects, ref: ObjectRef) -> None:
+    def __init__(self, objects: KnownObjects, future: Future[Any], ref: ObjectRef) -> None:
         self._objects = objects
         self._ref: ObjectRef | None = ref
-        self.future: Future[Any] = Future()
+        self.future = future
         self.future.set_running_or_notify_cancel()
 
     def arrived(self, id: int) -> None:
         try:
             self.future.set_result(self._objects.load(id, copy=False))
         except BaseException as error:
-            self.future.set_exception(error)
+            self.future.set_exception(errors.for_future(error))
         self._ref = None
         del self  # a ring: the error's traceback has this frame
 
@@ -312,6 +350,4 @@ def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
         code, _, text = value.header[1:].decode().partition("\n")
         return _REFUSALS.get(code, errors.WorkbenchError)(text)
-    error = codec.deserialize_inline(value.header)
-    assert isinstance(error, BaseException)
-    return error
+    return errors.task_error(codec.deserialize_inline(value.header))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from workbench.core import instructions as do
+
+Missing = Callable[[], Iterable[int]]
+"""The objects that somebody waits for and that aren't here; asked in the thread that waits."""
 
 
 class Role(Protocol):
@@ -20,6 +24,10 @@ class Role(Protocol):
     def actor(self) -> int:
         """The actor whose process this is, 0 if it is none's."""
 
+    @property
+    def namespace(self) -> str:
+        """That of the driver from which the calling code comes: of actors' names."""
+
     def origin(self) -> int:
         """The number that a task submitted now carries to where its output is shown."""
         ...
@@ -28,8 +36,19 @@ class Role(Protocol):
         """What holds objects here under a name that is no variable's; see `engines.base.WHERE`."""
         ...
 
-    def blocking(self) -> AbstractContextManager[None]:
-        """Around every wait for objects."""
+    def blocking(
+        self, missing: Missing, enough: int = 0, item: int = 0
+    ) -> AbstractContextManager[None]:
+        """Around every wait for objects: until so many of them are there; 0: all, or one that
+        failed. With ``item`` for that one of a generator, or its end."""
+        ...
+
+    def polled(self, missing: Missing) -> None:
+        """Somebody looked for these, and they aren't there."""
+        ...
+
+    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
+        """A new one, for one of these objects."""
         ...
 
     def show_prints(self) -> None:

@@ -76,7 +76,8 @@ class Submitter:
         export = self._exported(blueprint, "class")
         options = call.options
         asks = options.num_cpus or options.memory or options.runtime_env
-        spec = self._spec_of_actor(options) if asks else None
+        namespace = self._role.namespace
+        spec = self._spec_of_actor(options, namespace) if asks or namespace else None
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -123,7 +124,8 @@ class Submitter:
         actor: int = 0, method: str = "",
     ) -> Submitted:  # fmt: skip
         args, kwargs, options, _ = call
-        spec = None if options.is_usual else self._specs(options)
+        namespace = "" if actor else self._role.namespace
+        spec = None if options.is_usual and not namespace else self._specs(options, namespace)
         # `packed` is the handle of the arguments, if they had to be an object.
         payload, deps, contains, packed = (
             self._pack(args, kwargs, parameters) if args or kwargs else _NOTHING
@@ -151,8 +153,8 @@ class Submitter:
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
 
-    def _spec_of_actor(self, options: ActorOptions) -> ev.TaskSpec:
-        return ev.TaskSpec(self._cpus(options), env=options.runtime_env)
+    def _spec_of_actor(self, options: ActorOptions, namespace: str) -> ev.TaskSpec:
+        return ev.TaskSpec(self._cpus(options), env=options.runtime_env, namespace=namespace)
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
         """Thousandths of a processor. Memory counts as the share of them that it is of the
@@ -174,7 +176,7 @@ class Submitter:
             share = workers * options.memory / limit
         return max(round(needed * ev.USUAL.cpus), math.ceil(share * ev.USUAL.cpus))
 
-    def _spec_of(self, options: TaskOptions) -> ev.TaskSpec:
+    def _spec_of(self, options: TaskOptions, namespace: str) -> ev.TaskSpec:
         types = options.retry_exceptions
         more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
         if isinstance(options, CellOptions):
@@ -187,7 +189,8 @@ class Submitter:
             self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
             options.max_ahead if options.num_returns == STREAMING else 0,
             *more,
-            env=options.runtime_env,
+            options.runtime_env,
+            namespace,
         )
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:
@@ -244,7 +247,7 @@ class Submitter:
             about = encoded.about(ARGUMENTS, self._store.site())
             ref = self._store.seal(stored, about, claims)
         except BaseException:
-            self._base.arena.give_back(claims)
+            self._base.arena.withdraw(claims)
             raise
         return SLOTTED, (ref.id, *deps), (), ref
 

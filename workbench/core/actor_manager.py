@@ -32,6 +32,8 @@ class ActorManager:
             return state.hang_up(client.number, "an actor that is not its own")
         if entry is None or submit.task in self._scheduler.actors:
             return state.hang_up(client.number, "an actor without an object, or made twice")
+        if not state.budget.admits_inline(client.number, len(submit.args)):
+            return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
         actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
         task.actor = self._scheduler.actors[actor.id] = actor
@@ -144,6 +146,7 @@ class ActorManager:
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
             self.dies(worker.actor, ev.error_value("actor", text))
+            self.release(worker.actor)
 
     def dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
         """It will never run a call again: those that aren't done fail, and ``tasks``."""

@@ -1,8 +1,9 @@
 """Memory grants: how much each arena may touch; who grows, trims, waits or is refused.
 
 An arena's *grant* is the memory its owner may have touched: its live extents plus the warm free
-ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too, but come
-unasked: they alone can exceed it, and then nobody's arena grows.
+ones it keeps for reuse. Nothing is granted past the capacity. Inline objects count too. Each
+process may send some of them unasked (`inline_allowance`), and so exceed the capacity by that: then
+nobody's arena grows. For more it asks; when they have their share, it puts them into its arena.
 
 What the machine has left limits grants too: other processes, and other sessions, take memory as
 well. It is measured for each request.
@@ -15,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from workbench.core.events import Value
-from workbench.sizes import PAGE, round_up
+from workbench.sizes import PAGE, inline_allowance, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""
@@ -31,6 +32,12 @@ at a time."""
 PATIENCE = 2.0
 """Seconds in which a process must trim. One that was stopped keeps others waiting once, not longer,
 and is asked for nothing more until it has answered."""
+
+INLINE_SHARE = 1 / 2
+"""Of the capacity: so much inline objects and tasks' arguments may take, which can't be moved."""
+
+INLINE_GRACE = 1 << 20
+"""Bytes; who has sent so much more than it had leave for doesn't count as we do."""
 
 SERVER = 0
 """The client number of who asks for memory for an object that comes back from disk."""
@@ -76,7 +83,12 @@ class Budget:
     frees so much that is kept for nobody; False if there is none.
     """
 
-    def __init__(self, capacity: int, inline_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        inline_bytes: Callable[[], int],
+        argument_bytes: Callable[[], int] = int,
+    ) -> None:
         self.make_room: Callable[[int], bool] = lambda nbytes: False
         self.let_go: Callable[[int], bool] = lambda nbytes: False
         self.capacity = capacity
@@ -88,6 +100,10 @@ class Budget:
         self._granted = 0
         self._live = 0
         self._inline_bytes = inline_bytes
+        self._argument_bytes = argument_bytes
+        # Client → what it asked for of inline objects, less what it sent: all have one allowance
+        # besides, unasked.
+        self._inline_left: dict[int, int] = {}
         self._by_owner: dict[int, ArenaUsage] = {}
         self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
         self._own_segments = 0
@@ -131,12 +147,40 @@ class Budget:
         self.seal(arena.segment, offset, length)
         return arena.segment, offset
 
-    def admits(self, client: int, values: Iterable[Value]) -> bool:
+    def allow_inline(self, client: int) -> bool:
+        """Whether ``client`` may send another allowance of inline objects; then it counts."""
+        allowance = inline_allowance(self.capacity)
+        more = allowance + self._in_messages()
+        if (
+            self._inline_bytes() + more > self.capacity * INLINE_SHARE
+            or self.live + more > self.capacity
+            or (self.room is not None and self.room < allowance)
+        ):
+            return False
+        self._inline_left[client] = self._inline_left.get(client, 0) + allowance
+        return True
+
+    def _in_messages(self) -> int:
+        """Bytes besides objects: tasks' arguments, and what was asked for and hasn't been sent."""
+        return self._argument_bytes() + sum(left for left in self._inline_left.values() if left > 0)
+
+    def admits_inline(self, client: int, nbytes: int) -> bool:
+        """Whether ``client`` has leave for so much in a message; it counts. One byte is free: None,
+        and the word for arguments that are an object."""
+        if nbytes <= 1:
+            return True
+        left = self._inline_left[client] = self._inline_left.get(client, 0) - nbytes
+        return left >= -inline_allowance(self.capacity) - INLINE_GRACE
+
+    def admits(self, client: int, values: Sequence[Value]) -> bool:
         """Whether ``client`` may seal these: in its own arena, where nothing is, within its grant.
 
-        A failed value is inline always: it becomes the value of every task that depends on it,
-        and an extent belongs to one object.
+        Or inline, as far as it has leave for that. A failed value is inline always: it becomes the
+        value of every task that depends on it, and an extent belongs to one object.
         """
+        small = [v for v in values if not v.segment and not v.failed and len(v.header) > 1]
+        if small and not self.admits_inline(client, sum(len(v.header) for v in small)):
+            return False
         placed = [v for v in values if v.segment]
         if not placed:
             return True
@@ -191,6 +235,7 @@ class Budget:
         self._trimming.pop(client, None)
         self.late.pop(client, None)
         self._dry.discard(client)
+        self._inline_left.pop(client, None)
         self.requests = deque(r for r in self.requests if r.client != client)
         arena = self._by_owner.pop(client, None)
         if arena is not None:
@@ -259,8 +304,8 @@ class Budget:
         return min((until for _, until in self._trimming.values()), default=None)
 
     def settle(self, now: float) -> Iterator[tuple[str, int, int, int]]:
-        """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by) or
-        ("trim", client, 0, bytes).
+        """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by; "deny"
+        if it will ask for more to be done) or ("trim", client, 0, bytes).
 
         Requests are served in order: a large one isn't starved by small ones behind it. Room is
         made from what others keep warm, then from what is kept for nobody, and only then by moving
@@ -295,7 +340,7 @@ class Budget:
             if not nobody and head.spill and self.make_room(short):
                 return  # what is moved brings us back
             self.requests.popleft()
-            yield "refuse", head.client, head.request, max(short, 1)
+            yield "refuse" if head.spill else "deny", head.client, head.request, max(short, 1)
         if not self._trimming and self.granted > self.capacity:  # inline objects, unasked
             excess = self.granted - self.capacity + int(self.capacity * SLACK)
             donors = [arena for arena in self._donors() if arena.owner not in self._dry]
@@ -303,7 +348,7 @@ class Budget:
 
     def _short(self, nbytes: int) -> int:
         """How much is missing for a grant of so many bytes: of the capacity, or of the machine."""
-        short = self.granted + nbytes - self.capacity
+        short = self.granted + self._in_messages() + nbytes - self.capacity
         if self.room is not None and self.room < nbytes:
             short = max(short, nbytes - max(int(self.room), 0))
         return short

@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr
 from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
 from workbench.core.events import About, Value, error_value
 from workbench.core.tasks import Task
+from workbench.report.format import OWN
 
 MOST_SITES = 20
 """Places remembered at which refs to one object escaped."""
@@ -44,6 +45,8 @@ class Catalog(dict[int, Entry]):
         self._kinds: dict[Kind, Kind] = {}
         self._last = Value(b"")  # that was sealed in a segment
         self.inline_bytes = 0
+        self.argument_bytes = 0  # in the messages of tasks that aren't over
+        self.own = 0  # objects that are Workbench's
         self.now = 0.0  # the time of this batch, which the session says
         self.sealed = self.ended = 0  # objects that came, and that went, since the beginning
         self.touched: dict[int, bool] | None = None  # while anybody subscribes: see `touch`
@@ -108,6 +111,7 @@ class Catalog(dict[int, Entry]):
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()  # later objects of these kinds have their own copy
         entry.describe(about, self._kinds.setdefault(kind, kind))
+        self.own += _is_own(entry)
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
@@ -165,6 +169,8 @@ class Catalog(dict[int, Entry]):
     def need_arguments(self, task: Task) -> Value | None:
         """What the task needs lives as long as it; the value it fails with if that can't be."""
         submit = task.submit
+        task.argument_bytes = len(submit.args)
+        self.argument_bytes += task.argument_bytes
         failed: Value | None = None
         lost = ""
         for id in (*((submit.function,) if submit.function else ()), *submit.deps):
@@ -196,6 +202,8 @@ class Catalog(dict[int, Entry]):
 
     def unneed_all(self, task: Task) -> None:
         pins, task.pins = task.pins, []
+        self.argument_bytes -= task.argument_bytes
+        task.argument_bytes = 0
         for id in pins:
             entry = self[id]
             entry.tasks -= 1
@@ -325,8 +333,8 @@ class Catalog(dict[int, Entry]):
             value, entry.value = entry.value, None
             if value is not None:
                 self.on_release(entry, value)
-            if not entry.alive:
-                self.pop(entry.id, None)
+            if not entry.alive and self.pop(entry.id, None) is not None:
+                self.own -= _is_own(entry)
 
     def _end(self, entry: Entry) -> list[Entry]:
         """Mark it freed; returns the objects it contained, one pin lighter."""
@@ -343,3 +351,7 @@ class Catalog(dict[int, Entry]):
             child.parents -= 1
             self.touch(child)
         return children
+
+
+def _is_own(entry: Entry) -> bool:
+    return entry.kind is not None and entry.kind[0].startswith(OWN)

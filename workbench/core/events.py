@@ -12,10 +12,12 @@ from typing import Annotated
 import msgspec
 
 from workbench.core.message_types import ID_BITS as ID_BITS
+from workbench.core.message_types import USUAL as USUAL
 from workbench.core.message_types import About as About
 from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Returns, Seconds
 from workbench.core.message_types import Event as Event
 from workbench.core.message_types import Place as Place
+from workbench.core.message_types import TaskSpec as TaskSpec
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
 
@@ -146,36 +148,6 @@ class Trimmed(Event, tag=14):
 # -- tasks ---------------------------------------------------------------------------------
 
 
-class TaskSpec(Event):
-    """What a task asks for beyond the usual.
-
-    ``cpus`` are thousandths of a processor that it needs while it runs; an actor's creation, that
-    it takes from tasks as long as it lives. ``timeout``: how long it may run, 0: as long as it
-    likes. ``retry_on`` is opaque: after which exceptions its worker asks for another try.
-    ``ahead`` is 0 unless the task is a stream: then by how many items it may be ahead of its
-    reader, and its one result says how many there were. ``job``: it is a background cell, which
-    people know by this name; ``binds`` are the variables that its results but the first are meant
-    for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. Of the tasks of one ``executor`` no more than ``max_workers`` run at a time, if that
-    isn't 0. ``env`` are variables of the environment that it sets.
-    """
-
-    cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
-    timeout: Seconds = 0.0
-    retry_on: bytes = b""
-    ahead: Natural = 0
-    job: str = ""
-    binds: tuple[str, ...] = ()
-    size: Natural = 1
-    group: Id = 0
-    executor: Id = 0
-    max_workers: Natural = 0
-    env: tuple[tuple[str, str], ...] = ()
-
-
-USUAL = TaskSpec()
-
-
 class Submit(Event, tag=15):
     """Run ``function`` (an object) on a worker, or ``method`` on the actor of that id.
 
@@ -234,17 +206,32 @@ class GaveBack(Event, tag=18):
 
 
 class Blocked(Event, tag=19):
-    """This worker's task waits for other objects: its slot is free for somebody else."""
+    """This worker's ``task`` waits: its slot is somebody else's until ``enough`` of these objects
+    are there (0: all, or one that failed), and in any case until Unblocked.
+
+    A task may wait in several places; the sender numbers them. With no objects, or fewer than
+    ``enough``, only Unblocked ends it. ``item``: the object is a generator, and what it waits for
+    is its item of that number, or the end.
+    """
+
+    task: Id
+    wait: Natural = 0
+    objects: tuple[Id, ...] = ()
+    enough: Natural = 0
+    item: Natural = 0
 
 
 class Unblocked(Event, tag=20):
-    """It goes on."""
+    """It doesn't wait there any more."""
+
+    wait: Natural = 0
 
 
 class Ask(Event, tag=21):
     """Answered by Answer once all that was sent before is done.
 
-    ``what``: sync; overview: the session with a few of its objects; names: those that begin with
+    ``what``: sync; inline: may the sender send another allowance of objects in messages (a text
+    says no)? overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; spill: move
@@ -431,10 +418,21 @@ class EndSession(Event, tag=40):
     reason: str
 
 
+class Reshare(Event, tag=44):
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
+
+    That has a text if nothing of the segment is the sender's to see any more.
+    """
+
+    request: Number
+    segment: Id
+
+
 Message = (
     Hello | Bye | Opened | Sealed | Want | Hold | Drop | View | Unview | Free | Find | Bind
     | Grow | Trimmed | Submit | Done | Output | GaveBack | Blocked | Unblocked | Ask
     | Register | Escape | Loaded | Create | KillActor | Leave | Cancel | Yielded | Took | Refresh
     | Pin | Explained | Noted | Keep | Collect | Interrupt | Subscribe | EndSession
+    | Reshare
 )  # fmt: skip
 """What a client may send."""

@@ -207,10 +207,16 @@ class Ended(Instruction, tag=40):
     reason: str
 
 
+class Reopen(Instruction, tag=44):
+    """The descriptors of your segment got lost on their way: send Opened once more."""
+
+    segment: int
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
-    | Ended
+    | Ended | Reopen
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

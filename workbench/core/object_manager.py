@@ -42,6 +42,7 @@ class ObjectManager:
         self._catalog.seal(entry, value, about)
         if value.segment and entry.state is READY:
             self._spilling.rested(entry)
+        self._state.scheduler.settled(entry.id, value.failed)
         clients, entry.waiting_clients = entry.waiting_clients, ()
         for client in clients:
             self._tell(client, entry)
@@ -109,6 +110,7 @@ class ObjectManager:
             holders, clients, tasks = entry.holds, entry.waiting_clients, entry.waiting_tasks
             entry.waiting_clients, entry.waiting_tasks = (), None
             self._catalog.free(entry)
+            self._state.scheduler.settled(id, True)
             for holder in holders:
                 self._state.send(holder, do.Forget((id,)))
             for number in clients:
@@ -157,6 +159,14 @@ class ObjectManager:
             client.segments.add(event.segment)
         else:
             self._state.hang_up(client.number, "a second arena")
+
+    def reshare(self, client: ClientState, event: ev.Reshare) -> None:
+        arena, text = self._state.budget.arenas.get(event.segment), ""
+        if arena is not None and event.segment in client.segments:
+            self._state.send(client.number, do.Shared(arena.segment, arena.size))
+        else:
+            text = "The object's bytes have moved."
+        self._state.send(client.number, do.Answer(event.request, text=text))
 
     def vacated(self, value: ev.Value) -> None:
         """Nobody needs the place where an object was before it moved.

@@ -11,9 +11,13 @@ from workbench.core.tasks import Actor, Worker
 SPARE_SECONDS = 2.0
 """A worker that was added because others were blocked leaves after this long without work."""
 
-MOST = 512
-"""Workers at any time, if that is twice as many as shall have a slot. Past that, tasks that wait
-for tasks wait for ever; it ends fork bombs."""
+MOST = 1024
+"""Workers at any time, if that is twice as many as shall have a slot. Tasks that wait for tasks
+deeper than that fail: it ends fork bombs."""
+
+LENT = 64
+"""Workers beyond the usual number, at most, for tasks that nobody who has begun waits for: more
+would begin, and all want their slots back at once. More than that while nobody else runs."""
 
 LIGHT = 32
 """Workers beyond the usual number, at most, for tasks that need less than a processor each."""
@@ -41,7 +45,6 @@ class WorkerPool:
         self.most = max(MOST, 2 * target)  # workers at any time
         self.startup_failures = 0  # those deaths, from outside each as one, any other as KILLS
         self.last_words = ""  # how the last worker went that failed at its start
-        self.steady = False  # as many have a slot as shall have one: nothing to decide
         self.resting = False  # nobody uses the session: none shall, until a task is queued
         self.retry_at: float | None = None  # when the next may be forked; None: now
         self._scheduler = scheduler
@@ -56,7 +59,6 @@ class WorkerPool:
         """Somebody submits: what broke the workers may be over. One more failure, and it isn't."""
         if self.broken:
             self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
-            self.steady = False
 
     def waits(self, now: float) -> bool:
         """Whether a fork has just failed."""
@@ -70,14 +72,27 @@ class WorkerPool:
         return may and len(self._scheduler.workers) < self.most
 
     @property
+    def steady(self) -> bool:
+        """As many have a slot as shall have one: nothing to decide."""
+        return self._scheduler.working == self.target
+
+    @property
     def hopeless(self) -> bool:
         return self.broken and not self._scheduler.working
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all workers there may be wait for what none is left to make."""
+        scheduler = self._scheduler
+        if scheduler.working or len(scheduler.workers) < self.most:
+            return False
+        return all(worker.waits for worker in scheduler.pool.values())
 
     def wanted(self, now: float) -> Iterator[int]:
         """Numbers of the workers to fork now."""
         scheduler = self._scheduler
         if self.resting and scheduler.queue.size:
-            self.resting = self.steady = False
+            self.resting = False
         if self.waits(now):
             return
         if scheduler.queue.size and scheduler.has_room:
@@ -87,8 +102,14 @@ class WorkerPool:
         while scheduler.working < self.target and self._may_grow:
             if scheduler.pooled >= self.target and not scheduler.queue:
                 return  # slots are lent, but there is nothing to run in them
+            if scheduler.pooled >= self.target + LENT and not self._must_grow:
+                return
             yield self.spawn()
-        self.steady = scheduler.working == self.target
+
+    @property
+    def _must_grow(self) -> bool:
+        """Whether what has begun could else not go on."""
+        return self._scheduler.queue.has_urgent or self._scheduler.used == self._scheduler.held
 
     def _wanted_for_light(self) -> Iterator[int]:
         """Tasks that need little run several to a processor: each needs a worker all the same,
@@ -97,7 +118,6 @@ class WorkerPool:
         free = scheduler.pooled - len(scheduler.pool) + len(scheduler.idle)
         for _ in range(scheduler.startable(LIGHT) - free):
             if scheduler.working < self.target + LIGHT and self._may_grow:
-                self.steady = False
                 yield self.spawn()
 
     def spawn(self, actor: Actor | None = None) -> int:
@@ -114,7 +134,7 @@ class WorkerPool:
         self.resting = True
         for worker in list(self._scheduler.idle.values()):
             if not worker.lingering:
-                self.block(worker)
+                self._scheduler.leave(worker)
                 yield worker
 
     def surplus(self, now: float) -> Iterator[Worker]:
@@ -126,7 +146,7 @@ class WorkerPool:
             worker = next(iter(idle.values()))
             if now < worker.since + SPARE_SECONDS:
                 return  # nor are those behind it
-            self.block(worker)  # takes no more tasks while it goes
+            self._scheduler.leave(worker)
             yield worker
 
     def deadline(self) -> float | None:
@@ -137,15 +157,6 @@ class WorkerPool:
             return None
         longest = next(iter(self._scheduler.idle.values()), None)
         return longest.since + SPARE_SECONDS if longest is not None else None
-
-    def block(self, worker: Worker) -> None:
-        self._scheduler.block(worker)
-        self.steady = False
-
-    def unblock(self, worker: Worker) -> None:
-        if worker.blocked:
-            self._scheduler.unblock(worker)
-            self.steady = False
 
     def forked(self, number: int, pid: int) -> None:
         worker = self._scheduler.workers.get(number)
@@ -159,7 +170,6 @@ class WorkerPool:
         worker = self._scheduler.workers.get(number)
         if worker is None:
             return None, ""
-        self.steady = False
         if unforked:
             crash = f"worker {number} couldn't be forked ({unforked})"
             if not self.waits(now):  # of those that were asked for at once, one counts

@@ -1,59 +1,108 @@
-"""A first-in, first-out queue of tasks. One in the middle can be removed at no cost."""
+"""A queue of tasks: first in, first out, but for those that a task needs which has begun.
+
+These come first, the newest wait's before the others', so that what has begun is finished before
+something new begins: else a thousand tasks that each wait for one of their own would all begin.
+One in the middle can be removed at no cost.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from workbench.core.tasks import QUEUED, Task
 
 
-class TaskQueue:
-    """See the module. All its tasks are QUEUED; ``size`` is how many there are.
+class _Line:
+    """Tasks in order. Whoever leaves early keeps its place, as a gap, until it is first, or half
+    of all are gaps: a dict that keeps an order would need a hundred bytes more a task. So it must
+    never come back to a gap of its own."""
 
-    Whoever leaves early keeps its place, as a gap, until it is first, or half of all are gaps: a
-    dict that keeps an order would need a hundred bytes more a task. So it must never come back.
-    """
+    def __init__(self, urgent: bool) -> None:
+        self._urgent = urgent
+        self._gaps = 0
+        self.tasks: deque[Task] = deque()
+
+    def __iter__(self) -> Iterator[Task]:
+        return (task for task in self.tasks if self._is_here(task))
+
+    def _is_here(self, task: Task) -> bool:
+        return task.state is QUEUED and task.urgent is self._urgent
+
+    def first(self) -> Task | None:
+        tasks = self.tasks
+        while tasks:
+            task = tasks[0]
+            if task.state is QUEUED and task.urgent is self._urgent:
+                return task
+            tasks.popleft()
+            self._gaps -= 1
+        return None
+
+    def left(self) -> None:
+        """One has gone from the middle."""
+        self._gaps += 1
+        if self._gaps > len(self.tasks) // 2:
+            self.tasks = deque(self)
+            self._gaps = 0
+
+
+class TaskQueue:
+    """See the module. All its tasks are QUEUED; ``size`` is how many there are."""
 
     def __init__(self) -> None:
-        self._tasks: deque[Task] = deque()
-        self._gaps = 0
+        self._usual = _Line(urgent=False)
+        self._urgent = _Line(urgent=True)  # once there, a task is urgent for good
         self.size = 0  # an attribute: it is asked often, and a call would cost most of it
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[Task]:
-        return (task for task in self._tasks if task.state is QUEUED)
+        return chain(self._urgent, self._usual)
 
     def append(self, task: Task) -> None:
+        """A new one. What somebody waits for already comes first."""
+        if task.urgent:
+            return self.appendleft(task)
         task.to(QUEUED)
-        self._tasks.append(task)
+        self._usual.tasks.append(task)
         self.size += 1
+        return None
 
     def appendleft(self, task: Task) -> None:
         task.to(QUEUED)
-        self._tasks.appendleft(task)
+        (self._urgent if task.urgent else self._usual).tasks.appendleft(task)
         self.size += 1
+
+    def hurry(self, tasks: Iterable[Task]) -> None:
+        """These are urgent now: they come first, in this order."""
+        found = list(tasks)
+        for task in found:
+            task.urgent = True
+            self._usual.left()
+        self._urgent.tasks.extendleft(reversed(found))
+
+    @property
+    def has_urgent(self) -> bool:
+        return self._urgent.first() is not None
 
     @property
     def first(self) -> Task:
         """Who is next; the queue isn't empty."""
-        while self._tasks[0].state is not QUEUED:
-            self._tasks.popleft()
-            self._gaps -= 1
-        return self._tasks[0]
+        task = (self._urgent.tasks and self._urgent.first()) or self._usual.first()
+        assert task is not None
+        return task
 
     def popleft(self) -> Task:
         """Take out the first, which is to be SENT."""
         task = self.first
-        self._tasks.popleft()
+        (self._urgent if task.urgent else self._usual).tasks.popleft()
         self.size -= 1
         return task
 
-    def left(self) -> None:
+    def left(self, task: Task) -> None:
+        """It was in the queue, and is no more."""
         self.size -= 1
-        self._gaps += 1
-        if self._gaps > len(self._tasks) // 2:
-            self._tasks = deque(task for task in self._tasks if task.state is QUEUED)
-            self._gaps = 0
+        (self._urgent if task.urgent else self._usual).left()

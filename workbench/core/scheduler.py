@@ -5,12 +5,13 @@ function isn't known to be short is sent only to a worker with nothing else to d
 queues behind it. Whatever was sent too early is recalled as soon as a worker is idle.
 
 The queue's first task is always the next: one that needs many processors waits until they are
-free, and nobody overtakes it.
+free, and nobody overtakes it. A task that waits lends its slot (`waits`), first of all to what it
+waits for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from workbench.core.queue import TaskQueue
@@ -20,11 +21,14 @@ from workbench.core.tasks import (
     ONE,
     QUEUED,
     SENT,
+    WAITING,
     Actor,
     ExecutorTasks,
     Task,
+    Wait,
     Worker,
 )  # fmt: skip
+from workbench.core.waits import Waits
 
 BATCH_SECONDS = 0.002
 """A worker is sent up to this much expected work ahead: some ten round trips' worth."""
@@ -57,6 +61,7 @@ class Scheduler:
         self._notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = TaskQueue()  # all dependencies ready
         self.executors: dict[int, ExecutorTasks] = {}  # those with a limit that have tasks ready
+        self._waits = Waits()
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
         self._children: dict[int, dict[int, Task]] = {}  # by who submitted them
@@ -156,7 +161,7 @@ class Scheduler:
         if task.worker is not None:
             self._unsend(task.worker, task)
         elif actor is None and was is QUEUED:
-            self.queue.left()
+            self.queue.left(task)
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
         if task.counted is not None:
@@ -185,12 +190,14 @@ class Scheduler:
         self._seconds.pop(id, None)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
+        if worker.waits and worker.running is task:
+            self._waits.end_all(worker)
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
         task.worker = None
         if self.limits:
             self.limits.pop(task, None)
-        self._note(worker)
+        self._look(worker)
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -221,9 +228,9 @@ class Scheduler:
 
     def lost(self, worker: Worker) -> list[Task]:
         """It is gone; returns what had been sent to it, now LOST, the running one first."""
+        self.leave(worker)
         if self.workers.pop(worker.number, None) is not None and worker.actor is None:
             self.pooled -= 1
-            self.working -= not worker.blocked
         if worker.client is not None:
             self.disconnected(worker.client)
         if worker.actor is not None:
@@ -242,15 +249,62 @@ class Scheduler:
             workers.pop(client, None)
         return self.by_client.pop(client, None)
 
-    def block(self, worker: Worker) -> None:
-        """Its task waits for others (perhaps once more): its slot is free."""
-        self.working -= not worker.blocked and worker.actor is None
-        worker.blocked += 1
-        self._note(worker)
+    def leave(self, worker: Worker) -> None:
+        """It takes no more tasks, and has no slot, while it goes."""
+        worker.leaving = True
+        self._look(worker)
 
-    def unblock(self, worker: Worker) -> None:
-        worker.blocked -= 1
-        self.working += not worker.blocked and worker.actor is None
+    # -- waits --------------------------------------------------------------------------------
+
+    def block(self, number: int, wait: Wait) -> None:
+        """Its worker's task waits, there too: the slot is free, unless that is over already."""
+        self._waits.begin(number, wait)
+        self._look(wait.worker)
+
+    def unblock(self, worker: Worker, number: int) -> None:
+        self._waits.end(worker, number)
+        self._look(worker)
+
+    def settled(self, object: int, failed: bool) -> None:
+        """It is there, or never will be: who waited for it has its slot again."""
+        if self._waits:
+            for worker in self._waits.arrived(object, failed):
+                self._look(worker)
+
+    def made(self, generator: Task) -> None:
+        """It has made one more item."""
+        if self._waits:
+            for worker in self._waits.made(generator.submit.task, generator.made):
+                self._look(worker)
+
+    def need(self, objects: Iterable[int]) -> None:
+        """A task that has begun waits for these: what makes them comes first, and what that
+        takes as arguments."""
+        queued: list[Task] = []
+        left = list(objects)
+        left.reverse()
+        while left:
+            task = self.maker(left.pop())
+            if task is None or task.urgent:
+                continue
+            if task.state is QUEUED and task.actor is None:
+                queued.append(task)
+            else:
+                task.urgent = True
+                if task.state is WAITING:
+                    left += reversed(task.submit.deps)
+        if queued:
+            self.queue.hurry(dict.fromkeys(queued))
+
+    # -- workers' loads -----------------------------------------------------------------------
+
+    def _look(self, worker: Worker) -> None:
+        """Whether it has a slot, now that it waits or not."""
+        blocked = worker.leaving or (bool(worker.waits) and not worker.waits_over)
+        if blocked != worker.blocked:
+            worker.blocked = blocked
+            if worker.actor is None:
+                self.working += -1 if blocked else 1
         self._note(worker)
 
     def _note(self, worker: Worker) -> None:
@@ -271,7 +325,7 @@ class Scheduler:
             self._ahead[client] = worker
         else:
             self._ahead.pop(client, None)
-        if free:
+        if free and not worker.waits:
             self._accepting[client] = worker
         else:
             self._accepting.pop(client, None)
@@ -307,16 +361,22 @@ class Scheduler:
                 sent = True  # and the next one may need no room
 
     def _assign_ahead(self, now: float) -> Iterator[tuple[Worker, Task]]:
-        """Sends short tasks to those who have something to do already."""
-        queue = self.queue
+        """Sends short tasks to those who have something to do already.
+
+        While slots are lent, only such as are needed: whoever is done with what somebody waits
+        for shall not begin something else when that one has its slot again.
+        """
+        queue, lent = self.queue, self.pooled > self.working
         while queue.size and self._expected(queue.first) <= BATCH_SECONDS:
+            if lent and not queue.first.urgent:
+                return
             room = self._with_room()
             if not room:
                 return
             share = min(max(queue.size // len(room), 1), 16)
             for worker in room:
                 for _ in range(share):
-                    if not self._fits(worker):
+                    if not self._fits(worker) or (lent and not queue.first.urgent):
                         break
                     yield worker, self._send(worker, now)
 

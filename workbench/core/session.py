@@ -85,6 +85,7 @@ class Session:
             ev.Grow: self._grow,
             ev.Trimmed: self._trimmed,
             ev.Opened: self.objects.opened,
+            ev.Reshare: self.objects.reshare,
             ev.Sealed: self.objects.sealed,
             ev.Want: self.objects.want,
             ev.Hold: self.objects.hold,
@@ -176,6 +177,8 @@ class Session:
             self.tasks.stop_overdue()
         if scheduler.queue.size and state.pool.hopeless:
             self.tasks.give_up()
+        if scheduler.queue.size and state.pool.is_stuck:
+            self.tasks.give_up_one()
         if state.failing or self.actors.has_work:
             self.tasks.settle()
         if scheduler.has_work:
@@ -227,6 +230,8 @@ class Session:
                 state.send(client, do.Granted(request, nbytes))
             elif what == "trim":
                 state.send(client, do.Trim(nbytes))
+            elif what == "deny":
+                state.send(client, do.Granted(request, 0, "It takes more than what nobody uses."))
             else:
                 found = take_snapshot(state, largest(state))
                 why = self.memory_monitor.explain() or self.spilling.explain() + self._withheld()
@@ -320,7 +325,7 @@ class Session:
         if client.worker:
             worker = state.scheduler.disconnected(number)
             if worker is not None:
-                state.pool.block(worker)  # takes no more tasks while it goes
+                state.scheduler.leave(worker)
             # It ends by itself, in order if nothing runs. Its WorkerExited tells the rest.
             state.out.append(do.Kill(client.worker, grace=True))
         elif client.role == "driver" and all(c.role != "driver" for c in state.clients.values()):
@@ -378,6 +383,9 @@ class Session:
             answer = do.Answer(event.request, snapshot=take_snapshot(state, some_named(state)))
         elif event.what == "describe":
             answer = do.Answer(event.request, description=describe(state, event.object))
+        elif event.what == "inline":
+            allowed = state.budget.allow_inline(client.number)
+            answer = do.Answer(event.request, text="" if allowed else "no room")
         elif event.what == "names":
             answer = do.Answer(event.request, names=names_with(state, event.name))
         state.send(client.number, answer)

@@ -14,6 +14,9 @@ A_RESULT = "a task's result"
 """The type of an object of which nobody has said it."""
 
 
+INCARNATION = "~"
+"""In a session's unique name: between its name, and what tells it from others that had that."""
+
 ACTOR_PREFIX = "actor:"
 """Before an actor's name, among the names of objects."""
 
@@ -283,7 +286,7 @@ class Snapshot(Record):
     linger : float
         Seconds the session outlives its last driver.
     count : int
-        How many objects there are.
+        How many objects there are, besides Workbench's own.
     segments : tuple of SegmentRecord or None
         Where objects lie.
     history : tuple of Sample or None

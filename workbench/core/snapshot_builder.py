@@ -104,7 +104,7 @@ def take_snapshot(
         queued=len(scheduler.tasks) - sum(len(w.sent) for w in scheduler.workers.values()),
         running=sum(1 for w in scheduler.workers.values() if w.sent),
         objects=tuple(object_record(e, state.now, in_use) for e in entries),
-        count=len(catalog),
+        count=len(catalog) - catalog.own,
         names=len(catalog.names) - sum(len(actor.names) for actor in actors),
         workers=tuple(map(worker_record, scheduler.workers.values())),
         clients=clients_of(state),

@@ -23,9 +23,12 @@ from workbench.sizes import round_up
 HIGH, LOW = 0.9, 0.8
 """Shares of the capacity: more than the first in use, and objects move to disk until the second."""
 
-PATIENCE = 5.0
+PATIENCE = 2.0
 """Seconds after a move in which whoever knew the old place has to take note: one that was stopped
 mustn't keep all others waiting for memory."""
+
+MUCH = 1 << 20
+"""Bytes of arguments that a person hears of whose put found no room."""
 
 RESPITE = 5.0
 """Seconds before the disk is tried again after it failed."""
@@ -168,13 +171,18 @@ class Spilling:
 
     def explain(self) -> str:
         """Why nothing more goes to disk, to the person whose put found no room."""
+        arguments = self._catalog.argument_bytes
+        waiting = f" Arguments of tasks take {human_bytes(arguments)}." if arguments > MUCH else ""
         if not self.enabled:
-            return "This session moves nothing to disk: it was started without a `spill_dir`."
+            return (
+                "This session moves nothing to disk: it was started without a `spill_dir`."
+                f"{waiting}"
+            )
         if self._state.now < self._broken_until:
             return f"Nothing could be moved to disk: {self._state.spill_error}."
         return (
             "What is left can't move to disk: arrays show it, it is pinned, small, being read by a "
-            "task, or held by a process that doesn't answer."
+            f"task, or held by a process that doesn't answer.{waiting}"
         )
 
     def _coming(self) -> int:

@@ -10,16 +10,19 @@ from msgspec.structs import replace
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.actor_manager import ActorManager, last_words, place_of
-from workbench.core.entry import PENDING, Entry
+from workbench.core.entry import PENDING, READY, Entry
 from workbench.core.job_manager import JobManager
 from workbench.core.loop_events import WorkerExited
 from workbench.core.object_manager import ObjectManager
 from workbench.core.spilling import Spilling
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import DONE, SENT, STOPPING, Task
+from workbench.core.tasks import DONE, SENT, STOPPING, Task, Wait
 
 ADVICE = " Give it less at a time, or let fewer run beside it: `num_cpus=2` takes the room of two."
 """For a task that took too much memory."""
+
+MOST_WAITS = 100_000
+"""Places where one task may wait at a time; of more nothing is known."""
 
 PATIENCE = 1.0
 """Seconds for which a task that has overrun its time may go on once it was told to stop."""
@@ -53,6 +56,8 @@ class TaskManager:
             return None
         if event.task in self._scheduler.tasks or any(map(self._catalog.get, results)):
             return state.hang_up(client.number, "a task submitted twice")
+        if not state.budget.admits_inline(client.number, len(event.args)):
+            return state.hang_up(client.number, "more arguments than it may send")
         why: ev.Value | None = None
         if event.actor:
             why = self._actors.pin(task)
@@ -194,6 +199,16 @@ class TaskManager:
         for task in list(self._scheduler.queue):
             self._state.fail(task, ev.error_value("crashed", text))
 
+    def give_up_one(self) -> None:
+        """Tasks wait for tasks, too deep. Whoever waits for this one hears of it, and goes on."""
+        task, count = self._scheduler.queue.first, len(self._scheduler.pool)
+        text = (
+            f"`{task.submit.name}` can't begin: {count} tasks have begun, and each waits for "
+            "another one, so no worker is left. Let tasks return refs instead of waiting for "
+            "them, or wait for fewer, one inside another."
+        )
+        self._state.fail(task, ev.error_value("nested", text))
+
     def output(self, client: ClientState, event: ev.Output) -> None:
         task = self._scheduler.tasks.get(event.task)
         if task is None:
@@ -298,14 +313,34 @@ class TaskManager:
         self._give_back([t for t in tasks if t.actor is None or t.final_value is not None])
 
     def blocked(self, client: ClientState, event: ev.Blocked) -> None:
-        worker = self._scheduler.by_client.get(client.number)
-        if worker is not None:
-            self._state.pool.block(worker)
+        """Its slot is lent, unless what it waits for is there by now."""
+        scheduler = self._scheduler
+        worker = scheduler.by_client.get(client.number)
+        task = None if worker is None or worker.actor is not None else worker.running
+        if worker is None or task is None or task.submit.task != event.task:
+            return  # over by now: it was a thread of it
+        if len(worker.waits) >= MOST_WAITS:
+            return
+        entries = {id: self._catalog.get(id) for id in event.objects}
+        missing = {id for id, e in entries.items() if e is not None and e.state is PENDING}
+        left = (event.enough or len(entries)) - len(entries) + len(missing)
+        wait = Wait(worker, missing, left, not event.enough, event.item)
+        if entries:
+            wait.is_over = left <= 0 or (wait.may_fail and any(map(_has_failed, entries.values())))
+        if event.item and missing:
+            generator = scheduler.maker(event.objects[0])
+            wait.is_over = generator is not None and generator.made >= event.item
+        needed = [id for id in event.objects if id in missing]
+        scheduler.block(event.wait, wait)
+        if not wait.is_over:
+            scheduler.need(needed)
+            if left > len(needed) or not entries:  # not all that it waits for was named
+                scheduler.need(child.submit.task for child in scheduler.children(task))
 
     def unblocked(self, client: ClientState, event: ev.Unblocked) -> None:
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None:
-            self._state.pool.unblock(worker)
+            self._scheduler.unblock(worker, event.wait)
 
     def worker_exited(self, event: WorkerExited) -> None:
         """A process is gone: try again what it ran, move on what was behind."""
@@ -357,6 +392,13 @@ class TaskManager:
 def _owed(task: Task) -> int:
     """How many values its Done has: of an actor's creation one, which says how it went."""
     return 1 if task.submit.task == task.submit.actor else task.submit.returns
+
+
+def _has_failed(entry: Entry | None) -> bool:
+    """Whether reading it raises: what is waited for was asked for before."""
+    if entry is None or entry.state is not READY:
+        return entry is None or entry.state is not PENDING
+    return entry.value is not None and entry.value.failed
 
 
 def cancelled(task: Task) -> ev.Value:

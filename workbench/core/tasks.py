@@ -50,8 +50,9 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "attempts", "audience", "counted", "cpus", "final_value", "job", "made", "owner",
-        "parent", "pending_dependencies", "pins", "seconds", "state", "submit", "taken", "worker",
+        "actor", "argument_bytes", "attempts", "audience", "counted", "cpus", "final_value", "job",
+        "made", "owner", "parent", "pending_dependencies", "pins", "seconds", "state", "submit",
+        "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -70,9 +71,11 @@ class Task:
         self.made = 0  # items, if it is a stream
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
+        self.argument_bytes = 0  # of its message, as long as these are pinned
         self.pending_dependencies = 0
         self.attempts = 0
         self.seconds = 0.0  # what was expected of it when it was sent
+        self.urgent = False  # one that has begun needs it: for good, see `Queue`
         self.worker: Worker | None = None  # that it was sent to
 
     def to(self, state: TaskState) -> None:
@@ -103,6 +106,18 @@ MOST_LINGERING = 1000
 
 
 @dataclass(slots=True, eq=False)
+class Wait:
+    """One place where a worker's task waits; see `events.Blocked`."""
+
+    worker: Worker
+    missing: set[int]  # objects
+    left: int  # how many of them have to come
+    may_fail: bool  # one that failed is enough
+    item: int
+    is_over: bool = False  # what it waits for is there, and it hasn't said yet that it goes on
+
+
+@dataclass(slots=True, eq=False)
 class Worker:
     """One worker process, from its fork to its end. ``number`` is the pool's, never reused."""
 
@@ -114,7 +129,10 @@ class Worker:
     load: float = 0.0  # expected seconds of what was sent
     cpus: int = ONE  # what each of those needs
     used: int = 0  # what is counted for it in `Scheduler.used`
-    blocked: int = 0  # its task waits for others (nested waits count)
+    blocked: bool = False  # it has no slot: its task waits for others, or it is about to go
+    waits: dict[int, Wait] = field(default_factory=dict)  # of its running task
+    waits_over: int = 0  # how many of them are over: if one is, the slot is its own again
+    leaving: bool = False
     recalled: bool = False  # a GaveBack is due
     since: float = 0.0  # idle, or busy, since this time
     kill_reason: str = ""  # why we killed it: a clause

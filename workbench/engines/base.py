@@ -305,6 +305,10 @@ class Actors(Protocol):
     def find_actor(self, name: str) -> ObjectRef | None:
         """The actor of that name."""
 
+    @property
+    def namespace(self) -> str:
+        """In which actors' names are given and looked up, if nothing else is said."""
+
     def actor_names(self) -> list[str]:
         """The names of all actors that have one and live, with their namespaces; sorted."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.client.base import ClientBase
 from workbench.client.driver import Driver
 from workbench.config import Config
+from workbench.core.snapshot import INCARNATION
 from workbench.errors import SessionError
 from workbench.options import Variables
 from workbench.server.settings import Settings
@@ -38,15 +39,18 @@ ATTEMPTS = 5
 """How often a session that ends while we join it is looked for again."""
 
 
-def connect(config: Config, variables: Variables = ()) -> Driver:
+def connect(config: Config, variables: Variables = (), namespace: str = "") -> Driver:
     """Join the session ``config`` names, or start it. Returns before the server has come up.
 
-    ``variables`` of the environment are those of the processes that it starts, beside ours.
+    ``variables`` of the environment are those of the processes that it starts, beside ours;
+    ``namespace`` is that of names of actors.
 
+    A session's unique name, as `Engine.session` gives it, is joined and never started.
     SessionError if the runtime directory can't be used, or the session won't have us.
     """
     directory = runtime_directory()
-    name = config.session or f"{os.getpid()}-{secrets.token_hex(3)}"
+    name, unique, _ = config.session.partition(INCARNATION)
+    name = name or f"{os.getpid()}-{secrets.token_hex(3)}"
     address = str(address_of(name))
     for attempt in range(1, ATTEMPTS + 1):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -55,12 +59,16 @@ def connect(config: Config, variables: Variables = ()) -> Driver:
                 sock.connect(address)
             except (FileNotFoundError, ConnectionRefusedError):
                 sweep(directory)
+                if unique:
+                    sock.close()
+                    raise _is_over(config.session) from None
                 process, session = _launch(config, name, address, sock, variables)
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
                 reap = ServerProcess(process).reap
-                return Driver(base, config.linger, reap, config.log_to_driver)
-        engine = Driver(_base(sock, "", config), config.linger, None, config.log_to_driver)
+                return Driver(base, config.linger, reap, config.log_to_driver, namespace)
+        base = _base(sock, "", config)
+        engine = Driver(base, config.linger, None, config.log_to_driver, namespace)
         try:
             engine.wait_welcome()
         except SessionError:  # it was just ending, and its file goes with it: look again
@@ -68,8 +76,19 @@ def connect(config: Config, variables: Variables = ()) -> Driver:
             if attempt == ATTEMPTS:
                 raise
         else:
-            return engine
+            if not unique or engine.session == config.session:
+                return engine
+            engine.close()
+            raise _is_over(config.session)
     raise AssertionError("unreachable")
+
+
+def _is_over(session: str) -> SessionError:
+    name = session.partition(INCARNATION)[0]
+    return SessionError(
+        f"Session {session!r} is over. `init(session={name!r})` joins or starts another of its "
+        "name."
+    )
 
 
 def _base(sock: socket.socket, session: str, config: Config) -> ClientBase:
@@ -94,7 +113,7 @@ def _launch(
     ``sock`` is connected before: should we be killed meanwhile, the server knows from its first
     connection that it is alone.
     """
-    session = f"{name}.{secrets.token_hex(4)}"
+    session = f"{name}{INCARNATION}{secrets.token_hex(4)}"
     log = f"{address}.log"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, open(log, "wb") as output:
         listener.bind(address)

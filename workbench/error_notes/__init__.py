@@ -14,6 +14,7 @@ from typing import Any
 
 from workbench.error_notes import readonly, ref_as_value
 from workbench.errors import WorkbenchError
+from workbench.exception_state import add_note, notes_of
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
 
@@ -41,8 +42,8 @@ def explain(
 
 def add(error: BaseException, note: str) -> None:
     """Note that, if there is something to say, and once."""
-    if note and (note := printable(note)) not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    if note and (note := printable(note)) not in notes_of(error):
+        add_note(error, note)
 
 
 class _Hook:

@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench import context
+from workbench import context, error_notes
 from workbench.errors import NotDefinedError
 from workbench.host.captured import NOTHING_TRACKED, Captured, Tracked
 from workbench.host.environment import Environment, move
@@ -76,9 +76,10 @@ def run_cell(cell: Cell, more: PackedValues | Names | None = None, /, **names: A
         ran = _run_alone(cell, namespace)
     except Exception as error:
         if changed := _changed(captured.mutations(failed=True)):
-            error.add_note(
+            error_notes.add(
+                error,
                 f"Before that the cell changed {changed} on the worker. A cell that fails changes "
-                "nothing in the notebook."
+                "nothing in the notebook.",
             )
         raise
     outputs = {name: namespace[name] for name in cell.outputs if name in namespace}
@@ -164,9 +165,10 @@ class Namespace:
             if isinstance(error, Exception):
                 mutations = captured.mutations(failed=True)
             if is_new and isinstance(error, NameError):
-                error.add_note(
+                error_notes.add(
+                    error,
                     "The namespace is new: this is its first cell. If there were others, its "
-                    "process has ended since, and their variables with it."
+                    "process has ended since, and their variables with it.",
                 )
             raise
         finally:
@@ -292,9 +294,10 @@ def _note_stored(error: NameError) -> None:
     engine, name = context.get(), error.name
     if engine is None or not name or hasattr(builtins, name) or engine.find(name) is None:
         return
-    error.add_note(
+    error_notes.add(
+        error,
         f"The store has an object {name!r}, but the cell isn't seen to read it: a line that is "
-        f"just `{name}` brings it along, or `%get {name}` in the notebook."
+        f"just `{name}` brings it along, or `%get {name}` in the notebook.",
     )
 
 

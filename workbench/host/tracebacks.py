@@ -1,21 +1,27 @@
-"""A task's exception → the TaskError its reader sees: text and places, no live objects."""
+"""A task's exception → the TaskError its reader sees: the exception pickled, texts and places."""
 
 from __future__ import annotations
 
 import linecache
 import os
-import pickle
 import re
 import traceback
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Any
 
-import cloudpickle
-
-from workbench import error_notes
-from workbench.errors import SerializationError, TaskError, WorkbenchError, task_error
+from workbench import error_notes, errors
+from workbench.errors import MOST_TEXT, TaskError, TaskFailure, WorkbenchError, task_error
+from workbench.exception_state import notes_of
+from workbench.serialization.exceptions import left_out_note, pack
 
 MOST_FRAMES = 60
-MOST_TEXT = 8000  # characters kept of a message: errors travel inline
+
+MOST_MEMBERS = 10
+"""Exceptions of a group that are told singly."""
+
+Reducers = Mapping[type, Callable[[Any], Any]]
+NO_REDUCERS: Reducers = {}
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -28,34 +34,33 @@ _POOLS = tuple(
 Frames = list[tuple[str, int, str, str]]
 
 
-def describe_error(error: BaseException, task: str) -> TaskError:
-    """What to send in place of ``error``; always picklable.
+def describe_error(error: BaseException, task: str, reducers: Reducers = NO_REDUCERS) -> TaskError:
+    """What to send in place of ``error``: see `TaskError`; always picklable."""
+    return task_error(failure_of(error, task, reducers))
 
-    It is an instance of the error's type where that type can travel.
-    """
+
+def failure_of(error: BaseException, task: str, reducers: Reducers = NO_REDUCERS) -> TaskFailure:
+    """What is told of a task that raised it."""
     error_notes.explain(error)
-    notes = [str(n)[:MOST_TEXT] for n in getattr(error, "__notes__", [])]
-    if hint := _other_processes(error):
-        notes.append(hint)
-    kind: type[BaseException] = type(error)
+    error_notes.add(error, _other_processes(error))
+    notes = [note[:MOST_TEXT] for note in notes_of(error)]
+    missing = (error.name or "") if isinstance(error, NameError | ImportError) else ""
     if isinstance(error, TaskError):  # a task that got another task's failure
-        kind = getattr(kind, "_cause", kind)
-        text = error.cause_text
-        notes += ["", f"It came from task {error.task!r}:", *error.remote_traceback()]
-        notes += error.remote_notes
+        inner = errors.failure_of(error)
+        missing = inner.missing_name
+        text = inner.text
+        others = [f"It came from task {inner.task!r}.", *inner.notes]
+        notes += [note for note in others if note not in notes]
+        original = errors.original_of(error)
     else:
-        text = _said(error)
+        text = said_of(error)
         notes += _chain(error)
-    described = task_error(kind, task, text, frames_of(error.__traceback__), notes)
-    if isinstance(error, NameError | ImportError):
-        described.missing_name = error.name or ""  # its reader may know where it comes from
-    if isinstance(error, SerializationError) and isinstance(described, SerializationError):
-        described.failures = error.failures
-    try:
-        pickle.loads(cloudpickle.dumps(described))
-    except Exception:  # the type can't travel: its text can
-        described = TaskError(task, text, described.frames, notes)
-    return described
+        original = error
+    data, left_out = pack(original, frames_of, reducers) if original is not None else (b"", [])
+    if left_out:
+        notes.insert(len(notes_of(error)), left_out_note(left_out))
+    frames = tuple(frames_of(error.__traceback__))
+    return TaskFailure(task, text, frames, tuple(notes), missing, data)
 
 
 def let_go(error: BaseException) -> None:
@@ -72,6 +77,8 @@ def let_go(error: BaseException) -> None:
             seen.add(id(each))
             traceback.clear_frames(each.__traceback__)
             chain += each.__cause__, each.__context__
+            if isinstance(each, BaseExceptionGroup):
+                chain += each.exceptions
 
 
 def frames_of(tb: TracebackType | None) -> Frames:
@@ -96,7 +103,7 @@ _UNFOUND = re.compile(
 
 def _other_processes(error: BaseException) -> str:
     """What to do if `multiprocessing` couldn't send a function that no module has."""
-    found = _UNFOUND.search(_said(error))
+    found = _UNFOUND.search(said_of(error))
     frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
     if found is None or not any(filename.startswith(_POOLS) for filename in frames):
         return ""
@@ -109,7 +116,7 @@ def _other_processes(error: BaseException) -> str:
     )
 
 
-def _said(error: BaseException) -> str:
+def said_of(error: BaseException) -> str:
     """``Type: message``, without the notes. Our own types by their name alone."""
     said = traceback.TracebackException(type(error), error, None)
     said.__notes__ = None
@@ -118,16 +125,32 @@ def _said(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[str]:
-    """The exceptions this one was raised from, as text."""
+    """The exceptions this one was raised from, and those of a group, as text."""
     lines: list[str] = []
-    seen = {id(error)}
-    while True:
-        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if cause is None or id(cause) in seen or len(lines) > 20:
-            return lines
-        seen.add(id(cause))
-        how = "Caused by" if error.__cause__ else "While handling"
-        text = _said(cause)
-        lines += ["", f"{how}: {text}"]
-        lines += [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(cause.__traceback__)]
-        error = cause
+    seen: set[int] = set()
+    here: BaseException | None = error
+    how = ""
+    while here is not None and id(here) not in seen and len(lines) <= 20:
+        seen.add(id(here))
+        if how:
+            lines += _placed(how, here)
+        if isinstance(here, BaseExceptionGroup):
+            lines += _members(here)
+        how = "Caused by" if here.__cause__ else "While handling"
+        here = here.__cause__ or (None if here.__suppress_context__ else here.__context__)
+    return lines
+
+
+def _members(group: BaseExceptionGroup[Any]) -> list[str]:
+    lines: list[str] = []
+    for number, each in enumerate(group.exceptions, 1):
+        if number > MOST_MEMBERS:
+            return [*lines, "", f"and {len(group.exceptions) - MOST_MEMBERS} more"]
+        lines += _placed(f"{number} of {len(group.exceptions)}", each)
+    return lines
+
+
+def _placed(how: str, error: BaseException) -> list[str]:
+    """What it says, after a blank line, and where it was raised."""
+    places = [f"  {f}, line {n}, in {name}" for f, n, name, _ in frames_of(error.__traceback__)]
+    return ["", f"{how}: {said_of(error)}", *places]

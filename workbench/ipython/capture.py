@@ -195,10 +195,9 @@ class Cargo:
                 elif name in required:
                     absent.append(name)
         if absent:
-            visible = [n for n in variables if n not in hidden]
-            known_names = [*visible, *self._engine.names(), *dir(builtins)]
-            stayed = self._notebook.stayed
-            raise missing(absent, "the notebook or the store", known_names, stayed)
+            there = [*self._notebook.own_names(), *self._engine.names(), *dir(builtins)]
+            where, outcome = "the notebook or the store", "Nothing was sent."
+            raise missing(absent, where, there, self._notebook.stayed, outcome)
         return captured
 
     def _follow(self, owner: str, size: Estimate, estimator: Estimator, taken: set[int]) -> None:

@@ -111,13 +111,9 @@ class Completion:
     # -- names --------------------------------------------------------------------------------
 
     def _variables(self) -> list[str]:
-        hidden = self._notebook.shell.user_ns_hidden
-        return sorted(
-            name
-            for name, value in list(self._notebook.variables.items())
-            if not isinstance(value, ModuleType)
-            and (name not in hidden or hidden[name] is not value)
-        )
+        variables = self._notebook.variables
+        names = self._notebook.own_names()
+        return sorted(n for n in names if not isinstance(variables.get(n), ModuleType))
 
     def _refs(self) -> list[str]:
         variables = self._notebook.variables

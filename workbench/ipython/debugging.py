@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from workbench.errors import TaskError
+from workbench.errors import TaskError, failure_of
 
 
 def explained(debugger: Callable[..., None]) -> Callable[..., None]:
@@ -26,11 +26,12 @@ def explained(debugger: Callable[..., None]) -> Callable[..., None]:
 
 
 def _why_not(error: TaskError) -> str:
-    where = f" in {error.task}" if error.task else ""
-    kind = error.cause_text.partition(":")[0]
+    failure = failure_of(error)
+    where = f" in {failure.task}" if failure.task else ""
+    kind = failure.text.partition(":")[0]
     again = (
         "run the cell again without its first line, `%%remote`,"
-        if error.task.startswith("cell ")
+        if failure.task.startswith("cell ")
         else "call the function here, without `.remote`,"
     )
     return (

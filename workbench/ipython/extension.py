@@ -16,6 +16,7 @@ from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
 from workbench.ipython.debugging import explained
+from workbench.ipython.error_display import rendered
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
@@ -54,6 +55,7 @@ class Extension:
         kinds = *error_notes.KINDS, NameError, TaskError, KeyboardInterrupt
         self._shell.set_custom_exc(kinds, self._show_error)
         self._shell.debugger = explained(self._shell.debugger)
+        self._shell.showtraceback = rendered(self._shell)
         self._shows_figures = _show_figures(self._shell, True)
         context.watch(self._meet)
         self._tells = True
@@ -62,7 +64,7 @@ class Extension:
         """Leave the shell as it was."""
         context.watch(None)
         self._shell.custom_exceptions, self._shell.CustomTB = self._before
-        del self._shell.debugger  # its class's is left
+        del self._shell.debugger, self._shell.showtraceback  # its class's are left
         if self._shows_figures:
             _show_figures(self._shell, False)
         for event, hook in self._hooks.items():

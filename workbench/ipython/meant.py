@@ -63,7 +63,7 @@ def _one(notebook: Notebook, word: str, shown: bool) -> Iterator[tuple[str, Mean
     elif (ref := api.engine().identify(word)) is not None:
         yield ref.hex(), ref.hex()
     elif word.isidentifier() or not _is_expression(word):
-        known = [*variables, *api.engine().names()]
+        known = [*notebook.own_names(), *api.engine().names()]
         raise ObjectLostError(
             f"This session has no object {word!r}: no variable, name or id is that."
             f"{did_you_mean(word, known)}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from workbench import error_notes
-from workbench.errors import NotDefinedError, TaskError
+from workbench.errors import NotDefinedError, TaskError, failure_of
 from workbench.ipython.cells import DEFINITION, IMPORT
 from workbench.report.mistyped import did_you_mean
 
@@ -52,16 +52,19 @@ def missing(
     where: str,
     known: Iterable[Any],
     stayed: Mapping[str, StayedName] | None = None,
+    outcome: str = "",
 ) -> NotDefinedError:
     """The error of names that mean nothing, with what was perhaps meant.
 
-    ``stayed`` are those that remote cells kept.
+    ``stayed`` are those that remote cells kept; ``outcome`` is what didn't happen, if that could
+    be in doubt: ``Nothing was sent.``
     """
     found = [stayed[name].text(name) for name in names if stayed and name in stayed]
     hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
     listed = " and ".join(repr(n) for n in names)
     verb = "is" if len(names) == 1 else "are"
-    return NotDefinedError(f"{listed} {verb} not defined in {where}.{hint} Nothing was sent.")
+    said = f"{listed} {verb} not defined in {where}.{hint} {outcome}"
+    return NotDefinedError(said.rstrip())
 
 
 def explain(
@@ -85,12 +88,12 @@ def explain(
 
 def _missing_name(error: BaseException) -> str:
     if isinstance(error, TaskError):
-        return error.missing_name
+        return failure_of(error).missing_name
     return (error.name or "") if isinstance(error, NameError) else ""
 
 
 def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
-    in_cell = any(function == "<module>" for _, _, function, _ in error.frames)
+    in_cell = any(function == "<module>" for _, _, function, _ in failure_of(error).frames)
     if name in variables and in_cell:
         return (
             f"The notebook has a variable {name!r}, but the cell isn't seen to read it: code in a "
@@ -98,7 +101,9 @@ def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
         )
     if name in variables:
         return f"The notebook has a variable {name!r}: give it to the function as an argument."
-    if any(repr(name) in note for note in error.remote_notes):  # the worker found it in the store
+    if any(
+        repr(name) in note for note in failure_of(error).notes
+    ):  # the worker found it in the store
         return ""
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
     hint = did_you_mean(name, known)

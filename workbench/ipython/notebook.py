@@ -46,6 +46,12 @@ class Notebook:
         """What a person sees as variables, by name; also to bind them."""
         return self.shell.user_ns  # type: ignore[no-any-return]
 
+    def own_names(self) -> list[str]:
+        """Names of the variables but IPython's own: In, Out, get_ipython, open, ..."""
+        hidden = self.shell.user_ns_hidden
+        there = list(self.variables.items())
+        return [name for name, value in there if hidden.get(name, hidden) is not value]
+
     def cell_number(self) -> int:
         """The number that the front end shows beside the running cell.
 

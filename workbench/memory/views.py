@@ -89,6 +89,9 @@ class Views:
         finally:
             os.close(fd)
 
+    def is_mapped(self, segment: int) -> bool:
+        return segment in self._segments
+
     def unmap(self, segment: int) -> None:
         self._segments.pop(segment, None)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
 from workbench.engines.base import Engine
-from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError
+from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
 from workbench.ref import ObjectRef
 from workbench.report import facts, text
 from workbench.report.format import NOW, human_age, human_bytes, printable
@@ -121,8 +121,9 @@ def _failed(name: tuple[str, str], engine: Engine, ref: ObjectRef) -> Card:
             return Card(name, "freed", [("why", said)])
         if isinstance(error, TaskCancelledError):
             return Card(name, "stopped", [("why", said)])
-        kind = type(error).__name__
-        text = said if isinstance(error, TaskError) else f"{kind}: {said}"  # those say their kind
+        text = f"{type(error).__name__}: {said}"
+        if isinstance(error, TaskError):
+            text = failure_of(error).text.split("\n")[0]
         return Card(name, "failed", [("error", text)])
     return Card(name, "failed", [])
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from workbench.core.snapshot import (
     A_RESULT,
     ACTOR_PREFIX,
+    INCARNATION,
     JobRecord,
     ObjectRecord,
     Snapshot,
@@ -21,6 +22,7 @@ from workbench.core.snapshot import (
 from workbench.report import reasons
 from workbench.report.format import (
     NO_FIGURE,
+    OWN,
     UNKNOWN,
     count,
     human_age,
@@ -78,7 +80,7 @@ def names_of(record: ObjectRecord) -> str:
 
 def is_own(record: ObjectRecord) -> bool:
     """Whether it is Workbench's: what runs cells. People need no word of it."""
-    return not record.names and type_of(record) in ("function run_cell", "class Namespace")
+    return not record.names and type_of(record).startswith(OWN)
 
 
 def title_of(record: ObjectRecord, held: Held | None = None) -> str:
@@ -304,7 +306,7 @@ def session_name(snapshot: Snapshot) -> str:
 
 def short_name(session: str) -> str:
     """A local session's name without what makes it unique."""
-    return session.rpartition(".")[0] or session
+    return session.rpartition(INCARNATION)[0] or session
 
 
 def users_text(snapshot: Snapshot) -> str:

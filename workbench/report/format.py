@@ -18,6 +18,9 @@ NO_FIGURE = "–"
 NOW = "now"
 """The age of what is younger than a second."""
 
+OWN = "Workbench's "
+"""How the types of objects begin that are Workbench's own: what runs cells. They aren't counted."""
+
 _AGES = ((86400, "days"), (3600, "h"), (60, "min"))
 
 

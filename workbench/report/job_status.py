@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from workbench.core.snapshot import JobRecord
+from workbench.errors import SerializationError, TaskError, failure_of
 from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
 
@@ -136,7 +137,8 @@ def elsewhere(name: str) -> JobStatus:
 
 def why_lost(error: BaseException) -> str:
     """Why a cell's result isn't there, in a clause: ``can't be stored (sqlite3.Connection)``."""
-    failures = getattr(error, "failures", ())
+    failures = error.failures if isinstance(error, SerializationError) else ()
     if failures:
         return f"can't be stored ({listed(list(dict.fromkeys(f.type for f in failures)), 3)})"
-    return (getattr(error, "cause_text", "") or f"{type(error).__name__}: {error}").split("\n")[0]
+    text = failure_of(error).text if isinstance(error, TaskError) else ""
+    return (text or f"{type(error).__name__}: {error}").split("\n")[0]

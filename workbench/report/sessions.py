@@ -1,16 +1,28 @@
-"""What there is to say when a process goes from one session to another: what would be lost, and
-what the new one can't take."""
+"""What there is to say when a session is left or ended: what is lost with it, and what another one
+can't take."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from workbench.core.snapshot import ObjectRecord, Snapshot
+from workbench.engines.base import Engine
 from workbench.report import facts
-from workbench.report.format import count, human_bytes, joined, listed
+from workbench.report.format import count, human_bytes, human_seconds, joined, listed
+from workbench.report.processes import actor_text
 
 MOST_WORDS = 5
 """Names that a sentence lists; the rest are counted."""
+
+FEW = 1000
+"""Objects that are looked through, for what is lost when a session is left."""
+
+
+def lost_by_leaving(engine: Engine) -> str:
+    """What is lost when this process leaves its session; see `lost_text`."""
+    now = engine.summary()
+    return lost_text(engine.snapshot() if now.count <= FEW else now)
 
 
 def lost_text(now: Snapshot) -> str:
@@ -22,25 +34,56 @@ def lost_text(now: Snapshot) -> str:
     ours = {client.client for client in now.clients if client.pid == os.getpid()}
     others = any(c.role == "driver" and c.client not in ours for c in now.clients)
     actors = {actor.id for actor in now.actors}
+    told = [r for r in now.objects if r.id not in actors and not facts.is_own(r)]
     objects = [
         record
-        for record in now.objects
-        if record.id not in actors
-        and not facts.type_of(record).startswith(("function ", "class "))
+        for record in told
+        if not facts.type_of(record).startswith(("function ", "class "))
         and not (others and _stays(record, ours))
     ]
     found = []
-    if objects or now.count > len(now.objects):
-        uncounted = now.count - len(now.objects)
-        size = human_bytes(sum(record.size or 0 for record in objects))
+    uncounted = max(now.count - len(told) - len(actors), 0)
+    if objects or uncounted:
         names = sorted(name for record in objects for name in record.names)
-        amount = count(len(objects) + uncounted, "object")
-        listing = f": {listed(names, MOST_WORDS)}" if names else ""
-        found.append(amount if uncounted else f"{amount} ({size}){listing}")
-    if now.actors and not others:
-        found.append(count(len(now.actors), "actor"))
-    jobs = [] if others else [facts.job_text(job) for job in facts.concerning(now.jobs)]
-    return joined([*found, *(f"the background cell {job}" for job in jobs[:MOST_WORDS])])
+        total = len(objects) + uncounted
+        size = f" ({human_bytes(sum(record.size or 0 for record in objects))})"
+        listing = f": {listed(names, MOST_WORDS, total)}" if names else ""
+        found.append(count(total, "object") + ("" if uncounted else size) + listing)
+    return "; ".join(found if others else [*found, *_lost_with(now)])
+
+
+def lost_names(now: Snapshot) -> str:
+    """What is lost with a session, as far as people know it by a name; '' if nothing."""
+    actors = {actor.id for actor in now.actors}
+    names = sorted(name for r in now.objects if r.id not in actors for name in r.names)
+    found = f"{count(now.names, 'named object')}: {listed(names, MOST_WORDS, now.names)}"
+    return "; ".join([*([found] if names else []), *_lost_with(now)])
+
+
+def _lost_with(now: Snapshot) -> Iterator[str]:
+    """Actors and background cells, which end with the session."""
+    actors = [actor_text(actor) for actor in now.actors]
+    jobs = [facts.job_text(job) for job in facts.concerning(now.jobs)]
+    for ending, noun in ((actors, "actor"), (jobs, "background cell")):
+        if ending:
+            yield f"{count(len(ending), noun)}: {listed(ending, MOST_WORDS)}"
+
+
+def stopped_text(session: str, lost: str, seconds: float, killed: int) -> str:
+    """That a session was ended from a shell: how that went, and what is lost with it."""
+    how = f"it took {human_seconds(seconds)}"
+    if killed:
+        how = f"{count(killed, 'process', 'processes')} didn't end, and had to be killed"
+    return f"Session {session} has ended: {how}.{_lost(lost)}"
+
+
+def left_text(lost: str) -> str:
+    """That a notebook has left its session."""
+    return f"The session is over for this notebook.{_lost(lost)}"
+
+
+def _lost(lost: str) -> str:
+    return f" Lost with it: {lost}." if lost else ""
 
 
 def _stays(record: ObjectRecord, ours: set[int]) -> bool:

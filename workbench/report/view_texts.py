@@ -61,8 +61,7 @@ REPEATED = "serialized {} ×: put it once"
 def shown(snapshot: Snapshot) -> Snapshot:
     """The same without the objects that are Workbench's own."""
     kept = tuple(record for record in snapshot.objects if not facts.is_own(record))
-    hidden = len(snapshot.objects) - len(kept)
-    return replace(snapshot, objects=kept, count=max(snapshot.count - hidden, 0))
+    return replace(snapshot, objects=kept)
 
 
 def nothing(snapshot: Snapshot) -> dict[str, str]:

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import SerializationError, StoreFullError, WorkbenchError
-from workbench.report.format import human_bytes
+from workbench.report.format import OWN, human_bytes
 from workbench.serialization import safe_load
 from workbench.serialization.arrays import Array, Reducers, out_of_band
 from workbench.serialization.inspection import cannot_pickle
@@ -378,7 +378,8 @@ def describe(value: Any) -> str:
     if kind in _SIZED:
         return f"{name} ({len(value)})"
     if kind is FunctionType or isinstance(value, type):
-        return f"{name} {value.__qualname__}"
+        own = value.__module__ == "workbench.host.cells"  # which runs cells
+        return f"{OWN if own else f'{name} '}{value.__qualname__}"
     try:
         dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     except Exception:  # a property of the object's own

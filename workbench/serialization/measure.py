@@ -172,11 +172,14 @@ class Tally:
             self.parts[key] = part
 
     def scale(self, inband: float, outband: float) -> None:
-        """Correct the figures of a sample by what all of it turned out to have."""
+        """Correct the figures of a sample by what all of it turned out to have.
+
+        They are rounded down, so that parts together never have more than what they are in.
+        """
         before = self.figures
         self.figures = before._replace(
-            inband=round(before.inband * inband), outband=round(before.outband * outband),
-            buffers=round(before.buffers * outband),
+            inband=int(before.inband * inband), outband=int(before.outband * outband),
+            buffers=int(before.buffers * outband),
         )  # fmt: skip
         for part in self.parts.values():
             part.scale(inband, outband)

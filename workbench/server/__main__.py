@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,9 +25,11 @@ def main() -> None:
     settings = settings_of(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the clients' business
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # three for each client
     gc.disable()  # the core makes no cycles, and a full collection would stall everybody
     listener = socket.socket(fileno=settings.listener)
-    forkserver = ForkserverClient(settings)
+    forkserver = ForkserverClient(settings, limits)
     session = Session(
         settings.session, settings.workers, settings.capacity, settings.headroom,
         bool(settings.spill_dir), settings.idle,

@@ -6,10 +6,13 @@ The server forks nothing itself: a fork of it would inherit every client's socke
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import msgspec
 
@@ -27,34 +30,49 @@ _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode
 
 
 class ForkserverClient:
-    """The process that forks workers. ``sock`` is for the loop to poll; each start makes one."""
+    """The process that forks workers. ``sock`` is for the loop to poll; each start makes one.
 
-    def __init__(self, settings: Settings) -> None:
+    ``limits``: how many open files it may have, which is the server's own affair otherwise.
+    """
+
+    def __init__(self, settings: Settings, limits: tuple[int, int]) -> None:
         self._settings = settings
+        self._limits = limits
         self.pids: dict[int, int] = {}  # of those that were asked for and live; 0: not yet forked
+        self._turned_away: set[int] = set()  # pids of those of them that there was no room for
         self._start()
 
     def _start(self) -> None:
-        self.sock, theirs = socket.socketpair()
-        self.sock.setblocking(False)
-        self._outbox = Outbox()
-        self._inbox = Inbox(_decode)
         env = os.environ.copy()
         for variable in _THREAD_LIMITS:  # so that N workers don't fight over the cores
             env.setdefault(variable, str(self._settings.threads))
-        with theirs:
+        ours, theirs = socket.socketpair()
+        with theirs, ExitStack() as on_failure:
+            on_failure.callback(ours.close)
             fd, settings = theirs.fileno(), self._settings.text()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench.worker.forkserver", str(fd), settings],
                 env=env, pass_fds=[fd], stdin=subprocess.DEVNULL,
             )  # fmt: skip
+            on_failure.pop_all()
+        resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self._limits)
+        ours.setblocking(False)
+        self.sock = ours
+        self._outbox = Outbox()
+        self._inbox = Inbox(_decode)
 
-    def send(self, instruction: Fork | Kill) -> None:
-        """Tell it to fork, or to kill one of its own. If it died, a Fork starts another."""
+    def send(self, instruction: Fork | Kill) -> Iterator[WorkerExited]:
+        """Tell it to fork, or to kill one of its own. If it died, a Fork starts another; yields
+        what comes of it if that can't be."""
         if isinstance(instruction, Fork):
-            self.pids[instruction.worker] = 0
             if self.sock.fileno() < 0:
-                self._start()
+                try:
+                    self._start()
+                except OSError as error:  # out of processes, of descriptors, at this moment
+                    why = os.strerror(error.errno or 0)
+                    yield WorkerExited(instruction.worker, 0, unforked=why)
+                    return
+            self.pids[instruction.worker] = 0
         self._outbox.put(instruction)
         try:
             self._outbox.send(self.sock.sendmsg)
@@ -72,18 +90,27 @@ class ForkserverClient:
             more = False
         while messages := self._inbox.messages():
             events.append(messages.popleft())
-        for event in events:
+        for place, event in enumerate(events):
             if isinstance(event, WorkerForked):
                 self.pids[event.worker] = event.pid
-            else:
-                self.pids.pop(event.worker, None)
+                continue
+            pid = self.pids.pop(event.worker, 0)
+            if pid in self._turned_away:  # as if it had never been
+                self._turned_away.discard(pid)
+                events[place] = WorkerExited(event.worker, 0, unforked="no file descriptors left")
         if not more:
             self.close()
             for worker, pid in self.pids.items():  # the kernel has killed them, or they never were
                 unforked = "" if pid else "the process that forks workers ended"
                 events.append(WorkerExited(worker, -signal.SIGKILL, unforked=unforked))
             self.pids.clear()
+            self._turned_away.clear()
         return events
+
+    def turned_away(self, pid: int) -> None:
+        """The server has no descriptor for this process's connection; it may be a worker."""
+        if pid in self.pids.values():
+            self._turned_away.add(pid)
 
     def close(self) -> None:
         """Hang up: it ends its workers and itself. Waits for that."""

@@ -6,40 +6,49 @@ lot to the core as one batch, and sends what came of it.
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import select
 import socket
 import struct
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
 
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
-from workbench.fallocate import punch
 from workbench.machine import MemoryGauge
-from workbench.memory import spill
-from workbench.memory.segment import Descriptors, create
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.mover import Mover
+from workbench.server.peers import QUESTIONS, HeldMemory, Peer
+from workbench.server.segments import Segments
+from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.spin_poll import SpinThenPoll
-from workbench.wire.buffers import Inbox, Outbox, Parcel
-from workbench.wire.codec import decode_from_client
+from workbench.wire.buffers import Outbox, Parcel
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
-@dataclass(slots=True, eq=False)
-class Peer:
-    """One connection."""
+RETRY = 0.1
+"""Seconds after which it is tried again what there was no descriptor for, or no memory."""
 
-    number: int
-    sock: socket.socket
-    inbox: Inbox = field(default_factory=lambda: Inbox(decode_from_client))
-    outbox: Outbox = field(default_factory=Outbox)
-    stuck: bool = False  # its socket is full: epoll tells when it isn't
+PATIENCE = 1.0
+"""Seconds that a newcomer waits when there is no descriptor for it, before it is told so."""
+
+SPARES = 4
+"""Descriptors kept for such moments: a segment has two, and so has a copy."""
+
+NO_ROOM = (
+    "The session's server can open no more connections: it may have {} open files, and has. End "
+    "some of the processes that are in the session; or start it where the limit is higher "
+    "(`ulimit -n`)."
+)
+
+_PASSING = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+"""What sending may fail with, although the client does nothing wrong."""
 
 
 class Server:
@@ -60,13 +69,20 @@ class Server:
         self._peers: dict[int, Peer] = {}  # by number
         self._by_fd: dict[int, Peer] = {}
         self._numbers = 0
-        self._segments: dict[int, Descriptors] = {}
-        self._shared: set[int] = set()  # those that others than their writer have mapped
+        self._segments = Segments(spill_dir)
         self._dirty: set[Peer] = set()
+        self._waiting: set[Peer] = set()  # who has asked, and has more to say
+        self._unsent: set[Peer] = set()  # to whom sending failed, for no fault of theirs
+        self._held = HeldMemory()
         self._batch: list[tuple[int, ev.Event]] = []
         self._gauge = MemoryGauge()
         self._spill_dir = spill_dir
         self._mover = Mover()
+        self._spares = SpareDescriptors(SPARES)
+        self._word = SpareDescriptors(1)  # for the word to a newcomer that there is none for it
+        self._listening = True
+        self._short_since: float | None = None  # newcomers wait, because there is no descriptor
+        self._retry_at: float | None = None
         self._over = False
 
     def run(self) -> None:
@@ -79,15 +95,27 @@ class Server:
         poll = SpinThenPoll(self._epoll.poll)
         try:
             while not self._over:
-                deadline = self._session.deadline()
-                timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
-                for fd, mask in poll(timeout):
+                for fd, mask in poll(self._timeout()):
                     self._ready(fd, mask)
+                if self._waiting:
+                    for peer in [peer for peer in self._waiting if not peer.stuck]:
+                        self._take(peer)
+                if self._retry_at is not None and time.monotonic() >= self._retry_at:
+                    self._retry()
                 if not self._batch:
                     self._batch.append((0, Tick()))
                 self._turn()
         finally:
             self._close()
+
+    def _timeout(self) -> float | None:
+        """How long nothing has to be done unless something comes."""
+        if self._waiting and not all(peer.stuck for peer in self._waiting):
+            return 0.0
+        deadline, retry_at = self._session.deadline(), self._retry_at
+        if deadline is None or (retry_at is not None and retry_at < deadline):
+            deadline = retry_at
+        return None if deadline is None else max(deadline - time.monotonic(), 0)
 
     def _turn(self) -> None:
         while self._batch:
@@ -105,42 +133,34 @@ class Server:
                 else:
                     self._do(instruction)
             for _, event in batch:
-                if type(event) is ev.Opened:
-                    self._close_refused(event.segment)
+                if type(event) is ev.Opened:  # refused perhaps, or its maker has left
+                    self._segments.refuse(self._session.state.budget.arenas, event.segment)
             dirty, self._dirty = self._dirty, set()
             for peer in dirty:
                 self._send(peer)
 
     def _queue(self, peer: Peer, message: do.Message) -> None:
-        if type(message) is do.Shared:
-            fd = self._segments[message.segment].readonly
-            peer.outbox.put(Parcel(message, (fd,)))
-            self._shared.add(message.segment)
-        else:
-            peer.outbox.put(message)
-        self._dirty.add(peer)
+        parcel = self._segments.share(message) if type(message) is do.Shared else message
+        if parcel is not None:
+            peer.put(parcel)
+            self._dirty.add(peer)
 
     def _do(self, instruction: do.Anything) -> None:
         match instruction:
             case do.Fork() | do.Kill():
-                self._forkserver.send(instruction)
+                self._batch.extend((0, event) for event in self._forkserver.send(instruction))
                 self._poll_forkserver()
             case do.Hangup(client, _):
                 peer = self._peers.get(client)
                 if peer is not None:
                     self._drop(peer)
             case do.Punch(segment, extents):
-                descriptors = self._segments.get(segment)
-                if descriptors is not None:  # else its making failed
-                    for offset, length in extents:
-                        punch(descriptors.writable, offset, length)
+                self._segments.punch(segment, extents)
             case do.Discard(segment):
-                descriptors = self._segments.pop(segment, None)
-                if descriptors is not None:
-                    if segment in self._shared:  # who has it mapped would keep its memory
-                        self._shared.discard(segment)
-                        punch(descriptors.writable, 0, descriptors.size)
-                    descriptors.close()
+                for fd, other in self._segments.discard(segment):
+                    for peer in self._peers.values():
+                        if peer.outbox:
+                            peer.outbox.substitute(fd, other)
             case do.Copy():
                 self._copy(instruction)
             case do.Measure():
@@ -151,20 +171,16 @@ class Server:
                 self._over = True
 
     def _copy(self, copy: do.Copy) -> None:
-        source, target = copy.source[0], copy.target[0]
         try:
-            if target not in self._segments:
-                self._segments[target] = (
-                    spill.create(self._spill_dir, copy.size) if copy.disk else create(copy.size)
-                )
-            self._mover.copy(copy, self._segments[source].readonly, self._segments[target].writable)
+            self._mover.copy(copy, *self._segments.for_copy(copy))
         except OSError as error:  # no such directory, no leave to write, no descriptors left
             why = f"{error.strerror or error} ({self._spill_dir})"
             self._batch.append((0, Copied(copy.object, error=why)))
 
     def _ready(self, fd: int, mask: int) -> None:
         if fd == self._listener.fileno():
-            self._accept()
+            if self._listening:  # still
+                self._accept()
         elif fd == self._mover.fileno():
             self._batch.extend((0, event) for event in self._mover.read())
         elif fd == self._forkserver.sock.fileno():
@@ -172,7 +188,7 @@ class Server:
         else:
             peer = self._by_fd.get(fd)
             if peer is not None and mask & ~select.EPOLLOUT:
-                self._read(peer)
+                self._read(peer, bool(mask & (select.EPOLLHUP | select.EPOLLERR)))
             elif peer is not None:
                 self._send(peer)
 
@@ -183,13 +199,19 @@ class Server:
             self._polled = sock
             self._epoll.register(sock, select.EPOLLIN)
 
+    # -- connections ------------------------------------------------------------------------------
+
     def _accept(self) -> None:
         try:
+            if not self._spares.refill():
+                raise OSError(NONE_LEFT[0], "")
             sock, _ = self._listener.accept()
-        except OSError:  # it left again, or we are out of descriptors: the others go on
+        except OSError as error:  # it left again, or we are out of descriptors: the others go on
+            if error.errno in NONE_LEFT:
+                self._run_short()
             return
-        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if _CREDENTIALS.unpack(raw)[1] != os.getuid():
+        self._short_since = None
+        if _credentials(sock)[1] != os.getuid():
             sock.close()
             return
         sock.setblocking(False)
@@ -198,55 +220,132 @@ class Server:
         self._peers[peer.number] = self._by_fd[sock.fileno()] = peer
         self._epoll.register(sock, select.EPOLLIN)
 
-    def _read(self, peer: Peer) -> None:
+    def _run_short(self) -> None:
+        """There is no descriptor for a newcomer. It waits where it is, and doesn't wake us; when
+        that takes too long it is told why, and hung up on."""
+        now = time.monotonic()
+        if self._short_since is None:
+            self._short_since = now
+        elif now >= self._short_since + PATIENCE:
+            with suppress(OSError), self._word.lent():
+                self._turn_away(self._listener.accept()[0])
+                return
+        self._listen(False)
+        self._retry_at = now + RETRY
+
+    def _listen(self, on: bool) -> None:
+        if on != self._listening:
+            self._listening = on
+            self._epoll.modify(self._listener, select.EPOLLIN if on else 0)
+
+    def _turn_away(self, sock: socket.socket) -> None:
+        with sock, suppress(OSError):
+            self._forkserver.turned_away(_credentials(sock)[0])
+            outbox = Outbox()
+            outbox.put(do.Ended(NO_ROOM.format(resource.getrlimit(resource.RLIMIT_NOFILE)[0])))
+            outbox.send(sock.sendmsg)
+
+    def _retry(self) -> None:
+        """Some time has passed since there was no descriptor, or no memory."""
+        self._retry_at = None
+        unsent, self._unsent = self._unsent, set()
+        for peer in unsent:
+            self._send(peer)
+        if self._segments.awaited:
+            self._ask_again()
+        else:
+            self._spares.refill()
+            self._listen(True)
+
+    def _ask_again(self) -> None:
+        """Segments' descriptors got lost: there were none left here. Make room, and ask again."""
+        self._listen(False)
+        self._spares.lend()
+        for segment, client in list(self._segments.awaited.items()):
+            peer = self._peers.get(client)
+            if peer is not None:
+                peer.put(do.Reopen(segment))
+                self._send(peer)
+        self._retry_at = time.monotonic() + RETRY
+
+    def _read(self, peer: Peer, gone: bool) -> None:
         """Read once; so a flood from one client doesn't keep the others waiting."""
-        number = peer.number
+        if gone:  # what it said before isn't all read, perhaps
+            self._take(peer, gone)
+        elif peer in self._waiting:
+            return  # it has said more already than was its turn
         try:
             more = peer.inbox.receive(peer.sock.recvmsg)
-            messages = peer.inbox.messages()
+            peer.inbox.messages()
         except BlockingIOError:
             return
         except (OSError, ProtocolError):
             self._drop(peer)
             return
-        for message in messages:
-            if type(message) is Parcel:
-                message = self._unpack(message)
-            self._batch.append((number, message))
-        messages.clear()
+        self._take(peer, gone or not more)
         if not more:
             self._drop(peer)
+        elif peer.is_held or peer.inbox.unfinished:
+            self._hold(peer)
 
-    def _unpack(self, parcel: Parcel) -> ev.Opened:
-        """Keep a new segment's descriptors; close them if the id is taken."""
-        message: ev.Opened = parcel.message
-        writable, readonly = parcel.fds
-        descriptors = Descriptors(writable, readonly, message.size)
-        if message.segment in self._segments:
-            descriptors.close()
+    def _take(self, peer: Peer, gone: bool = False) -> None:
+        """Hand over what it said, as far as it is its turn: up to a question.
+
+        If it has ``gone``, nobody will hear the answers, and what isn't a question follows too.
+        """
+        number, messages = peer.number, peer.inbox.messages()
+        while messages:
+            message = messages.popleft()
+            kind = type(message)
+            if kind is Parcel:
+                self._opened(number, message)
+            elif kind not in QUESTIONS:
+                self._batch.append((number, message))
+            elif not gone:
+                self._batch.append((number, message))
+                break
+        if messages:
+            self._waiting.add(peer)
         else:
-            self._segments[message.segment] = descriptors
-        return message
+            self._waiting.discard(peer)
 
-    def _close_refused(self, segment: int) -> None:
-        """The core may have refused the segment, or its maker left in the same batch."""
-        if segment not in self._session.state.budget.arenas and segment in self._segments:
-            self._segments.pop(segment).close()
+    def _opened(self, number: int, parcel: Parcel) -> None:
+        awaited = len(self._segments.awaited)
+        event = self._segments.opened(number, parcel)
+        if event is not None:
+            self._batch.append((number, event))
+        if len(self._segments.awaited) > awaited:
+            self._ask_again()
 
     def _send(self, peer: Peer) -> None:
         if self._peers.get(peer.number) is not peer:
             return
         try:
             done = peer.outbox.send(peer.sock.sendmsg)
+            if done and peer.stuck:
+                peer.goes_on()
+                done = peer.outbox.send(peer.sock.sendmsg)
         except BrokenPipeError:  # it reads nothing more; whether it has gone, the next read tells
             peer.outbox = Outbox()
             done = True
-        except OSError:
-            self._drop(peer)
+        except OSError as error:
+            if error.errno in _PASSING:
+                self._unsent.add(peer)
+                self._retry_at = time.monotonic() + RETRY
+            else:
+                self._drop(peer)
             return
         if peer.stuck == done:
             peer.stuck = not done
-            self._epoll.modify(peer.sock, select.EPOLLIN | (0 if done else select.EPOLLOUT))
+            self._epoll.modify(peer.sock, select.EPOLLIN if done else select.EPOLLOUT)
+        if not done or peer.is_held:
+            self._hold(peer)
+
+    def _hold(self, peer: Peer) -> None:
+        """What is kept for it has changed. If it is too much in all, somebody is hung up on."""
+        self._held.note(peer)
+        while (longest := self._held.excess()) is not None:
+            self._drop(longest)
 
     def _drop(self, peer: Peer) -> None:
         if self._peers.pop(peer.number, None) is None:
@@ -255,15 +354,27 @@ class Server:
         self._epoll.unregister(peer.sock)
         peer.sock.close()
         peer.inbox.close()
+        self._waiting.discard(peer)
+        self._unsent.discard(peer)
+        self._held.forget(peer)
+        self._segments.left(peer.number)
         self._batch.append((peer.number, Left()))
 
     def _close(self) -> None:
         for peer in list(self._peers.values()):
             peer.sock.close()
-        for descriptors in self._segments.values():
-            descriptors.close()
+        self._segments.close()
+        self._spares.close()
+        self._word.close()
         self._mover.close()
         self._epoll.close()
+
+
+def _credentials(sock: socket.socket) -> tuple[int, int, int]:
+    """Pid, uid and gid of who connected."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return pid, uid, gid
 
 
 def _gives_back(instruction: do.Anything) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench.actor_control import list_named_actors
     from workbench.serializers import (
         deregister_serializer,
         inspect_serializability,
@@ -21,20 +22,25 @@ _HOME = {
     "Queue": "util.queue",
     "deregister_serializer": "serializers",
     "inspect_serializability": "serializers",
+    "list_named_actors": "actor_control",
     "register_serializer": "serializers",
 }
 
 __all__ = [
     "ActorPool", "Queue", "deregister_serializer", "inspect_serializability",
-    "register_serializer",
+    "list_named_actors", "register_serializer",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name in ("actor_pool", "queue"):
+        return import_module(f"workbench.util.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'workbench.util' has no attribute {name!r}")
+        from workbench.ray_names import IN_UTIL, missing
+
+        raise missing("workbench.util", name, IN_UTIL)
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)
     globals()[name] = value
     return value

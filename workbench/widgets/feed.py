@@ -14,7 +14,7 @@ from collections import Counter, deque
 from typing import Any, Protocol
 
 from IPython.core.getipython import get_ipython
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
 from workbench import api, context
 from workbench.core.snapshot import HISTORY_SECONDS, Snapshot
@@ -334,7 +334,7 @@ class Feed:
             for segment in session.segments or ()
         }
         return page.session_of(
-            structs.replace(session, count=session.count - len(self._mirror.own)),
+            session,
             processes,
             owners,
             self.engine.ended,

@@ -41,7 +41,6 @@ class Mirror:
         self.listed: dict[int, ObjectRecord] = {}
         self.born: dict[int, float | None] = {}  # when those came, in seconds since 1970
         self.others: dict[int, Other] = {}
-        self.own: set[int] = set()  # which people need no word of: see `facts.is_own`
         self.changed: set[int] = set()  # not as it was, or gone, since somebody emptied this
         self._heap: list[tuple[Importance, int]] = []  # of the listed; some are so no more
         self._bins: dict[int, Counter[int]] = {}  # segment → bin → bytes
@@ -53,9 +52,7 @@ class Mirror:
             self._remove(id)
         for record in change.objects:
             self._remove(record.id)
-            if is_own(record):
-                self.own.add(record.id)
-            else:
+            if not is_own(record):
                 self._add(record, change.session.taken)
         if len(self._heap) > 2 * len(self.listed) + 100:
             self._heap = [(_importance(r), id) for id, r in self.listed.items()]
@@ -124,8 +121,6 @@ class Mirror:
             self.changed.add(id)
         elif (other := self.others.pop(id, None)) is not None:
             self._sum(other, -1)
-        else:
-            self.own.discard(id)
 
     def _sum(self, other: Other, sign: int) -> None:
         kind = self._kinds.setdefault(other.kind, [0, 0])

@@ -5,6 +5,10 @@ main thread: a half-sent frame is finished later, a byte that was read is never 
 is one rule: **each step is a pure computation ended by one store**, and the two steps with an
 outside effect (send, receive) record their result inside a single C call,
 ``list.extend(map(call, …))``, where no signal handler can run.
+
+A process that has no descriptor left gets a message without those that travel beside it: the
+kernel has closed them, and says so. Then the parcel has fewer than it should, and whoever takes it
+asks for them again.
 """
 
 from __future__ import annotations
@@ -12,9 +16,10 @@ from __future__ import annotations
 import os
 import socket
 from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -22,7 +27,7 @@ from workbench.core.events import Opened
 from workbench.core.instructions import Shared
 from workbench.errors import ProtocolError
 from workbench.wire.codec import encode
-from workbench.wire.framing import LARGEST, frame, missing, split
+from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
 
 FRAME_MESSAGES = 512
 """Most messages in one frame: the reader can start on the first while the rest is encoded."""
@@ -36,7 +41,10 @@ READ_SIZE = 64 << 10
 FRAME_PARCELS = 32
 """Most parcels in one frame: the kernel takes 253 descriptors with one call, not one more."""
 
-ANCILLARY = socket.CMSG_SPACE(FRAME_PARCELS * max(CARRIERS.values()) * array("i").itemsize)
+_LOST = socket.MSG_CTRUNC
+"""The kernel had descriptors for us that it could not give us."""
+
+_NOTHING: tuple[tuple[int, ...], bool] = ((), False)
 
 _popleft = methodcaller("popleft")
 
@@ -47,7 +55,7 @@ RecvMsg = Callable[[int, int, int], tuple[bytes, Ancillary, int, object]]
 
 
 class Parcel(NamedTuple):
-    """A message and the descriptors that travel beside it."""
+    """A message and the descriptors that travel beside it; some of them, if they got lost."""
 
     message: Any
     fds: tuple[int, ...]
@@ -59,16 +67,16 @@ class _Sending:
     ``messages`` can be more than fit into the frame: ``rest`` are those that come after it.
     """
 
-    __slots__ = ("ancillary", "data", "messages", "rest", "sent")
+    __slots__ = ("data", "fds", "messages", "rest", "sent")
 
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
         self.rest: list[Any] = []
-        self.ancillary: Ancillary = ()
+        self.fds: list[int] = []
         self.data: memoryview | None = None
         self.sent: list[int] = []
 
-    def encode(self, translate: Translate | None) -> memoryview:
+    def encode(self, translate: Translate | None, largest: int) -> memoryview:
         """The frame's bytes. Pure but for the stores at the end, so it can be done again."""
         messages = self.messages
         parcels = [i for i, m in enumerate(messages) if type(m) is Parcel]
@@ -80,19 +88,19 @@ class _Sending:
             if len(payload) < LARGEST // 4 or count == 1:
                 break
             count //= 2  # large messages: fewer of them in a frame
-        fds = [fd for m in now if type(m) is Parcel for fd in m.fds]
-        if fds:
-            self.ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds).tobytes())]
+        if len(payload) > largest:
+            raise ValueError(f"A message of {len(payload)} bytes; it can have {largest}.")
+        self.fds = [fd for m in now if type(m) is Parcel for fd in m.fds]
         self.rest = messages[count:]
         self.data = memoryview(frame(payload))
         return self.data
 
-    def encodable(self, translate: Translate | None) -> list[Any]:
+    def encodable(self, translate: Translate | None, largest: int) -> list[Any]:
         """Its messages without those that can't be encoded."""
         kept = []
         for message in self.messages:
             try:
-                _Sending([message]).encode(translate)
+                _Sending([message]).encode(translate, largest)
             except (TypeError, ValueError, OverflowError):
                 continue
             kept.append(message)
@@ -103,11 +111,12 @@ class Outbox:
     """Messages (or parcels) to send. Any thread may put; one at a time may send.
 
     ``translate`` turns what was put into messages when it is sent; after an interruption it is
-    asked again for the same list.
+    asked again for the same list. ``largest``: bytes that one message may have.
     """
 
-    def __init__(self, translate: Translate | None = None) -> None:
+    def __init__(self, translate: Translate | None = None, largest: int = LARGEST) -> None:
         self._translate = translate
+        self._largest = largest
         self._queue: deque[Any] = deque()
         self._sending = _Sending([])
         self.put = self._queue.append
@@ -133,10 +142,10 @@ class Outbox:
             data = now.data
             if data is None:
                 try:
-                    data = now.encode(self._translate)
+                    data = now.encode(self._translate, self._largest)
                 except (TypeError, ValueError, OverflowError):
                     # Whoever made the message hears of it. It mustn't keep the others here.
-                    self._sending = _Sending(now.encodable(self._translate))
+                    self._sending = _Sending(now.encodable(self._translate, self._largest))
                     raise
             done = sum(now.sent)
             if done == len(data):
@@ -144,40 +153,79 @@ class Outbox:
                 continue
             try:
                 # Descriptors go with the frame's first byte.
-                beside: Ancillary = () if done else now.ancillary
+                beside: Ancillary = ()
+                if now.fds and not done:
+                    rights = array("i", now.fds).tobytes()
+                    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 now.sent.extend(map(sendmsg, ((data[done:],),), (beside,)))
             except BlockingIOError:
                 return False
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of the frame on its way that the socket hasn't taken yet."""
+        data = self._sending.data
+        return 0 if data is None else len(data) - sum(self._sending.sent)
+
+    def substitute(self, fd: int, other: int) -> None:
+        """Have ``other`` sent in place of a descriptor that is about to be closed."""
+        self._sending.fds = [other if each == fd else each for each in self._sending.fds]
+        for messages in (self._sending.messages, self._sending.rest, self._queue):
+            for i, message in enumerate(messages):
+                if type(message) is Parcel and fd in message.fds:
+                    fds = tuple(other if each == fd else each for each in message.fds)
+                    messages[i] = Parcel(message.message, fds)
 
 
 class _Received:
     """What came and isn't used up: raw chunks, the start of a frame, messages, descriptors.
 
     ``missing`` bytes must come before the frame that begins in ``rest`` is whole, at least.
+    ``fds`` are that frame's, and ``lost`` says whether it had more.
     """
 
-    __slots__ = ("chunks", "fds", "messages", "missing", "rest")
+    __slots__ = ("chunks", "fds", "lost", "messages", "missing", "rest")
 
-    def __init__(self, rest: bytes, messages: deque[Any], fds: list[int]) -> None:
+    def __init__(self, rest: bytes, messages: deque[Any], fds: list[int], lost: bool) -> None:
         self.rest = rest
         self.missing = missing(rest)
         self.messages = messages
         self.fds = fds
+        self.lost = lost
         self.chunks: list[tuple[bytes, Ancillary, int, object]] = []
 
 
 class Inbox:
-    """Bytes in, messages out. One thread at a time may use it. ``decode`` is one of the codec's."""
+    """Bytes in, messages out. One thread at a time may use it. ``decode`` is one of the codec's.
 
-    def __init__(self, decode: Callable[[bytes], Sequence[Any]]) -> None:
+    ``parcels``: how many of them one frame may have; the kernel closes descriptors beyond that.
+    ``largest``: bytes that one may have.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], Sequence[Any]],
+        parcels: int = FRAME_PARCELS,
+        largest: int = LARGEST,
+    ) -> None:
         self._decode = decode
-        self._state = _Received(b"", deque(), [])
+        self._largest = largest
+        self._most = parcels * max(CARRIERS.values())
+        self._ancillary = socket.CMSG_SPACE(self._most * array("i").itemsize)
+        self._state = _Received(b"", deque(), [], False)
 
     def receive(self, recvmsg: RecvMsg) -> bool:
         """Read once; False at the end of the stream. BlockingIOError passes through."""
         chunks = self._state.chunks
-        chunks.extend(map(recvmsg, (READ_SIZE,), (ANCILLARY,), (socket.MSG_CMSG_CLOEXEC,)))
+        chunks.extend(map(recvmsg, (READ_SIZE,), (self._ancillary,), (socket.MSG_CMSG_CLOEXEC,)))
         return chunks[-1][0] != b""
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are kept because the frame they begin isn't whole."""
+        state = self._state
+        size = len(state.rest)
+        return size + sum(len(c[0]) for c in state.chunks) if state.chunks else size
 
     def messages(self) -> deque[Any]:
         """The messages that are whole. Take one out (``popleft``) *after* it has been handled.
@@ -191,28 +239,61 @@ class Inbox:
             If the bytes are not ours. The stream is of no use after that.
         """
         state = self._state
+        if not state.chunks:
+            return state.messages
         # A long frame's chunks are joined once, not at each of them.
-        if state.chunks and sum(len(c[0]) for c in state.chunks) >= state.missing:
-            payloads, rest = split(b"".join((state.rest, *(c[0] for c in state.chunks))))
-            fds = state.fds + [fd for c in state.chunks for fd in _descriptors(c[1])]
+        if sum(len(c[0]) for c in state.chunks) >= state.missing:
+            data = b"".join((state.rest, *(c[0] for c in state.chunks)))
+            payloads, rest = split(data, self._largest)
+            beside = self._beside(payloads)
             messages = state.messages.copy()
-            for payload in payloads:
+            for number, payload in enumerate(payloads):
+                fds, lost = beside.get(number, _NOTHING) if beside else _NOTHING
+                taken = 0
                 for message in self._decode(payload):
                     count = CARRIERS.get(type(message))
                     if count is not None:
-                        if len(fds) < count:
+                        if len(fds) < taken + count and not lost:
                             raise ProtocolError("A message came without its descriptors.")
-                        message = Parcel(message, tuple(fds[:count]))
-                        del fds[:count]
+                        message = Parcel(message, tuple(fds[taken : taken + count]))
+                        taken += count
                     messages.append(message)
-            if fds and not rest:
-                raise ProtocolError("Descriptors came without a message that carries them.")
-            self._state = state = _Received(rest, messages, fds)
+                if len(fds) > taken:
+                    raise ProtocolError("Descriptors came without a message that carries them.")
+            fds, lost = beside.get(len(payloads), _NOTHING) if beside else _NOTHING
+            self._state = state = _Received(rest, messages, list(fds), lost)
+        elif state.chunks[-1][1] and len(self._beside([])[0][0]) > self._most:
+            raise ProtocolError("A frame came with more descriptors than it may have.")
         return state.messages
+
+    def _beside(self, payloads: Sequence[bytes]) -> dict[int, tuple[Sequence[int], bool]]:
+        """The descriptors of each frame that has any, by its number, and whether it had more.
+
+        Descriptors come with their frame's first byte, and a read ends behind the piece that they
+        came with (`unix(7)`): so they are those of the last frame that begins in its bytes.
+        """
+        state = self._state
+        found: dict[int, tuple[Sequence[int], bool]] = {}
+        if state.fds or state.lost:
+            found[0] = state.fds, state.lost
+        for _, ancillary, flags, _ in state.chunks:
+            if ancillary or flags & _LOST:
+                break
+        else:
+            return found
+        begins = [0, *accumulate(HEAD + len(payload) for payload in payloads)]
+        end = len(state.rest)
+        for data, ancillary, flags, _ in state.chunks:
+            end += len(data)
+            if ancillary or flags & _LOST:
+                number = bisect_left(begins, end) - 1
+                before, lost = found.get(number, _NOTHING)
+                found[number] = [*before, *_descriptors(ancillary)], lost or bool(flags & _LOST)
+        return found
 
     def close(self) -> None:
         """Close the descriptors nobody took."""
-        state, self._state = self._state, _Received(b"", deque(), [])
+        state, self._state = self._state, _Received(b"", deque(), [], False)
         fds = state.fds + [fd for c in state.chunks for fd in _descriptors(c[1])]
         fds += [fd for m in state.messages if type(m) is Parcel for fd in m.fds]
         for fd in fds:

@@ -7,7 +7,11 @@ import struct
 from workbench.errors import ProtocolError
 
 LARGEST = 64 << 20
-"""No frame is longer: ours are cut well below, and one inline object is far smaller."""
+"""No frame that a client sends is longer: they are cut well below, and one inline object is far
+smaller. The server takes no longer ones, so that nobody can have it keep more."""
+
+LARGEST_OF_SERVER = (1 << 32) - 1
+"""What the server sends may be as long as a length can say: a task's arguments, for example."""
 
 _LENGTH = struct.Struct(">I")
 HEAD = _LENGTH.size
@@ -25,7 +29,7 @@ def missing(data: bytes) -> int:
     return HEAD + length - len(data)
 
 
-def split(data: bytes) -> tuple[list[bytes], bytes]:
+def split(data: bytes, largest: int = LARGEST) -> tuple[list[bytes], bytes]:
     """All whole frames' payloads at the start of ``data``, and what is left over.
 
     A pure function: whoever feeds bytes in keeps the rest, so nothing is half-taken when a
@@ -34,15 +38,15 @@ def split(data: bytes) -> tuple[list[bytes], bytes]:
     Raises
     ------
     ProtocolError
-        If a length is zero or larger than `LARGEST`: the peer doesn't speak our protocol.
+        If a length is zero or more than ``largest``: the peer doesn't speak our protocol.
     """
     payloads = []
     start = 0
     size = len(data)
     while size - start >= HEAD:
         (length,) = _LENGTH.unpack_from(data, start)
-        if not 0 < length <= LARGEST:
-            raise ProtocolError(f"A frame of {length} bytes was announced; 1 to {LARGEST} can be.")
+        if not 0 < length <= largest:
+            raise ProtocolError(f"A frame of {length} bytes was announced; 1 to {largest} can be.")
         end = start + HEAD + length
         if end > size:
             break

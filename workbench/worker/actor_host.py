@@ -43,6 +43,7 @@ class ActorHost:
     def __init__(
         self,
         id: int,
+        namespace: str,
         blueprint: Blueprint,
         connection: Connection,
         next_call: Callable[[], do.Run | None],
@@ -50,6 +51,7 @@ class ActorHost:
         run_async: Callable[[do.Run], Coroutine[Any, Any, None]],
     ) -> None:
         self.id = id
+        self.namespace = namespace
         self._blueprint = blueprint
         self._connection = connection
         self._next_call = next_call
@@ -62,6 +64,7 @@ class ActorHost:
         self._thread = 0  # the loop's
         self._flushing = False  # at the end of this round of the loop
         self._over: asyncio.Event | None = None  # of the loop's
+        self.leaves = False  # no other call shall begin
 
     @property
     def is_plain(self) -> bool:
@@ -121,7 +124,7 @@ class ActorHost:
     # -- threads ----------------------------------------------------------------------------------
 
     def _run_next(self) -> None:
-        run = self._next_call()
+        run = None if self.leaves else self._next_call()
         if run is not None:
             self._run(run)
 
@@ -140,6 +143,11 @@ class ActorHost:
         if self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
 
+    def leave(self) -> None:
+        """It ends itself. Where the call runs that says so."""
+        self.leaves = True
+        self.stop()
+
     def send(self, done: ev.Done) -> None:
         """Send it with all others of this round of the loop."""
         assert self._loop is not None
@@ -153,7 +161,7 @@ class ActorHost:
         self._connection.push()
 
     def _begin(self) -> None:
-        while len(self._calls) < self._blueprint.concurrency:
+        while len(self._calls) < self._blueprint.concurrency and not self.leaves:
             run = self._next_call()
             if run is None:
                 return

@@ -10,10 +10,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from workbench.client.base import ClientBase
+from workbench.client.role import Missing
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
@@ -21,6 +23,8 @@ from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
+from workbench.worker.lending import SlotLending
+from workbench.worker.lending_future import LendingFuture
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
@@ -52,13 +56,16 @@ class TaskExecutor:
         self._connection = base.connection
         self._work = work
         self._queue: deque[do.Run] = deque()
-        self._waits = 0
+        self._lending = SlotLending(
+            self._connection, work, self._take_back_all, base.objects.values.__contains__
+        )
         self._interrupts = Interrupts()
         self._generators = GeneratorSender(base, self, self._interrupts)
         reloader = Reloader(reload)
         self._runner = TaskRunner(
-            base, work, self._generators, self._interrupts, reloader, self._next, begins, ends
+            base, work, self._generators, self._interrupts, reloader, self._next, begins, self._over
         )  # fmt: skip
+        self._ends = ends
         self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._add,
@@ -71,7 +78,7 @@ class TaskExecutor:
         base.at_end.append(self._ended)
 
     def serve(self) -> None:
-        """Until the session has no more use for this process: SessionError."""
+        """Until the actor leaves, or the session has no more use for this process: SessionError."""
         connection, queue, runner = self._connection, self._queue, self._runner
         state = ProcessState()
         flushed = time.perf_counter()
@@ -94,8 +101,10 @@ class TaskExecutor:
                 plain = run.spec is None  # no cell
                 state.run(runner.run, run, (run.function, run.origin) if plain else None)
             del run
-            if runner.actor is not None and not runner.actor.is_plain:
+            if runner.actor is not None and not runner.actor.is_plain and not runner.leaves:
                 runner.actor.serve()
+            if runner.leaves:
+                return
 
     def _next(self) -> do.Run | None:
         try:
@@ -134,6 +143,13 @@ class TaskExecutor:
         host = self._runner.actor
         return 0 if host is None else host.id
 
+    @property
+    def namespace(self) -> str:
+        host, run = self._runner.actor, self._work.current
+        if host is not None:
+            return host.namespace
+        return "" if run is None or run.spec is None else run.spec.namespace
+
     def origin(self) -> int:
         """What a nested task prints goes where ours does."""
         run = self._work.current
@@ -143,23 +159,29 @@ class TaskExecutor:
         actor = self._runner.actor
         return {} if actor is None else actor.variables
 
-    @contextlib.contextmanager
-    def blocking(self) -> Iterator[None]:
-        """Lend our slot: what was queued here may be what the running task waits for.
+    @property
+    def _has_slot(self) -> bool:
+        """An actor has none to lend, and its calls can run nowhere else."""
+        return self._runner.actor is None
 
-        An actor has no slot to lend, and its calls can run nowhere else.
-        """
-        if self._runner.actor is not None:
-            yield
-            return
-        self._waits += 1
-        self._connection.post(ev.GaveBack(self._take_back(len(self._queue) + 1)))
-        self._connection.post(ev.Blocked())
-        try:
-            yield
-        finally:
-            self._waits -= 1
-            self._connection.post(ev.Unblocked())
+    def blocking(
+        self, missing: Missing, enough: int = 0, item: int = 0
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._has_slot:
+            return self._lending.waiting(missing, enough, item)
+        return contextlib.nullcontext()
+
+    def polled(self, missing: Missing) -> None:
+        if self._has_slot:
+            self._lending.polled(missing())
+
+    def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
+        return LendingFuture(self._lending, missing, item) if self._has_slot else Future()
+
+    def _over(self, task: int) -> None:
+        """Its Done comes next."""
+        self._lending.task_over()
+        self._ends(task)
 
     def show_prints(self) -> None:
         """They are shown in a driver."""
@@ -170,7 +192,7 @@ class TaskExecutor:
         """One more task, unless the running one has lent our slot away."""
         self._runner.add(run)
         actor = self._runner.actor
-        if self._waits and actor is None:
+        if self._lending.is_lent and actor is None:
             self._connection.send(ev.GaveBack((run.task,)))
             return
         self._generators.add(run)
@@ -180,6 +202,9 @@ class TaskExecutor:
 
     def _recall(self, message: do.Recall) -> None:
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))
+
+    def _take_back_all(self) -> tuple[int, ...]:
+        return self._take_back(len(self._queue) + 1) if self._queue else ()
 
     def _take_back(self, count: int) -> tuple[int, ...]:
         tasks: list[int] = []

@@ -132,7 +132,7 @@ class GeneratorSender:
 
     def _wait_for_room(self, backpressure: Backpressure) -> None:
         if not backpressure.has_room():
-            with self._role.blocking():
+            with self._role.blocking(tuple):
                 self._base.connection.wait_for(backpressure.has_room)
 
     def _deliver(self, run: do.Run, item: Any, backpressure: Backpressure) -> bool:
@@ -146,12 +146,12 @@ class GeneratorSender:
                 base.connection.send(ev.Yielded(run.task, base.next_id(), encoded.stored, about))
                 claims.clear()  # the server's business now
         except StoreFullError:
-            base.arena.give_back(claims)
+            base.arena.withdraw(claims)
             if not backpressure.narrow():
                 raise
             return False
         except BaseException:
-            base.arena.give_back(claims)
+            base.arena.withdraw(claims)
             raise
         return True
 

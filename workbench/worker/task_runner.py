@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from workbench.client.arena_writer import Claims
@@ -17,13 +16,14 @@ from workbench.client.arguments import SLOTTED, fill_slots, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import ActorDiedError, ActorExit, TaskError, WorkbenchError, task_error
+from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
-from workbench.host.tracebacks import describe_error, let_go
+from workbench.host.tracebacks import failure_of, let_go, said_of
 from workbench.options import parameters_of
+from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
@@ -35,8 +35,12 @@ HOLD_BACK = 0.0005
 CREATION = "__init__"
 """The method that makes an actor."""
 
-Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool]
-"""Results, what each cost (nothing if all are small), and whether to try the task again."""
+Refs = Sequence[ObjectRef]
+
+Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
+"""Results, what each cost (nothing if all are small), and whether to try the task again.
+
+The refs are in what it raised: they mustn't be dropped before the results are sent."""
 
 Result = tuple[ev.Value, ev.About | None]
 Types = tuple[type[BaseException], ...]
@@ -70,7 +74,7 @@ class TaskRunner:
         self._connection = base.connection
         self._marshal = base.marshal
         self._read = base.objects.read
-        self._give_back = base.arena.give_back
+        self._withdraw = base.arena.withdraw
         self._work = work
         self._generators = generators
         self._interrupts = interrupts
@@ -164,7 +168,13 @@ class TaskRunner:
         if run.method == CREATION:
             blueprint = cast(Any, self._function(run))
             self.actor = ActorHost(
-                run.task, blueprint, self._connection, self._next_run, self.run, self.run_async
+                run.task,
+                run.spec.namespace if run.spec is not None else "",
+                blueprint,
+                self._connection,
+                self._next_run,
+                self.run,
+                self.run_async,
             )
             return self.actor.make, args, kwargs
         assert self.actor is not None
@@ -201,12 +211,19 @@ class TaskRunner:
 
     # -- what comes of it -------------------------------------------------------------------------
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the actor has ended by itself: the server has failed all its calls."""
+        return self.actor is not None and self.actor.leaves
+
     def _done(self, run: do.Run, outcome: Outcome, started: float) -> None:
+        if self.leaves:
+            return
         self._interrupts.forget(run.task)
         self._generators.remove(run.task)
         seconds = time.perf_counter() - started
         self._ends(run.task)
-        values, abouts, again = outcome
+        values, abouts, again, _ = outcome
         threads = self._work.leaves_threads(run)
         done = ev.Done(run.task, values, seconds, abouts, again, threads)
         if self.is_serial or run.method == CREATION:
@@ -220,13 +237,13 @@ class TaskRunner:
 
     def _results(self, run: do.Run, result: Any, claims: Claims) -> Outcome:
         if run.method == CREATION:
-            return (ev.Value(b"N"),), (), False
+            return (ev.Value(b"N"),), (), False, ()
         if run.returns == 0:
-            return (), (), False
+            return (), (), False, ()
         if run.returns == 1:
             if type(result) is not Failed:
                 value, about = self._encode(result, run.name, claims, "")
-                return (value,), (about,) if about else (), False
+                return (value,), (about,) if about else (), False, ()
             result = (result,)
         if not isinstance(result, tuple | list) or len(result) != run.returns:
             size = f"{len(result)} value(s)" if isinstance(result, tuple | list) else "one value"
@@ -236,17 +253,29 @@ class TaskRunner:
             )
         names = ("", *run.spec.binds) if run.spec and run.spec.binds else ("",) * len(result)
         named = zip(result, names, strict=True)
-        values, abouts = zip(*[self._part(p, run.name, claims, n) for p, n in named], strict=True)
-        return values, abouts if any(abouts) else (), False
+        full: list[StoreFullError] = []
+        parts = [self._part(p, run.name, claims, n, full) for p, n in named]
+        values, abouts = zip(*parts, strict=True)
+        return values, abouts if any(abouts) else (), False, ()
 
-    def _part(self, part: Any, task: str, claims: Claims, name: str) -> Result:
-        """One of several results. If it can't be sent, that is its own failure alone."""
+    def _part(
+        self, part: Any, task: str, claims: Claims, name: str, full: list[StoreFullError]
+    ) -> Result:
+        """One of several results. If it can't be sent, that is its own failure alone.
+
+        The first that finds no room says all about it: errors take room, too.
+        """
         try:
             if type(part) is Failed:
-                return self._error_value(describe_error(part.error, task)), None
+                return self._error_value(part.error, task)[0], None
             return self._encode(part, task, claims, name)
         except WorkbenchError as error:
-            return self._error_value(describe_error(error, task)), None
+            if isinstance(error, StoreFullError):
+                full.append(error)
+                if len(full) > 1:
+                    text = f"No room for it. `{task}` has other results that say what has the room."
+                    return ev.error_value("full", text), None
+            return self._error_value(error, task)[0], None
 
     def _encode(self, result: Any, task: str, claims: Claims, name: str) -> Result:
         """``name`` is the variable that a cell assigned it to."""
@@ -257,31 +286,38 @@ class TaskRunner:
     def _failure(
         self, run: do.Run, error: BaseException, retry_on: Types, claims: Claims
     ) -> Outcome:
-        self._give_back(claims)
+        self._withdraw(claims)
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
-            self._leave(run)
+            self._leave(run, self.actor)
         if stopped and isinstance(error, _STOPPED):
-            return cancelled(run), (), False
-        described = describe_error(error, run.name)
+            return cancelled(run), (), False, ()
+        again = isinstance(error, retry_on) and not stopped
+        shown = _no_actor(error) if run.method == CREATION else error
+        value, refs = self._error_value(shown, run.name)
         let_go(error)
-        if run.method == CREATION:
-            described = task_error(
-                ActorDiedError, run.name, f"The actor could not be made: {described.cause_text}",
-                described.frames, described.remote_notes,
-            )  # fmt: skip
-        values = (self._error_value(described),) * _owed(run)
-        return values, (), isinstance(error, retry_on) and not stopped
+        return (value,) * _owed(run), (), again, refs
 
-    def _error_value(self, described: TaskError) -> ev.Value:
-        return ev.Value(self._marshal.inline(described), failed=True)
+    def _error_value(self, error: BaseException, task: str) -> tuple[ev.Value, Refs]:
+        refs: list[ObjectRef] = []
+        inside: list[int] = []
+        reducers = {**self._marshal.reducers(inside)}
+        reduce_ref = reducers[ObjectRef]
 
-    def _leave(self, run: do.Run) -> None:
-        """The actor wants to end: its process does, when the server knows why."""
+        def note_ref(ref: ObjectRef) -> Any:
+            refs.append(ref)
+            return reduce_ref(ref)
+
+        failure = failure_of(error, task, {**reducers, ObjectRef: note_ref})
+        header = self._marshal.inline(failure)
+        return ev.Value(header, contains=tuple(inside), failed=True), refs
+
+    def _leave(self, run: do.Run, actor: ActorHost) -> None:
+        """The actor wants to end: its process does, in order, when the server knows why."""
         self._ends(run.task)
+        actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
-        os._exit(0)
 
 
 def _retry_on(run: do.Run) -> Types:
@@ -290,6 +326,13 @@ def _retry_on(run: do.Run) -> Types:
         return ()
     types: Types = codec.deserialize_inline(run.spec.retry_on, where=_OPTIONS)
     return types
+
+
+def _no_actor(error: BaseException) -> ActorDiedError:
+    """What the actor's calls raise if it could not be made."""
+    died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
+    died.__cause__ = error
+    return died.with_traceback(error.__traceback__)
 
 
 def _owed(run: do.Run) -> int:

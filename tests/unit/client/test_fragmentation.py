@@ -24,6 +24,7 @@ from workbench.errors import StoreFullError
 from workbench.memory.views import Views
 from workbench.serialization import codec
 from workbench.sizes import round_up
+from workbench.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 CAPACITY = 4 << 20
@@ -73,7 +74,9 @@ class Server:
             return self._answers.pop(request)
 
         ids = count((number << ID_BITS) + 1)
-        store = ArenaWriter(post, ask, Views(lambda watch: None), ids.__next__, 1)
+        store = ArenaWriter(
+            post, ask, Views(lambda watch: None), ids.__next__, SpareDescriptors(0), 1
+        )
         self._stores[number] = store
         self.tell(number, ev.Hello(1, number))
         with closing(store):

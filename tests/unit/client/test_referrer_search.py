@@ -99,8 +99,11 @@ def test_a_search_keeps_nothing() -> None:
         gc.enable()
 
 
-def test_tuples_that_another_thread_makes_meanwhile_are_left_alone() -> None:
+def test_tuples_that_another_thread_makes_meanwhile_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`tuple` of an iterator enlarges what it makes, and fails if anybody else has that."""
+    monkeypatch.setattr(referrer_search, "SECONDS", 0.2)  # all is taken in hand within that
     stop, failures = threading.Event(), list[BaseException]()
 
     def makes() -> None:

@@ -20,7 +20,9 @@ from workbench.core.tasks import (
     WAITING,
     Actor,
     ActorState,
+    Wait,
 )
+from workbench.report.format import OWN
 from workbench.sizes import round_up
 
 
@@ -68,6 +70,8 @@ def _check_tasks(state: State) -> None:
     creations = [actor.creation_task for actor in state.scheduler.actors.values()]
     keeping = {*tasks.values(), *creations}  # those are kept for a restart
     pins = Counter(id for task in keeping for id in task.pins)
+    arguments = sum(len(task.submit.args) for task in keeping)
+    assert state.catalog.argument_bytes == arguments == sum(t.argument_bytes for t in keeping)
     made = {id for task in tasks.values() for id in task.results}
     waits = Counter(
         task.submit.task
@@ -141,6 +145,7 @@ def _check_catalog(catalog: Catalog) -> None:
             parents.update(entry.value.contains)
             inline += 0 if entry.value.segment else len(entry.value.header)
     assert inline == catalog.inline_bytes
+    assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
     named = [(name, id) for id, e in catalog.items() for name in e.names]
     assert dict(named) == catalog.names
@@ -212,7 +217,10 @@ def _check_scheduler(scheduler: Scheduler) -> None:
 def _check_workers(scheduler: Scheduler) -> None:
     for number, worker in scheduler.workers.items():
         assert worker.number == number
-        assert worker.blocked >= 0
+        lends = bool(worker.waits) and not any(wait.is_over for wait in worker.waits.values())
+        assert worker.blocked == (worker.leaving or lends)
+        assert worker.waits_over == sum(wait.is_over for wait in worker.waits.values())
+        assert not worker.waits or (worker.sent and worker.actor is None)
         assert abs(worker.load - sum(t.seconds for t in worker.sent.values())) < 1e-6
         assert not worker.sent or worker.client is not None
     pooled = [worker for worker in scheduler.workers.values() if worker.actor is None]
@@ -221,6 +229,12 @@ def _check_workers(scheduler: Scheduler) -> None:
     assert scheduler.idle == {c: w for c, w in scheduler.pool.items() if w.idle}
     assert scheduler._ahead == {c: w for c, w in scheduler.pool.items() if len(w.sent) > 1}
     assert scheduler._accepting.keys() <= {c for c, w in scheduler.pool.items() if not w.blocked}
+    awaited: dict[int, set[Wait]] = {}
+    for wait in [w for worker in scheduler.workers.values() for w in worker.waits.values()]:
+        assert not (wait.is_over and wait.missing)
+        for id in wait.missing:
+            awaited.setdefault(id, set()).add(wait)
+    assert {id: set(waits) for id, waits in scheduler._waits._by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
     assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
     busy = sum(w.cpus for w in pooled if w.sent and not w.blocked)

@@ -142,15 +142,15 @@ class Peer:
     def finish(self, values: tuple[ev.Value, ...], seconds: float) -> None:
         self.post(ev.Done(self.runs.popleft().task, values, seconds))
 
-    def block(self) -> None:
+    def block(self, objects: tuple[int, ...] = (), enough: int = 0) -> None:
         """The running task waits: what is behind it goes back, and the slot is lent."""
         self.waits += 1
         self.post(ev.GaveBack(tuple(self._take_back(len(self.runs)))))
-        self.post(ev.Blocked())
+        self.post(ev.Blocked(self.runs[0].task, self.waits, objects, enough))
 
     def unblock(self) -> None:
+        self.post(ev.Unblocked(self.waits))
         self.waits -= 1
-        self.post(ev.Unblocked())
 
     def _take_back(self, count: int) -> Iterator[int]:
         taken = [self.runs.pop().task for _ in range(min(count, max(len(self.runs) - 1, 0)))]

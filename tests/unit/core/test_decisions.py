@@ -477,6 +477,27 @@ def test_who_leaves_while_memory_is_on_its_way_holds_nobody_up(stage: Make, leav
     assert grants(third) == [(1, 2 * PAGE)]
 
 
+def test_a_segment_that_got_lost_is_shared_again(stage: Make) -> None:
+    s = stage(capacity=10 * PAGE)
+    writer, reader, other = s.driver(), s.driver(), s.driver()
+    writer.post(ev.Opened(segment := writer.id(), 20 * PAGE))
+    writer.post(ev.Grow(1, PAGE))
+    s.turn()
+    object = writer.put(ev.Value(b"E", segment, 0, PAGE))
+    reader.borrow((object,))
+    reader.post(ev.Want((object,)))
+    s.turn()
+    reader.inbox.clear()
+    for peer in (reader, other):
+        peer.post(ev.Reshare(5, segment))
+        peer.post(ev.Reshare(6, 99))
+    s.turn()
+    moved = "The object's bytes have moved."
+    refused = [do.Answer(5, text=moved), do.Answer(6, text=moved)]
+    assert list(reader.inbox) == [do.Shared(segment, 20 * PAGE), do.Answer(5), refused[1]]
+    assert list(other.inbox) == refused, "it was never shared with this one"
+
+
 def test_a_refusal_lists_what_holds_the_room(stage: Make) -> None:
     s = stage(capacity=10 * PAGE)
     driver, other = s.driver(), s.driver()

@@ -38,6 +38,7 @@ USUAL: dict[type, Any] = {
     ev.Bind: ev.Bind("a", own(DRIVER)),
     ev.Grow: ev.Grow(1, 4096),
     ev.Trimmed: ev.Trimmed(4096),
+    ev.Reshare: ev.Reshare(1, own(DRIVER)),
     ev.Submit: TASK,
     ev.Done: ev.Done(own(DRIVER, 2), (VALUE,), 0.0, (ABOUT,)),
     ev.Output: ev.Output(own(DRIVER, 2), "stdout", b"x"),
@@ -62,6 +63,8 @@ USUAL: dict[type, Any] = {
     ev.Drop: ev.Drop((own(DRIVER),)),
     ev.Free: ev.Free((own(DRIVER),)),
     ev.Unview: ev.Unview(((own(DRIVER), 0),)),
+    ev.Blocked: ev.Blocked(own(DRIVER, 2), 1, (own(DRIVER, 2), own(DRIVER)), 1),
+    ev.Unblocked: ev.Unblocked(1),
     ev.GaveBack: ev.GaveBack((own(DRIVER, 2),)),
     ev.Loaded: ev.Loaded((own(DRIVER),), (0.1,)),
 }

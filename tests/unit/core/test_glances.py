@@ -13,6 +13,7 @@ from workbench.core import instructions as do
 from workbench.core import snapshot_builder
 from workbench.core.snapshot import ClientRecord, ObjectDescription, Snapshot, TaskRecord
 from workbench.core.snapshot_builder import MOST_NAMED, take_snapshot
+from workbench.report.format import OWN
 
 
 def asked(s: Stage, peer: Peer, what: str, id: int = 0, name: str = "") -> do.Answer:
@@ -139,6 +140,16 @@ def test_an_overview_lists_what_has_a_name_and_counts_the_rest(
     found = overview(s, driver)
     assert len(found.objects) <= MOST_NAMED
     assert found.names == 2 * MOST_NAMED + 2
+
+
+def test_workbenchs_own_objects_are_not_counted(stage: Callable[..., Stage]) -> None:
+    s = stage()
+    driver = s.driver()
+    own = driver.put(ev.Value(b"x"), about=ev.About(f"{OWN}run_cell", 1, 1, 0, 0.0, 0.0))
+    driver.put(ev.Value(b"x"))
+    assert overview(s, driver).count == 1
+    driver.drop(own)
+    assert overview(s, driver).count == 1
 
 
 def test_names_by_their_beginning_and_not_very_many(

@@ -363,7 +363,8 @@ class TaskMachine(RuleBasedStateMachine):
             self.runs[task] -= 1
         hand.blocked = True
         hand.peer.post(ev.GaveBack(tuple(back)))
-        hand.peer.post(ev.Blocked())
+        assert hand.running is not None
+        hand.peer.post(ev.Blocked(hand.running.task))
         self.turn()
 
     @precondition(lambda self: any(hand.blocked for hand in self.hands.values()))

@@ -17,6 +17,7 @@ HOST = """
     import os, signal, sys, threading
     from dataclasses import dataclass
 
+    from workbench.errors import TaskError
     from workbench.host.cells import Cell, Namespace, run_cell
     from workbench.host.fd_capture import FdCapture
     from workbench.host.interrupts import Interrupts
@@ -69,7 +70,9 @@ HOST = """
         import json
         shown = [(o.task, o.kind, o.data.decode()) for o in link.sent]
         ours = sorted(m for m in sys.modules if m.startswith("workbench"))
-        json.dump([shown, [str(r) for r in results], ours], report)
+        told = ["\\n".join([r.cause_text, *r.remote_traceback()]) if isinstance(r, TaskError)
+                else str(r) for r in results]
+        json.dump([shown, told, ours], report)
         report.flush()
 """
 

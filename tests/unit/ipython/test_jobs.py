@@ -48,7 +48,7 @@ def snapshot(
     )
     clients = tuple(ClientRecord(n, n, "driver", "") for n in range(1))
     return Snapshot(
-        "lab.1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs,
+        "lab~1a2b", 10**9, 0, 0, 0, 0, objects, (), clients, jobs=jobs,
         names=len(names), actors=tuple(
             ActorRecord(n, "Counter", (f"{ACTOR_PREFIX}{name}",), "alive", n, 0, 0)
             for n, name in enumerate(actors)
@@ -61,7 +61,7 @@ class Engine:
     """As much of an engine as the line needs."""
 
     there: Snapshot | None
-    session: str = "lab.1a2b"
+    session: str = "lab~1a2b"
     workers: int = 2
     capacity: int = 10**9
 

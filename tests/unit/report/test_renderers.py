@@ -107,7 +107,7 @@ def a_document(now: Snapshot, held: Held) -> Told:
 class Source:
     """As much of an engine as a card asks."""
 
-    session, ended = "first-steps.1a2b", None
+    session, ended = "first-steps~1a2b", None
 
     def __init__(self, now: Snapshot) -> None:
         self._now = now

@@ -28,8 +28,6 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression
 
 from tests.patience import THOROUGH, TIMEOUT
 from tests.unit.serialization.edits import EDITS, VALUES, edit, exact, inner_values
@@ -148,6 +146,21 @@ def use_any(value: Any) -> None:
 
 
 X = np.random.default_rng(0).random((60, 4))
+
+
+def model() -> Any:
+    from sklearn.linear_model import LinearRegression  # not above: see tests/notebooks.py
+
+    return LinearRegression().fit(X, X[:, 0])
+
+
+def forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(5).fit(X, X[:, 0] > 0.5)
+
+
+MODELS = {"model": model, "forest": forest}
 ARROW = frame()[["a", "b", "c"]].convert_dtypes(dtype_backend="pyarrow")
 
 UNCHANGED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
@@ -176,10 +189,6 @@ UNCHANGED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "polars": (
         pl.DataFrame({"a": np.arange(N), "s": ["a longer text"] * N, "l": [[1]] * N}),
         lambda p: (p.describe(), p.sort("a"), p.group_by("s").len(), repr(p)),
-    ),
-    "model": (LinearRegression().fit(X, X[:, 0]), lambda m: (m.predict(X), repr(m))),
-    "forest": (
-        RandomForestClassifier(5).fit(X, X[:, 0] > 0.5), lambda m: (m.predict(X), repr(m)),
     ),
     "array": (np.arange(30.0), lambda a: (a.sum(), a.T, a.reshape(5, 6), a.astype(int))),
     "strided": (np.arange(60.0).reshape(6, 10)[::2, 1:], lambda a: (a.sum(), a.copy())),
@@ -215,11 +224,14 @@ UNCHANGED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNCHANGED)
+@pytest.mark.parametrize("name", [*UNCHANGED, *MODELS])
 @pytest.mark.parametrize("inline", [False, True])
 def test_use_is_no_change(name: str, inline: bool) -> None:
     """Of a value that was stored, and of one that was built from what is stored."""
-    value, use = UNCHANGED[name]
+    if name in MODELS:
+        value, use = MODELS[name](), lambda m: (m.predict(X), repr(m))
+    else:
+        value, use = UNCHANGED[name]
     stored = Stored(value, inline)
     check = patient(is_built=False)
     for _ in range(2):

@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from numpy.dtypes import StringDType
 
+from tests.patience import THOROUGH
 from tests.unit.serialization.samples import Holder, Pair, Point, Slotted, points, texts
 from workbench.serialization import codec, costs
 from workbench.serialization.costs import FIRST, WHOLE, Cost, Spend, explain
@@ -32,7 +33,9 @@ def objects(values: list[Any]) -> pd.Series[Any]:
     return pd.Series(values, dtype=object)
 
 
-N = 4000
+pytestmark = pytest.mark.thorough
+SIZE = 4 if THOROUGH else 1
+N = 1000 * SIZE
 DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(N)]
 TIMES = [datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=i) for i in range(N)]
 CENTS = [decimal.Decimal(i) / 100 for i in range(N)]
@@ -103,9 +106,12 @@ ADVISED: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "obj.index.set_levels(obj.index.levels[0].astype('string[pyarrow]'), level=0)",
     ),
-    "lil": (lambda: sparse.random(800, 800, 0.05, "lil"), "obj.tocsr()"),
-    "lil array": (lambda: sparse.lil_array(sparse.random(800, 800, 0.05)), "obj.tocsr()"),
-    "dok": (lambda: sparse.random(300, 300, 0.05, "dok"), "obj.tocsr()"),
+    "lil": (lambda: sparse.random(200 * SIZE, 200 * SIZE, 0.05, "lil"), "obj.tocsr()"),
+    "lil array": (
+        lambda: sparse.lil_array(sparse.random(200 * SIZE, 200 * SIZE, 0.05)),
+        "obj.tocsr()",
+    ),
+    "dok": (lambda: sparse.random(80 * SIZE, 80 * SIZE, 0.05, "dok"), "obj.tocsr()"),
     "bytes": (lambda: bytes(2 * 10**6), "memoryview(obj)"),
     "bytearray": (lambda: bytearray(2 * 10**6), "memoryview(obj)"),
     "array.array": (lambda: array.array("d", bytes(2 * 10**6)), "memoryview(obj)"),
@@ -162,28 +168,34 @@ def varied(count: int) -> list[str]:
 
 
 SIZED: dict[str, Callable[[], Any]] = {
-    "floats": lambda: [float(i) for i in range(300_000)],
-    "texts": lambda: texts(200_000),
-    "texts of all lengths": lambda: varied(100_000),
-    "two kinds": lambda: [v for i in range(100_000) for v in (i, str(i))],
-    "a dict": lambda: {f"key {i}": i / 7 for i in range(200_000)},
-    "a set": lambda: {*range(10**9, 10**9 + 200_000)},
-    "a tuple": lambda: tuple(texts(200_000)),
-    "a frozen set": lambda: frozenset(texts(100_000)),
-    "a deque": lambda: collections.deque(texts(100_000)),
-    "instances": lambda: points(60_000),
-    "named tuples": lambda: [Pair(i, str(i)) for i in range(60_000)],
-    "records": lambda: [{"a": i, "b": [str(i)] * 3, "c": {"d": i / 7}} for i in range(40_000)],
-    "lists in a dict": lambda: {f"k{i}": [j / 7 for j in range(20_000)] for i in range(20)},
-    "rows": lambda: [[i, str(i), i / 7] * 20 for i in range(10_000)],
-    "arrays": lambda: [np.zeros(100 + i % 100) for i in range(40_000)],
-    "one large": lambda: [*(np.zeros(3) for _ in range(40_000)), np.zeros(10**6), np.zeros(3)],
-    "one large text": lambda: {**{i: str(i) for i in range(50_000)}, -1: "x" * 10**7},
-    "object column": lambda: column(texts(200_000)),
-    "object array": lambda: np.array([[str(i), i] for i in range(50_000)], dtype=object),
-    "numpy's texts": lambda: np.array(texts(100_000), dtype=StringDType()),
-    "a tree": lambda: Node(6),
-    "lil": lambda: sparse.random(4000, 4000, 0.01, "lil"),
+    "floats": lambda: [float(i) for i in range(75_000 * SIZE)],
+    "texts": lambda: texts(50_000 * SIZE),
+    "texts of all lengths": lambda: varied(25_000 * SIZE),
+    "two kinds": lambda: [v for i in range(25_000 * SIZE) for v in (i, str(i))],
+    "a dict": lambda: {f"key {i}": i / 7 for i in range(50_000 * SIZE)},
+    "a set": lambda: {*range(10**9, 10**9 + 50_000 * SIZE)},
+    "a tuple": lambda: tuple(texts(50_000 * SIZE)),
+    "a frozen set": lambda: frozenset(texts(25_000 * SIZE)),
+    "a deque": lambda: collections.deque(texts(25_000 * SIZE)),
+    "instances": lambda: points(15_000 * SIZE),
+    "named tuples": lambda: [Pair(i, str(i)) for i in range(15_000 * SIZE)],
+    "records": lambda: [
+        {"a": i, "b": [str(i)] * 3, "c": {"d": i / 7}} for i in range(10_000 * SIZE)
+    ],
+    "lists in a dict": lambda: {f"k{i}": [j / 7 for j in range(5_000 * SIZE)] for i in range(20)},
+    "rows": lambda: [[i, str(i), i / 7] * 20 for i in range(2_500 * SIZE)],
+    "arrays": lambda: [np.zeros(100 + i % 100) for i in range(10_000 * SIZE)],
+    "one large": lambda: [
+        *(np.zeros(3) for _ in range(10_000 * SIZE)),
+        np.zeros(10**6),
+        np.zeros(3),
+    ],
+    "one large text": lambda: {**{i: str(i) for i in range(12_500 * SIZE)}, -1: "x" * 10**7},
+    "object column": lambda: column(texts(50_000 * SIZE)),
+    "object array": lambda: np.array([[str(i), i] for i in range(12_500 * SIZE)], dtype=object),
+    "numpy's texts": lambda: np.array(texts(25_000 * SIZE), dtype=StringDType()),
+    "a tree": lambda: Node(5 + (SIZE > 1)),
+    "lil": lambda: sparse.random(1000 * SIZE, 1000 * SIZE, 0.01, "lil"),
 }
 
 
@@ -232,14 +244,14 @@ def test_no_part_costs_more_than_what_it_is_in(name: str) -> None:
 
 def test_what_is_large_among_many_is_named() -> None:
     cost = explain(SIZED["one large"](), {}, "obj")
-    assert "obj[40000]" in {part.path for part in walked(cost)}
+    assert f"obj[{10_000 * SIZE}]" in {part.path for part in walked(cost)}
     assert "obj[-1]" in {p.path for p in walked(explain(SIZED["one large text"](), {}, "obj"))}
 
 
 def test_items_of_a_sample_are_not_parts_of_their_own() -> None:
     cost = explain(SIZED["records"](), {}, "obj", spend=AMPLE)
     assert not [part.path for part in walked(cost) if re.search(r"\[\d+\]", part.path)]
-    assert "40 000 × dict" in {part.type for part in walked(cost)}
+    assert f"{10 * SIZE} 000 × dict" in {part.type for part in walked(cost)}
 
 
 @pytest.mark.parametrize("name", ["floats", "texts", "object column", "records"])

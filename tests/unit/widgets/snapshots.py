@@ -63,7 +63,7 @@ def a_session(objects: Sequence[ObjectRecord], **more: Any) -> Snapshot:
     live, spilled = in_segment(HERE) + in_segment(THERE), in_segment(DISK)
     warm = 48 * MB
     usual = Snapshot(
-        "first-steps.1a2b", 2_000 * MB, live, live + warm, 3, 1, tuple(objects), WORKERS, CLIENTS,
+        "first-steps~1a2b", 2_000 * MB, live, live + warm, 3, 1, tuple(objects), WORKERS, CLIENTS,
         spilled=spilled,
         count=len(objects),
         jobs=JOBS,

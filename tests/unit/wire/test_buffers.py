@@ -6,8 +6,7 @@ import itertools
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -16,23 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.wire.sockets import MESSAGES, count_descriptors, drain, feed, pair
 from workbench.core import events as ev
 from workbench.errors import ProtocolError
 from workbench.wire import buffers, codec, framing
 from workbench.wire.buffers import FRAME_MESSAGES, FRAME_PARCELS, Inbox, Outbox, Parcel
 from workbench.wire.codec import decode_from_client, encode
 from workbench.wire.framing import HEAD, LARGEST, frame, missing, split
-
-MESSAGES = [ev.Find(i, f"name {i}") for i in range(5)] + [ev.Drop((1, 2, 3)), ev.Bye()]
-
-
-def feed(inbox: Inbox, pieces: list[bytes]) -> Iterator[Any]:
-    """Bytes as they may come from a socket; all messages they make."""
-    for piece in pieces:
-        assert inbox.receive(lambda *_, piece=piece: (piece, [], 0, None))  # type: ignore[misc]
-        messages = inbox.messages()
-        while messages:
-            yield messages.popleft()
 
 
 def cut(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -102,30 +91,6 @@ def test_the_end_of_the_stream_is_told() -> None:
 # -- both, over a socket ---------------------------------------------------------------------------
 
 
-@contextmanager
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    a, b = socket.socketpair()
-    a.setblocking(False)
-    b.setblocking(False)
-    with a, b:
-        yield a, b
-
-
-def drain(inbox: Inbox, sock: socket.socket) -> list[Any]:
-    """All messages that have come."""
-    found = []
-    more = True
-    while more:
-        try:
-            inbox.receive(sock.recvmsg)
-        except BlockingIOError:
-            more = False
-        messages = inbox.messages()
-        while messages:
-            found.append(messages.popleft())
-    return found
-
-
 def test_a_full_socket_keeps_the_rest_for_later() -> None:
     many = [ev.Output(i, "stdout", b"x" * 1000) for i in range(2000)]
     outbox, inbox = Outbox(), Inbox(decode_from_client)
@@ -163,10 +128,6 @@ def test_translation_happens_when_it_is_sent() -> None:
     with pair() as (a, b):
         assert outbox.send(a.sendmsg)
         assert drain(Inbox(decode_from_client), b) == [ev.Drop((0, 1, 2))]
-
-
-def count_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("count", [1, 3, FRAME_PARCELS + 1, 4 * FRAME_PARCELS])

@@ -330,7 +330,8 @@ class RemoteMagics(NotebookMagics):
             if not item.isidentifier():
                 raise MagicError(f"{what}: {item!r} can't be a variable.")
             if expression.isidentifier() and expression not in self._notebook.variables:
-                raise missing([expression], "the notebook", self._notebook.variables)
+                names = self._notebook.own_names()
+                raise missing([expression], "the notebook", names, outcome="Nothing was sent.")
             try:
                 items = list(self.shell.ev(expression))
             except TypeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,14 @@ from IPython.core.magic_arguments import argument
 
 from workbench import api, config
 from workbench.core.snapshot import JobRecord
-from workbench.errors import MagicError
+from workbench.errors import MagicError, SessionError
 from workbench.ipython.arguments import magic_arguments, parse, unquoted
 from workbench.ipython.job import Job, choose
 from workbench.ipython.notebook import NotebookMagics
 from workbench.report import cards, facts
+from workbench.report.format import printable
 from workbench.report.mistyped import did_you_mean
+from workbench.report.sessions import left_text, lost_by_leaving
 from workbench.report.text import JobTable
 
 if TYPE_CHECKING:
@@ -77,14 +80,14 @@ class SessionMagics(NotebookMagics):
             case "start" if settings.keys() == {"linger"} and api.is_initialized():
                 api.engine().keep(config.load(settings).linger)
                 now = api.engine().summary()
-                print(f"Session {facts.session_name(now)}: {facts.users_text(now)}.")
+                print(printable(f"Session {facts.session_name(now)}: {facts.users_text(now)}."))
             case "start":
                 self._start(settings)
             case "stop":
-                running = api.is_initialized()
+                lost = _lost() if (running := api.is_initialized()) else ""
                 api.shutdown()
                 self._notebook.bindings.clear()
-                print("The session is over for this notebook." if running else NONE)
+                print(printable(left_text(lost)) if running else NONE)
             case "jobs":
                 return self._jobs(" ".join(map(unquoted, what)))
             case "job":
@@ -125,6 +128,13 @@ class SessionMagics(NotebookMagics):
     @staticmethod
     def _chosen(wanted: str) -> JobRecord:
         return choose(api.engine().jobs() if api.is_initialized() else (), wanted)
+
+
+def _lost() -> str:
+    """What is lost when the notebook leaves its session; nothing if that is over, or is busy."""
+    with contextlib.suppress(SessionError):
+        return lost_by_leaving(api.engine())
+    return ""
 
 
 def _status() -> str:

@@ -271,7 +271,8 @@ class StoringMagics(NotebookMagics):
         if value is self:
             ref = api.engine().find(expression) if api.is_initialized() else None
             if ref is None:
-                raise missing([expression], "the notebook or the store", self._notebook.variables)
+                names = self._notebook.own_names()
+                raise missing([expression], "the notebook or the store", names)
             value = api.get(ref)
         return value, expression
 
@@ -281,7 +282,8 @@ class StoringMagics(NotebookMagics):
         variables = self._notebook.variables
         absent = [name for name in dict.fromkeys(names) if name not in variables]
         if absent:
-            raise missing(absent, "the notebook", variables)
+            outcome = "Nothing was stored." if len(names) > 1 else ""
+            raise missing(absent, "the notebook", self._notebook.own_names(), outcome=outcome)
         return {name: variables[name] for name in names}
 
     def _named(self, engine: Engine, name: str) -> Any:

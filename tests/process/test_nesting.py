@@ -1,0 +1,209 @@
+"""Tasks that wait for tasks, by whatever means, in a pool of one or two workers: none is stuck, and
+no more run than there are workers."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.patience import TIMEOUT
+from tests.process.gates import Gate, stopper
+from workbench.engines.base import Engine
+from workbench.errors import GetTimeoutError
+
+leaf = wb.remote(lambda i: i + 1)
+
+
+@wb.remote(num_returns="streaming")
+def stream(n: int) -> Iterator[int]:
+    yield from range(n)
+
+
+# -- how a task may wait ---------------------------------------------------------------------------
+
+
+async def _await() -> Any:
+    return await leaf.remote(1)
+
+
+async def _gather() -> Any:
+    return sum(await asyncio.gather(*[leaf.remote(i) for i in range(20)])) == 210
+
+
+async def _with_a_limit() -> Any:
+    ref = leaf.remote(1)
+    try:
+        await asyncio.wait_for(asyncio.Event().wait(), 0.001)
+    except TimeoutError:
+        return await asyncio.wait_for(ref, TIMEOUT)
+
+
+async def _items() -> Any:
+    return [await ref async for ref in stream.remote(5)] == [*range(5)]
+
+
+async def _completed() -> Any:
+    refs = [leaf.remote(i) for i in range(5)]
+    return sorted([await ref async for ref in wb.as_completed(refs)]) == [*range(1, 6)]
+
+
+def _result() -> Any:
+    return leaf.remote(1).future().result(TIMEOUT)
+
+
+def _exception() -> Any:
+    return leaf.remote(1).future().exception(TIMEOUT) is None
+
+
+def _futures() -> list[Any]:
+    return [leaf.remote(i).future() for i in range(5)]
+
+
+def _wait_for_futures() -> Any:
+    return len(concurrent.futures.wait(_futures(), TIMEOUT).done) == 5
+
+
+def _wait_for_the_first() -> Any:
+    first = concurrent.futures.FIRST_COMPLETED
+    return concurrent.futures.wait(_futures(), TIMEOUT, first).done != set()
+
+
+def _futures_as_completed() -> Any:
+    done = concurrent.futures.as_completed(_futures(), TIMEOUT)
+    return sorted(future.result() for future in done) == [*range(1, 6)]
+
+
+def _called_back() -> Any:
+    called = threading.Event()
+    leaf.remote(1).future().add_done_callback(lambda _: called.set())
+    return called.wait(TIMEOUT)
+
+
+def _polls_futures() -> Any:
+    future = leaf.remote(1).future()
+    while not future.done():
+        threading.Event().wait(0.001)
+    return future.result()
+
+
+def _polls() -> Any:
+    left = {leaf.remote(i) for i in range(5)}
+    while left:
+        for ref in list(left):
+            if wb.wait([ref], timeout=0)[0]:
+                left.remove(ref)
+    return True
+
+
+def _gets_at_once() -> Any:
+    ref = leaf.remote(1)
+    while True:
+        try:
+            return wb.get(ref, timeout=0)
+        except GetTimeoutError:
+            pass
+
+
+def _in_threads() -> Any:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(lambda i: wb.get(leaf.remote(i)), range(8))) == 36
+
+
+WAYS: list[Callable[[], Any]] = [
+    lambda: asyncio.run(_await()),
+    lambda: asyncio.run(_gather()),
+    lambda: asyncio.run(_with_a_limit()),
+    lambda: asyncio.run(_items()),
+    lambda: asyncio.run(_completed()),
+    _result, _exception, _wait_for_futures, _wait_for_the_first, _futures_as_completed,
+    _called_back, _polls_futures, _polls, _gets_at_once, _in_threads,
+    lambda: wb.get(leaf.remote(1)),
+    lambda: len(wb.wait([leaf.remote(i) for i in range(5)], num_returns=3)[0]) == 3,
+    lambda: wb.gather([leaf.remote(i) for i in range(5)]) == [*range(1, 6)],
+    lambda: wb.map(lambda i: i, range(5)) == [*range(5)],
+    lambda: [wb.get(ref) for ref in stream.remote(5)] == [*range(5)],
+]  # fmt: skip
+
+
+def test_with_one_worker_a_task_may_wait_by_any_means(runtime: str) -> None:
+    """Others are queued, which would begin first if they could; no slot is lost by it."""
+    wb.init(workers=1, memory="32MB")
+    for way in WAYS:
+        refs = [wb.remote(way).remote() for _ in range(3)]
+        done, _ = wb.wait(refs, num_returns=3, timeout=TIMEOUT)
+        assert len(done) == 3, f"stuck: line {way.__code__.co_firstlineno}"
+        assert all(wb.get(refs)), f"line {way.__code__.co_firstlineno}"
+        assert eventually(lambda: {w.state for w in wb.snapshot().workers} == {"idle"})
+    del refs, done
+    wb.shutdown()
+
+
+# -- how many run at a time ------------------------------------------------------------------------
+
+
+def running(session: Engine) -> list[str]:
+    return [w.state for w in session.snapshot().workers if w.tasks and w.state != "blocked"]
+
+
+@pytest.mark.parametrize("kind", ["ready", "finished", "awaited"])
+def test_who_has_waited_runs_in_a_slot(session: Engine, gate: Gate, kind: str) -> None:
+    """What was ready already lends nothing; else the slot comes back with what was waited for."""
+    stop = stopper(gate.path)
+    ready = wb.put(np.zeros(10_000))
+
+    @wb.remote
+    def parent(refs: list[wb.ObjectRef]) -> None:
+        async def main() -> None:
+            await leaf.remote(1)
+            stop()
+
+        if kind == "ready":
+            wb.get(refs)
+            wb.wait(refs, timeout=1)
+        elif kind == "finished":
+            wb.get(leaf.remote(1))
+        else:
+            return asyncio.run(main())
+        stop()
+        return None
+
+    refs = [parent.remote([ready]) for _ in range(7)]
+    visitors = [gate.next(), gate.next()]
+    for _ in range(5):
+        session.settle()
+        assert len(running(session)) == 2
+        visitors.pop(0).let_on()
+        visitors.append(gate.next())
+    for visitor in visitors:
+        visitor.let_on()
+    wb.get(refs, timeout=TIMEOUT)
+
+
+def test_many_that_wait_for_one_of_their_own_each_take_few_processes(session: Engine) -> None:
+    """Else 300 would begin, and 300 workers wait, before the first of theirs came to its turn."""
+
+    @wb.remote
+    def parent(i: int) -> int:
+        got: int = wb.get(leaf.remote(i))
+        return got
+
+    first = max(worker.number for worker in session.snapshot().workers)
+    assert wb.get([parent.remote(i) for i in range(300)], timeout=TIMEOUT) == [*range(1, 301)]
+    last = max(worker.number for worker in session.snapshot().workers)
+    assert last - first < 20
+
+
+def test_a_deep_chain(session: Engine) -> None:
+    @wb.remote
+    def down(n: int) -> int:
+        return n if n == 0 else 1 + wb.get(down.remote(n - 1))
+
+    assert wb.get(down.remote(30), timeout=TIMEOUT) == 30

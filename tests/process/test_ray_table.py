@@ -1,0 +1,36 @@
+"""``docs/coming-from-ray.md`` says what is true: each of its rows is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.process import ray_rows, ray_table
+from workbench import options, ray_options
+
+
+def test_the_page_says_what_each_name_and_option_does() -> None:
+    assert ray_table.page() == ray_table.PAGE.read_text(), (
+        "the page isn't what the calls show: python -m tests.process.ray_table"
+    )
+
+
+def test_a_row_that_is_wrong_fails() -> None:
+    for row in (
+        ray_rows.same("x", lambda: False),
+        ray_rows.ignored("x", lambda: False, ""),
+        ray_rows.refused("x", lambda: 1),
+    ):
+        with pytest.raises(AssertionError):
+            ray_table.called(row)
+
+
+def test_every_option_has_a_row() -> None:
+    """Ours and those that are refused; but for what Ray doesn't have."""
+    own = {"timeout", "max_ahead"}
+    known = {*options.TaskOptions.__dataclass_fields__, *options.ActorOptions.__dataclass_fields__}
+    for names, sections in (
+        (known - own | ray_options.OF_TASKS.keys(), (ray_rows.OF_TASKS, ray_rows.OF_ACTORS)),
+        (ray_options.OF_INIT.keys(), (ray_rows.OF_INIT,)),
+    ):
+        text = " ".join(row.name for rows in sections for row in rows)
+        assert not {name for name in names if f"{name}=" not in text}

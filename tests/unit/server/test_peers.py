@@ -1,0 +1,71 @@
+"""What the server keeps for a client that asks much, or reads nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.wire.sockets import drain
+from workbench.core import events as ev
+from workbench.server.peers import MOST_HELD, MOST_SHOWN, HeldMemory, Peer
+from workbench.wire.buffers import Inbox
+from workbench.wire.codec import decode_from_server
+
+Ends = tuple[Peer, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    a, b = socket.socketpair()
+    with a, b:
+        a.setblocking(False)
+        b.setblocking(False)
+        yield Peer(1, a), b
+
+
+def test_output_that_nobody_reads_is_left_out_from_some_size_on(ends: Ends) -> None:
+    peer, sock = ends
+    piece = ev.Output(7, "stdout", bytes(1 << 20), 5, 2)
+    inbox, got = Inbox(decode_from_server), []
+    for _ in range(2 * MOST_SHOWN >> 20):
+        peer.put(piece)
+        peer.stuck = not peer.outbox.send(peer.sock.sendmsg)
+    assert peer.stuck
+    assert peer.held < MOST_SHOWN + (4 << 20)
+    while not peer.outbox.send(peer.sock.sendmsg):
+        got += drain(inbox, sock)
+    peer.stuck = False
+    peer.goes_on()
+    assert peer.outbox.send(peer.sock.sendmsg)
+    *got, last = got + drain(inbox, sock)
+    assert MOST_SHOWN < sum(len(output.data) for output in got) < MOST_SHOWN + (4 << 20)
+    assert (last.task, last.kind, last.origin) == (7, "stderr", 5)
+    assert b"left out" in last.data
+    assert peer.held == 0
+
+
+def test_who_has_kept_us_waiting_longest_is_hung_up_on_when_it_is_too_much(ends: Ends) -> None:
+    memory = HeldMemory()
+    peers = []
+    beginning = (60 << 20).to_bytes(4, "big") + bytes((50 << 20) - 4)
+    for number in range(MOST_HELD // len(beginning) + 1):
+        peer = Peer(number, ends[1])
+        peer.inbox.receive(lambda *_: (beginning[:10], [], 0, None))
+        memory.note(peer)
+        assert memory.excess() is None
+        peers.append(peer)
+    for peer in reversed(peers):
+        assert memory.excess() is None
+        peer.inbox.receive(lambda *_: (beginning[10:], [], 0, None))
+        memory.note(peer)
+    assert memory.excess() is peers[0]
+    memory.forget(peers[0])
+    assert memory.excess() is None
+    peers[1].inbox.close()
+    memory.note(peers[1])
+    memory.note(peers[0])
+    peers[0].inbox.close()
+    memory.note(peers[0])
+    assert memory.excess() is None

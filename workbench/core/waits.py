@@ -1,0 +1,73 @@
+"""What running tasks wait for: which slots are lent, and which are taken back. Knows object ids.
+
+A slot is its task's again in the moment in which what it waits for is there, not when the worker
+says that it goes on: else the next task in the queue would have begun there meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.core.tasks import Wait, Worker
+
+
+class Waits:
+    """Of all workers, by what they wait for. Whoever calls a method looks at the worker then."""
+
+    def __init__(self) -> None:
+        self._by_object: dict[int, dict[Wait, None]] = {}
+
+    def begin(self, number: int, wait: Wait) -> None:
+        self.end(wait.worker, number)
+        wait.worker.waits[number] = wait
+        if wait.is_over:
+            wait.worker.waits_over += 1
+            wait.missing.clear()
+            return
+        for id in wait.missing:
+            self._by_object.setdefault(id, {})[wait] = None
+
+    def arrived(self, object: int, failed: bool) -> Iterator[Worker]:
+        """It is there, or never will be: whose waits are over by that."""
+        for wait in self._by_object.pop(object, ()):
+            wait.missing.discard(object)
+            wait.left -= 1
+            if not wait.left or (failed and wait.may_fail) or wait.item:
+                self._over(wait)
+                yield wait.worker
+
+    def made(self, generator: int, items: int) -> Iterator[Worker]:
+        """It has made so many items."""
+        for wait in [w for w in self._by_object.get(generator, ()) if 0 < w.item <= items]:
+            self._over(wait)
+            yield wait.worker
+
+    def end(self, worker: Worker, number: int) -> None:
+        wait = worker.waits.pop(number, None)
+        if wait is not None:
+            worker.waits_over -= wait.is_over
+            self._forget(wait)
+
+    def end_all(self, worker: Worker) -> None:
+        """Its task is over, or gone."""
+        for wait in worker.waits.values():
+            self._forget(wait)
+        worker.waits.clear()
+        worker.waits_over = 0
+
+    def _over(self, wait: Wait) -> None:
+        wait.is_over = True
+        wait.worker.waits_over += 1
+        self._forget(wait)
+
+    def _forget(self, wait: Wait) -> None:
+        for id in wait.missing:
+            waits = self._by_object.get(id)
+            if waits is not None:
+                waits.pop(wait, None)
+                if not waits:
+                    del self._by_object[id]
+        wait.missing = set()
+
+    def __len__(self) -> int:
+        return len(self._by_object)

@@ -1,0 +1,40 @@
+"""Ray's names of the errors that `errors` defines, for code that says ``ray.exceptions``.
+
+No class belongs here. Those of Ray's that nothing here raises are in `ray_names`.
+"""
+
+from __future__ import annotations
+
+from workbench.errors import (
+    ActorDiedError,
+    GetTimeoutError,
+    ObjectFreedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    SessionError,
+    SpillError,
+    StoreFullError,
+    TaskCancelledError,
+    TaskError,
+    WorkbenchError,
+    WorkerCrashedError,
+)
+
+RayError = WorkbenchError
+RayTaskError = TaskError
+RayActorError = ActorDiedError
+RaySystemError = SessionError
+ObjectStoreFullError = StoreFullError
+OutOfDiskError = SpillError
+
+__all__ = [
+    "ActorDiedError", "GetTimeoutError", "ObjectFreedError", "ObjectLostError",
+    "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "RayActorError", "RayError",
+    "RaySystemError", "RayTaskError", "TaskCancelledError", "WorkerCrashedError",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    from workbench.ray_names import IN_EXCEPTIONS, missing
+
+    raise missing("workbench.exceptions", name, IN_EXCEPTIONS)

@@ -1,0 +1,44 @@
+"""How a shell shows a task's error that IPython would show its own way, with our frames."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from workbench.errors import TaskError
+
+
+def rendered(shell: Any) -> Callable[..., None]:
+    """A shell's `showtraceback`, which `%tb` calls too; a task's error is shown as it says itself.
+
+    IPython doesn't ask a SyntaxError, and an ExceptionGroup or what came from one neither.
+    """
+    show = shell.showtraceback
+
+    @functools.wraps(show)
+    def shown(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
+        error = (exc_tuple or sys.exc_info())[1] or getattr(sys, "last_value", None)
+        if (
+            isinstance(error, TaskError)
+            and _is_not_asked(error)
+            and not options.get("exception_only")
+        ):
+            shell._get_exc_info(exc_tuple)  # which notes it for `%tb` and `%debug`
+            shell._showtraceback(type(error), error, error._render_traceback_())
+        else:
+            show(exc_tuple, *args, **options)
+
+    return shown
+
+
+def _is_not_asked(error: BaseException) -> bool:
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        if isinstance(each, BaseExceptionGroup):
+            return True
+        each = each.__context__
+    return isinstance(error, SyntaxError)

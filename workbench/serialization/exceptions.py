@@ -1,0 +1,194 @@
+"""Pickles an exception whole, with what it came from. What can't travel is left out piece by piece.
+
+It travels as its state (`exception_state`), not by its ``__reduce__``, which for most exceptions
+forgets attributes and notes, and for many can't be called.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from workbench.errors import TaskError
+from workbench.exception_state import ExceptionState, bare, fill, notes_of, state_of
+from workbench.remote_frames import Frame
+from workbench.serialization.arrays import Reducers
+from workbench.serialization.pickler import Pickler
+
+MOST_BYTES = 1 << 20
+"""Of an exception with all it came from: those of tasks that failed lie in the server's memory."""
+
+MOST_LINKED = 100
+"""Exceptions that one came from, or of which a group consists, looked through for what fails."""
+
+FramesOf = Callable[[Any], Sequence[Frame]]
+
+
+class Packed(NamedTuple):
+    """``data`` is empty if nothing could be pickled; ``left_out`` names what couldn't."""
+
+    data: bytes
+    left_out: list[str]
+
+
+def pack(error: BaseException, frames_of: FramesOf, reducers: Reducers) -> Packed:
+    """Pickle it; ``pickle.loads`` makes it again. ``frames_of`` chooses a traceback's frames."""
+    packing = _Packing(frames_of, reducers)
+    try:
+        return Packed(packing.checked(error, MOST_BYTES), [])
+    except Exception:
+        return packing.by_parts(error)
+
+
+def rebuilt(
+    kind: type[BaseException], group: tuple[str, list[BaseException]] | None
+) -> BaseException:
+    """What `pack` pickled, as yet without its state."""
+    error: BaseException = bare(kind, group)
+    return error
+
+
+class _Packing:
+    def __init__(self, frames_of: FramesOf, reducers: Reducers) -> None:
+        self._frames_of = frames_of
+        self._reducers = reducers
+        self._changed: dict[int, tuple[type[BaseException], ExceptionState]] = {}  # by exception
+
+    def checked(self, value: Any, most: int) -> bytes:
+        """Its pickle, after it has been unpickled."""
+        file = _Limited(most)
+        _ExceptionPickler(file, self._reducers, self.reduced).dump(value)
+        data = b"".join(file.pieces)
+        pickle.loads(data)
+        return data
+
+    def reduced(self, error: BaseException) -> tuple[Any, ...]:
+        """How it is pickled: made first, so that what it came from may refer to it."""
+        kind, state = self._changed.get(id(error)) or (type(error), self._state(error))
+        return rebuilt, (kind, state.group), state._replace(group=None), None, None, fill
+
+    def _state(self, error: BaseException) -> ExceptionState:
+        return state_of(error, self._frames_of(error.__traceback__))
+
+    def by_parts(self, error: BaseException) -> Packed:
+        left_out: list[str] = []
+        budget = MOST_BYTES // 2
+        kept = []
+        for each, path in _linked(error):
+            kept.append(each)  # their numbers are in use
+            kind, state = type(each), self._state(each)
+            for base in kind.__mro__:
+                if self._size(base, budget) and issubclass(base, BaseException):
+                    break
+            if base is not kind:
+                left_out.append(f"{path}'s class, {kind.__qualname__}")
+            args = [*state.args]
+            attributes: dict[str, Any] = {}
+            slots: dict[str, Any] = {}
+            for number, value in enumerate(state.args):
+                if state.group is not None and number == 1:
+                    args[1] = (*state.group[1],)  # these go singly
+                elif size := self._size(value, budget):
+                    budget -= size
+                else:
+                    left_out.append(_called(f"{path}.args[{number}]", value))
+                    args[number] = _as_text(value)
+            for place, parts in (attributes, state.attributes), (slots, state.slots):
+                for name, value in parts.items():
+                    if isinstance(value, BaseException) or (size := self._size(value, budget)):
+                        place[name] = value
+                        budget -= 0 if isinstance(value, BaseException) else size
+                    elif not (isinstance(each, AttributeError) and name == "obj"):  # Python's own
+                        left_out.append(_called(f"{path}.{name}", value))
+            self._changed[id(each)] = (
+                base,
+                state._replace(args=tuple(args), attributes=attributes, slots=slots),
+            )
+        if left_out:
+            kind, state = self._changed[id(error)]
+            notes = [*notes_of(error), left_out_note(left_out)]
+            state = state._replace(attributes={**state.attributes, "__notes__": notes})
+            self._changed[id(error)] = kind, state
+        try:
+            return Packed(self.checked(error, MOST_BYTES), left_out)
+        except Exception:
+            return Packed(b"", left_out)
+
+    def _size(self, value: Any, most: int) -> int:
+        """In bytes; 0 if it can't be pickled, or built again, or is larger than that."""
+        try:
+            return len(self.checked(value, most))
+        except Exception:
+            return 0
+
+
+def left_out_note(left_out: list[str]) -> str:
+    """The note that names what was left out."""
+    named = "; ".join(left_out[:10]) + ("; …" if len(left_out) > 10 else "")
+    return f"The error came without what can't be pickled, or is larger than 1 MB: {named}."
+
+
+def _called(path: str, value: Any) -> str:
+    return f"`{path}` ({type(value).__module__}.{type(value).__qualname__})".replace(
+        "builtins.", ""
+    )
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return repr(value)[:1000]
+    except Exception:
+        return f"<{type(value).__qualname__}>"
+
+
+def _linked(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    """It, what it came from, and what it consists of; each once, with what a person calls it."""
+    seen: set[int] = set()
+    left: list[tuple[BaseException | None, str]] = [(error, "e")]
+    for each, path in left:
+        if each is None or id(each) in seen or len(seen) > MOST_LINKED:
+            continue
+        if isinstance(each, TaskError):  # it has travelled before, and does it again
+            continue
+        seen.add(id(each))
+        yield each, path
+        left.append((each.__cause__, f"{path}.__cause__"))
+        left.append((each.__context__, f"{path}.__context__"))
+        if isinstance(each, BaseExceptionGroup):
+            left += [(e, f"{path}.exceptions[{n}]") for n, e in enumerate(each.exceptions)]
+
+
+class _Limited:
+    """A file that takes so many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self.pieces: list[bytes] = []
+
+    def write(self, data: Any, /) -> None:
+        self._left -= memoryview(data).nbytes
+        if self._left < 0:
+            raise ValueError("too large")
+        self.pieces.append(bytes(data))
+
+
+class _ExceptionPickler(Pickler):
+    """All in one piece, exceptions by their state wherever they are."""
+
+    def __init__(
+        self,
+        file: _Limited,
+        reducers: Reducers,
+        reduced: Callable[[BaseException], tuple[Any, ...]],
+    ) -> None:
+        super().__init__(file, reducers, lambda buffer: True)
+        self._reducers = {**reducers}  # without those that put buffers elsewhere
+        self._custom = reducers
+        self._reduced = reduced
+
+    def reducer_override(self, obj: Any) -> Any:
+        is_plain = isinstance(obj, BaseException) and not isinstance(obj, TaskError)
+        if is_plain and type(obj) not in self._custom:
+            return self._reduced(obj)
+        return super().reducer_override(obj)

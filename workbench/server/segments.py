@@ -1,0 +1,111 @@
+"""The descriptors of a session's segments, as the server keeps them. No sockets, no decisions.
+
+A segment whose descriptors got lost on their way, because the server had none left, is there
+without them until its maker has sent them again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.fallocate import punch
+from workbench.memory import spill
+from workbench.memory.segment import Descriptors, create
+from workbench.wire.buffers import CARRIERS, Parcel
+
+
+class Segments:
+    """See the module. ``spill_dir`` is where those on disk are made."""
+
+    def __init__(self, spill_dir: str) -> None:
+        self._spill_dir = spill_dir
+        self._descriptors: dict[int, Descriptors] = {}
+        self._shared: set[int] = set()  # those that others than their writer have mapped
+        self.awaited: dict[int, int] = {}  # without descriptors → the client that has them
+        # Stands for a descriptor that is closed before it could be sent.
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def opened(self, client: int, parcel: Parcel) -> ev.Opened | None:
+        """Keep a new segment's descriptors; close them if the id is taken.
+
+        Returns what the core is to hear: None, if they are those of a segment that it knows.
+        """
+        message: ev.Opened = parcel.message
+        segment = message.segment
+        again = self.awaited.get(segment) == client
+        if len(parcel.fds) < CARRIERS[ev.Opened]:
+            for fd in parcel.fds:
+                os.close(fd)
+            if segment not in self._descriptors:
+                self.awaited.setdefault(segment, client)
+        else:
+            writable, readonly = parcel.fds
+            descriptors = Descriptors(writable, readonly, message.size)
+            if segment in self._descriptors or (segment in self.awaited and not again):
+                descriptors.close()
+            else:
+                self._descriptors[segment] = descriptors
+                self.awaited.pop(segment, None)
+        return None if again else message
+
+    def refuse(self, known: Iterable[int], segment: int) -> None:
+        """The core doesn't know the segment that a client opened: nor do we, any more."""
+        if segment not in known:
+            self.awaited.pop(segment, None)
+            descriptors = self._descriptors.pop(segment, None)
+            if descriptors is not None:
+                descriptors.close()
+
+    def left(self, client: int) -> None:
+        """It sends nothing again."""
+        for segment in [s for s, maker in self.awaited.items() if maker == client]:
+            del self.awaited[segment]
+
+    def share(self, message: do.Shared) -> Parcel | None:
+        """What the client is sent; None if the descriptor isn't there. It asks again then."""
+        descriptors = self._descriptors.get(message.segment)
+        if descriptors is None:
+            return None
+        self._shared.add(message.segment)
+        return Parcel(message, (descriptors.readonly,))
+
+    def punch(self, segment: int, extents: Iterable[tuple[int, int]]) -> None:
+        descriptors = self._descriptors.get(segment)
+        if descriptors is not None:  # else its making failed, or they are awaited
+            for offset, length in extents:
+                punch(descriptors.writable, offset, length)
+
+    def discard(self, segment: int) -> Iterator[tuple[int, int]]:
+        """Close its descriptors. Yields, before that, which one may be queued to be sent, and
+        what is to be sent instead."""
+        self.awaited.pop(segment, None)
+        descriptors = self._descriptors.pop(segment, None)
+        if descriptors is not None:
+            if segment in self._shared:  # who has it mapped would keep its memory
+                self._shared.discard(segment)
+                punch(descriptors.writable, 0, descriptors.size)
+                yield descriptors.readonly, self._nothing
+            descriptors.close()
+
+    def for_copy(self, copy: do.Copy) -> tuple[int, int]:
+        """The descriptors to read from and to write to; the target is made if it isn't there.
+
+        OSError if that can't be.
+        """
+        source, target = copy.source[0], copy.target[0]
+        if source not in self._descriptors:
+            raise OSError(errno.EBADF, "the server has no descriptor of its memory now")
+        if target not in self._descriptors:
+            self._descriptors[target] = (
+                spill.create(self._spill_dir, copy.size) if copy.disk else create(copy.size)
+            )
+        return self._descriptors[source].readonly, self._descriptors[target].writable
+
+    def close(self) -> None:
+        os.close(self._nothing)
+        for descriptors in self._descriptors.values():
+            descriptors.close()

@@ -1,0 +1,105 @@
+"""Lends this worker's slot while its task waits, wherever in it that is. What waits looks like is
+in `lending_future`, and in whoever asks `client.role.Role.blocking`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from workbench.client.connection import Connection
+from workbench.client.role import Missing
+from workbench.core import events as ev
+from workbench.core import instructions as do
+from workbench.task_context import TaskContext
+
+MOST_NAMED = 1000
+"""Objects that one message names. Who waits for more says itself that it goes on."""
+
+
+class SlotLending:
+    """See the module; see `events.Blocked`, too. Any thread.
+
+    ``take_back`` empties the queue of this worker: what is there may be what the task waits for.
+    ``is_known`` tells whether an object is here.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        work: TaskContext[do.Run],
+        take_back: Callable[[], tuple[int, ...]],
+        is_known: Callable[[int], bool],
+    ) -> None:
+        self._connection = connection
+        self._work = work
+        self._take_back = take_back
+        self._is_known = is_known
+        self._numbers = itertools.count(1)
+        self._waits: set[int] = set()
+        # What was looked for and wasn't there; of that, what is waited for.
+        self._looked_for: set[int] = set()
+        self._polled: Collection[int] = ()
+        self._poll = 0
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether the task waits anywhere."""
+        return bool(self._waits)
+
+    @contextlib.contextmanager
+    def waiting(self, missing: Missing, enough: int = 0, item: int = 0) -> Iterator[None]:
+        number = self.begin(missing(), enough, item)
+        try:
+            yield
+        finally:
+            self.end(number)
+
+    def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
+        """A number for `end`. 0 if the caller is no part of the task that runs."""
+        run = self._work.current
+        if run is None or not self._work.runs(run.task):
+            return 0
+        named = tuple(itertools.islice(objects, MOST_NAMED + 1))
+        if len(named) > MOST_NAMED:
+            enough, named = enough or len(named), named[:MOST_NAMED]
+        number = next(self._numbers)
+        self._waits.add(number)
+        back = self._take_back()
+        if back:
+            self._connection.post(ev.GaveBack(back))
+        self._connection.post(ev.Blocked(run.task, number, named, enough, item))
+        self._connection.flush()
+        return number
+
+    def end(self, number: int) -> None:
+        if number in self._waits:
+            self._waits.discard(number)
+            self._connection.post(ev.Unblocked(number))
+            if self._waits:  # others wait: the slot is lent again
+                self._connection.flush()
+
+    def polled(self, objects: Iterable[int]) -> None:
+        """Somebody looked whether these are there, and they aren't.
+
+        Who looks again waits: until one of all that was looked for is there.
+        """
+        ids = set(itertools.islice(objects, MOST_NAMED))
+        again = ids <= self._looked_for
+        self._looked_for |= ids
+        if not again:
+            return
+        if self._poll:
+            if ids <= set(self._polled) and not any(map(self._is_known, self._polled)):
+                return
+            self.end(self._poll)
+        self._looked_for = {id for id in self._looked_for if not self._is_known(id)}
+        self._polled = tuple(self._looked_for)
+        self._poll = self.begin(self._polled, 1)
+
+    def task_over(self) -> None:
+        """The server knows with the task's end that nothing of it waits."""
+        self._waits.clear()
+        self._looked_for.clear()
+        self._polled, self._poll = (), 0
