@@ -293,3 +293,13 @@ def test_limits_that_cannot_be(given: int) -> None:
             executor.map(double, [1], buffersize=given)
     with pytest.raises(TypeError, match="initializer"):
         Executor(initializer=3)  # type: ignore[arg-type]
+
+
+def test_calls_from_tasks(session: Engine) -> None:
+    """More tasks than workers, and each waits for calls of its own."""
+
+    def inner(n: int) -> int:
+        with wb.Executor() as executor:
+            return executor.submit(double, n).result() + sum(executor.map(double, range(3)))
+
+    assert wb.get([wb.remote(inner).remote(n) for n in range(4)]) == [6, 8, 10, 12]

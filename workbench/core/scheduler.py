@@ -14,20 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from workbench.core.executor_limits import ExecutorLimits
 from workbench.core.queue import TaskQueue
-from workbench.core.tasks import (
-    DONE,
-    LOST,
-    ONE,
-    QUEUED,
-    SENT,
-    WAITING,
-    Actor,
-    ExecutorTasks,
-    Task,
-    Wait,
-    Worker,
-)  # fmt: skip
+from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, WAITING, Actor, Task, Wait, Worker
 from workbench.core.waits import Waits
 
 BATCH_SECONDS = 0.002
@@ -60,7 +49,7 @@ class Scheduler:
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = TaskQueue()  # all dependencies ready
-        self.executors: dict[int, ExecutorTasks] = {}  # those with a limit that have tasks ready
+        self.executors = ExecutorLimits()
         self._waits = Waits()
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
@@ -113,21 +102,10 @@ class Scheduler:
             task.to(QUEUED)
             self.notify(task.actor)
         elif spec is not None and spec.max_workers:
-            executor = self.executors.get(spec.executor)
-            if executor is None:
-                executor = ExecutorTasks(spec.executor, spec.max_workers)
-                self.executors[spec.executor] = executor
-            executor.waiting.append(task)
-            self._advance(executor)
+            for each in self.executors.ready(task):
+                self.queue.append(each)
         else:
             self.queue.append(task)
-
-    def _advance(self, executor: ExecutorTasks) -> None:
-        """Queue those of its tasks that may run now."""
-        while (task := executor.next()) is not None:
-            self.queue.append(task)
-        if not executor.active:  # and so nobody waits
-            del self.executors[executor.id]
 
     def restart(self, actor: Actor) -> None:
         """The actor's worker died: its creation is needed once more, unless it still waits."""
@@ -164,10 +142,9 @@ class Scheduler:
             self.queue.left(task)
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
-        if task.counted is not None:
-            task.counted.active -= 1
-            self._advance(task.counted)
-            task.counted = None
+        if task.is_counted:
+            for each in self.executors.over(task):
+                self.queue.append(each)
         if actor is not None:
             self.notify(actor)
         elif seconds is not None:

@@ -50,9 +50,9 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "argument_bytes", "attempts", "audience", "counted", "cpus", "final_value", "job",
-        "made", "owner", "parent", "pending_dependencies", "pins", "seconds", "state", "submit",
-        "taken", "urgent", "worker",
+        "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
+        "job", "made", "owner", "parent", "pending_dependencies", "pins", "seconds", "state",
+        "submit", "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -64,7 +64,7 @@ class Task:
         # That it is, or belongs to.
         self.job: TaskGroup | None = None if parent is None else parent.job
         self.actor: Actor | None = None  # whose call it is, or whose creation
-        self.counted: ExecutorTasks | None = None  # among those that may run
+        self.is_counted = False  # among those of its executor that may run
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
@@ -153,26 +153,6 @@ class Worker:
     def running(self) -> Task | None:
         """The first task that was sent to it."""
         return next(iter(self.sent.values()), None)
-
-
-@dataclass(slots=True, eq=False)
-class ExecutorTasks:
-    """Of an executor that has a limit: ``active`` tasks are queued or sent, the others wait."""
-
-    id: int
-    most: int
-    active: int = 0
-    waiting: deque[Task] = field(default_factory=deque)  # in order; some may be over
-
-    def next(self) -> Task | None:
-        """Who may be queued now; it counts from now on."""
-        while self.waiting and self.active < self.most:
-            task = self.waiting.popleft()
-            if task.state is WAITING:
-                self.active += 1
-                task.counted = self
-                return task
-        return None
 
 
 class ActorState(Enum):

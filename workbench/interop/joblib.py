@@ -5,8 +5,9 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from joblib.parallel import (
@@ -97,6 +98,12 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         if ref not in refs:
             refs.append(ref)
         return calls.Placeholder(refs.index(ref))
+
+    @contextmanager
+    def retrieval_context(self) -> Iterator[None]:
+        """In a task: what it waits for may need its place in the pool."""
+        with self._engine.waiting():
+            yield
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()

@@ -72,6 +72,40 @@ class TaskFuture(futures.Future[T]):
         except SessionError:
             return False
 
+    def result(self, timeout: float | None = None) -> T:
+        """What the call returns. In a task, others run in its place while this waits.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        object
+        """
+        if self.done():
+            return super().result(timeout)
+        with self.engine.waiting([self.ref]):
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the call raised, or None. In a task, others run in its place while this waits.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        BaseException or None
+        """
+        if self.done():
+            return super().exception(timeout)
+        with self.engine.waiting([self.ref]):
+            return super().exception(timeout)
+
     def withdraw(self) -> None:
         """It was cancelled."""
         if self._unsettled.acquire(blocking=False):

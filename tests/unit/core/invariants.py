@@ -189,14 +189,13 @@ def _check_scheduler(scheduler: Scheduler) -> None:
         assert (task in sent) == (task.state in (SENT, STOPPING))
         assert (task.final_value is not None) == (task.state is STOPPING)
         calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
-        executor = scheduler.executors.get(task.spec.executor)
+        executor = scheduler.executors.executors.get(task.spec.executor)
         limited = executor is not None and task in executor.waiting
         waits = task in calls or limited or (task not in queued and task.pending_dependencies > 0)
         assert waits == (task.state is WAITING)
         assert (task in queued) == (task.state is QUEUED) or task.is_creation
-    for id, executor in scheduler.executors.items():
-        active = [t for t in tasks if t.counted is executor]
-        assert executor.id == id
+    for id, executor in scheduler.executors.executors.items():
+        active = [t for t in tasks if t.is_counted and t.spec.executor == id]
         assert 0 < len(active) == executor.active <= executor.most
         assert all(t.state in (QUEUED, SENT, STOPPING) for t in active)
         assert executor.active == executor.most or not any(
