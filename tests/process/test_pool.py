@@ -14,6 +14,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
+from tests.process.scripts import Script
 from workbench import Pool
 from workbench.engines.base import Engine
 
@@ -134,3 +135,21 @@ def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:
     assert result.ready()
     assert not result.successful()
     assert wb.get(wb.remote(double).remote(1)) == 2
+
+
+def test_proxies_of_a_manager_are_arguments(script: Callable[..., Script]) -> None:
+    """Their manager asks for a key, which multiprocessing gives to children alone."""
+    script_ = script("""
+        import multiprocessing
+
+        def note(n, seen, counts):
+            seen.append(n)
+            counts[n] = 2 * n
+
+        with multiprocessing.get_context("spawn").Manager() as manager:
+            seen, counts = manager.list(), manager.dict()
+            with wb.Pool(2) as pool:
+                pool.starmap(note, [(n, seen, counts) for n in range(4)])
+            say(sorted(seen), sorted(counts.items()))
+    """)
+    assert script_.line() == "[0, 1, 2, 3] [(0, 0), (1, 2), (2, 4), (3, 6)]"
