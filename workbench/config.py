@@ -159,7 +159,10 @@ def _bytes(value: Any) -> int:
 
 
 def _headroom(value: Any) -> int:
-    return 0 if str(value).strip() == "0" else parse_bytes(str(value))
+    size = 0 if str(value).strip() == "0" else parse_bytes(str(value))
+    if size > LARGEST_STORE:
+        raise ValueError("16 TiB at most")
+    return size
 
 
 def _workers(value: Any) -> int:

@@ -33,6 +33,19 @@ def test_again_and_again(runtime: str) -> None:
     assert os.listdir(runtime) == ["workbench.lock"]
 
 
+def test_a_store_larger_than_its_container_warns(
+    runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEM_LIMIT", "32MB")
+    says = r"64 MB.*there are 32 MB of memory"
+    with pytest.warns(UserWarning, match=says) as caught:
+        wb.init(session="large", workers=1, memory="64MB")
+    assert caught[0].filename == __file__, "it is shown beside the caller's line"
+    wb.shutdown()
+    wb.init(session="fits", workers=1, memory="32MB")
+    wb.shutdown()
+
+
 def test_one_session_at_a_time(runtime: str) -> None:
     session = wb.init(workers=1)
     with pytest.raises(SessionError, match=r"already.*shutdown"):

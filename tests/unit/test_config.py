@@ -46,6 +46,7 @@ BAD = [
     ({"memory": 10**5000}, "16 TiB at most"),
     ({"memory": [[1] * 10_000] * 10_000}, "memory=[[1, 1, 1"),
     ({"memory": "1e999"}, "500MB"),
+    ({"headroom": "1e30"}, "16 TiB at most"),
     ({"workers": float("inf")}, "workers=inf"),
     ({"linger": "soon"}, "write it like 30, 10m or 8h"),
     ({"linger": "9" * 400}, "30 years at most"),
