@@ -308,9 +308,7 @@ def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2])
-def test_a_first_put_with_hardly_a_descriptor_leaves_none(
-    session: Engine, spare: int
-) -> None:
+def test_a_first_put_with_hardly_a_descriptor_leaves_none(session: Engine, spare: int) -> None:
     """Enough for none, for the memory's first one, or its second."""
     limits, filled = resource.getrlimit(resource.RLIMIT_NOFILE), []
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
