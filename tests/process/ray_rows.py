@@ -84,11 +84,6 @@ def count(n: int) -> Any:
 
 
 @ray.remote
-def namespace() -> Any:
-    return ray.get_runtime_context().namespace
-
-
-@ray.remote
 def fails() -> None:
     raise KeyError("key")
 
@@ -259,6 +254,15 @@ def freed() -> bool:
     return raises(ray.exceptions.ObjectFreedError, lambda: got(ref))
 
 
+def available() -> bool:
+    made = Counter.options(num_cpus=2).remote()
+    try:
+        got(made.add.remote())
+        return "CPU" not in ray.available_resources()
+    finally:
+        ray.kill(made)
+
+
 async def awaited(ref: Any) -> Any:
     return await ref
 
@@ -320,6 +324,12 @@ CORE = [
     ),
     same("`method`", lambda: ray.get(Counter.remote(3).both.remote()) == [3, -3]),
     same("`get_runtime_context()`", lambda: ray.get_runtime_context().get_worker_id() == "0"),
+    same(
+        "`cluster_resources()`",
+        lambda: ray.cluster_resources()["CPU"] == 2,
+        "`CPU` and `object_store_memory`.",
+    ),
+    same("`available_resources()`", available),
     same("`is_initialized()`", lambda: ray.is_initialized()),
     same("`actor.exit_actor()`", left),
 ]
@@ -333,9 +343,13 @@ OF_TASKS = [
         lambda: [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2],
     ),
     same(
+        "`num_returns=1`, `2` of a function that yields",
+        lambda: [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]],
+    ),
+    same(
         '`num_returns="dynamic"`',
         lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
-        'It is taken for `"streaming"`; `get` gives the generator back.',
+        'It is `"streaming"`.',
     ),
     same(
         "`num_cpus=`",
@@ -388,8 +402,8 @@ OF_TASKS = [
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
     same(
         "`_generator_backpressure_num_objects=`",
-        lambda: count.options(_generator_backpressure_num_objects=2)._options.max_ahead == 2,
-        "Also `max_ahead=`, whose default is 16.",
+        lambda: len(list(count.options(_generator_backpressure_num_objects=2).remote(3))) == 3,
+        "It is `max_ahead=`.",
     ),
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
@@ -611,17 +625,18 @@ def begun() -> dict[str, Any]:
         num_cpus=1,
         object_store_memory=1 << 26,
         log_to_driver=False,
+        namespace="lab",
         configure_logging=True,
         runtime_env={"env_vars": {"COLOR": "red"}},
-        namespace="lab",
         **nothing,  # type: ignore[arg-type]
     )
+    Counter.options(name="a").remote()
     return {
+        "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
         "memory": session.capacity,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
-        "namespace": got(namespace.remote()),
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
 
@@ -632,7 +647,6 @@ OF_INIT = [
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),
     same('`runtime_env={"env_vars": …}`', lambda: begun()["color"] == "red"),
-    same("`namespace=`", lambda: begun()["namespace"] == "lab", "Default: none, one for all."),
     same("`shutdown()`", lambda: begun()["left"]),
     ignored(
         '`address="local"`, `local_mode=False`, `include_dashboard=False`, `configure_logging=`',
@@ -644,6 +658,7 @@ OF_INIT = [
     refused("`resources=`", lambda: ray.init(resources={"x": 1})),
     refused("`labels=`", lambda: ray.init(labels={"a": "b"})),
     refused("`local_mode=True`", lambda: ray.init(local_mode=True)),
+    same("`namespace=`", lambda: begun()["namespace"] == [{"name": "a", "namespace": "lab"}]),
     refused("`include_dashboard=True`", lambda: ray.init(include_dashboard=True)),
     refused("`dashboard_host=`", lambda: ray.init(dashboard_host="0.0.0.0")),
     refused("`dashboard_port=`", lambda: ray.init(dashboard_port=1)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import getpass
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -275,6 +276,74 @@ def test_odd_errors_are_task_errors_at_least(session: Engine) -> None:
             wb.get(fails.remote(make))
         assert isinstance(caught.value, TaskError), text
         assert text in caught.value.cause_text
+
+
+class AbortError(BaseException):
+    def __init__(self, *, code: int) -> None:
+        self.code = code
+
+
+def test_except_sees_what_it_would_see_here(session: Engine) -> None:
+    @wb.remote
+    def fails(make: Callable[[], BaseException]) -> None:
+        try:
+            {}["first"]  # type: ignore[index]
+        except KeyError as error:
+            raise make() from error
+
+    with pytest.raises(subprocess.CalledProcessError) as called:
+        wb.get(fails.remote(lambda: subprocess.CalledProcessError(3, ["ls"], b"out")))
+    error: Any = called.value
+    assert (error.returncode, error.cmd, error.output) == (3, ["ls"], b"out")
+    assert str(error) == "Command '['ls']' returned non-zero exit status 3."
+    assert type(error.cause) is subprocess.CalledProcessError
+    assert type(error.__cause__) is KeyError
+    assert error.as_instanceof_cause() is error
+    with pytest.raises(AbortError) as aborted:
+        wb.get(fails.remote(lambda: AbortError(code=7)))
+    assert aborted.value.code == 7
+    seen = []
+    try:
+        wb.get(fails.remote(lambda: ExceptionGroup("two", [ValueError(1), OSError(2, "no")])))
+    except* ValueError as group:
+        seen += group.exceptions
+    except* FileNotFoundError as group:
+        seen += group.exceptions
+    assert [each.args for each in seen] == [(1,), (2, "no")]
+
+
+def test_a_ref_in_an_error_keeps_its_object_as_long(session: Engine) -> None:
+    @wb.remote
+    def fails() -> None:
+        raise LookupError(wb.put(np.arange(10_000)))
+
+    ref = fails.remote()
+    for _ in range(2):
+        with pytest.raises(LookupError) as caught:
+            wb.get(ref)
+    assert wb.get(caught.value.args[0])[-1] == 9999
+    with pytest.raises(LookupError) as passed:
+        wb.get(wb.remote(len).remote(ref))
+    assert wb.get(passed.value.args[0])[-1] == 9999
+
+
+def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:
+    """Neither in its worker, nor in whoever gets the error and lets go of it."""
+
+    @wb.remote
+    def fails(array: Any) -> None:
+        try:
+            raise ExceptionGroup("inner", [ValueError(array[0])])
+        except ExceptionGroup as error:
+            again = error
+        raise LookupError("no") from again
+
+    kept = wb.put(np.arange(100_000))
+    with pytest.raises(LookupError):
+        wb.get(fails.remote(kept))
+    id = kept.id
+    del kept
+    assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
 
 
 def test_what_cannot_travel_fails_where_it_is_sent(session: Engine) -> None:
