@@ -144,8 +144,7 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
-        for id in message.objects:
-            self.objects.forget(id)
+        self.objects.forget(message.objects)
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""

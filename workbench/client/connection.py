@@ -8,6 +8,7 @@ reads. Messages that can wait are sent by whoever sends next, or by that thread 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import socket
@@ -15,13 +16,14 @@ import sys
 import threading
 import time
 import traceback
-import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
 from workbench.ki_protection import ki_protection
+from workbench.memory.segment import owner_of
 from workbench.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
@@ -37,11 +39,15 @@ PROMPT = 0.0003
 """A message is sent at once unless the last one went less than these seconds ago."""
 
 
+_write = ctypes.PyDLL(None).eventfd_write
+_write.argtypes = (ctypes.c_int, ctypes.py_object)  # any number but 0 wakes: an object's address
+
+
 class Line:
     """A socket's descriptor, kept open as long as this lives."""
 
     def __init__(self, fd: int) -> None:
-        weakref.finalize(self, os.close, fd).atexit = False  # then the kernel does it
+        self._owner = owner_of(fd)
 
 
 class Connection:
@@ -85,8 +91,11 @@ class Connection:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         self._poll = SpinThenPoll(poll.poll)
-        # A C function: for finalizers, followed by `wake_from_finalizer`.
+        # For finalizers, which may run anywhere: C functions, in which no signal's handler runs.
+        # After `put` comes `wake_from_finalizer`, which writes to -1 unless the thread is asleep.
         self.put = self._outbox.put
+        self._bell = ctypes.c_int(-1)
+        self.wake_from_finalizer = partial(_write, self._bell)
         self._thread = threading.Thread(
             target=self._serve, name="workbench-connection", daemon=True
         )
@@ -125,11 +134,6 @@ class Connection:
             self.flush()
         elif self._asleep:
             self.wake()
-
-    def wake_from_finalizer(self, _: object = None) -> None:
-        """`wake`, for finalizers: one flag, one system call."""
-        if self._asleep:
-            os.eventfd_write(self._wake, 1)
 
     def wake(self) -> None:
         """Make the thread look at what there is."""
@@ -311,10 +315,12 @@ class Connection:
                 if not self._leading:
                     self._arm()
                 self._asleep = True  # from here on, who leaves us work wakes us ...
+                self._bell.value = self._wake
                 quiet = not self._outbox and self._leads == leads  # ... and what was before?
             leads = self._leads
             ready = self._gate.poll(None if quiet else TICK)
             self._asleep = False
+            self._bell.value = -1
             woken = False
             for fd, _ in ready:
                 if fd == self._wake:
@@ -377,6 +383,7 @@ class Connection:
 
     def _release(self) -> None:
         self._asleep = False  # nobody wakes anybody through a number that isn't ours any more
+        self._bell.value = -1
         self._gate.close()
         self._inbox.close()
         self._sock.close()

@@ -1,4 +1,5 @@
-"""What messages are made of: the base of all, an object's value, what a put cost, kinds of numbers.
+"""What messages are made of: the base of all, an object's value, what a put cost, what a task asks
+for, kinds of numbers.
 
 `events` exports them too, since whoever makes or reads a message needs both.
 """

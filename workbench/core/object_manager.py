@@ -103,6 +103,7 @@ class ObjectManager:
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
+        forget: dict[int, list[int]] = {}  # by who holds them
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None or entry.state is FREED:
@@ -112,12 +113,14 @@ class ObjectManager:
             self._catalog.free(entry)
             self._state.scheduler.settled(id, True)
             for holder in holders:
-                self._state.send(holder, do.Forget((id,)))
+                forget.setdefault(holder, []).append(id)
             for number in clients:
                 self._tell(number, entry)
             why = ev.error_value("freed", "An argument of the task was freed.")
             for task in tasks or ():
                 self._state.fail(task, why)
+        for holder, ids in forget.items():
+            self._state.send(holder, do.Forget(tuple(ids)))
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
         entry = self._catalog.get(event.object)

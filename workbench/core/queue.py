@@ -20,7 +20,7 @@ class _Line:
     never come back to a gap of its own."""
 
     def __init__(self, urgent: bool) -> None:
-        self._urgent = urgent
+        self.urgent = urgent
         self._gaps = 0
         self.tasks: deque[Task] = deque()
 
@@ -28,13 +28,13 @@ class _Line:
         return (task for task in self.tasks if self._is_here(task))
 
     def _is_here(self, task: Task) -> bool:
-        return task.state is QUEUED and task.urgent is self._urgent
+        return task.state is QUEUED and task.urgent is self.urgent
 
     def first(self) -> Task | None:
         tasks = self.tasks
         while tasks:
             task = tasks[0]
-            if task.state is QUEUED and task.urgent is self._urgent:
+            if task.state is QUEUED and task.urgent is self.urgent:
                 return task
             tasks.popleft()
             self._gaps -= 1
@@ -90,10 +90,14 @@ class TaskQueue:
 
     @property
     def first(self) -> Task:
-        """Who is next; the queue isn't empty."""
-        task = (self._urgent.tasks and self._urgent.first()) or self._usual.first()
-        assert task is not None
-        return task
+        """Who is next; the queue isn't empty. Asked ten times a task."""
+        line = self._urgent if self._urgent.tasks else self._usual
+        task = line.tasks[0]
+        if task.state is QUEUED and task.urgent is line.urgent:
+            return task
+        found = self._urgent.first() or self._usual.first()
+        assert found is not None
+        return found
 
     def popleft(self) -> Task:
         """Take out the first, which is to be SENT."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import select
 import tempfile
-import weakref
 from dataclasses import dataclass
 
 from workbench.sizes import PAGE
@@ -79,6 +79,7 @@ class ReadOnly(mmap.mmap):
     """
 
     fd: int
+    owner: select.epoll  # of that
     keeps: object = None
 
     def private(self, offset: int, length: int, keeps: object) -> tuple[mmap.mmap, int]:
@@ -145,9 +146,16 @@ def map_readonly(fd: int, size: int) -> ReadOnly:
     size = min(size, os.fstat(fd).st_size)
     source = (fd, size) if size else (-1, PAGE)
     mapping = ReadOnly(*source, mmap.MAP_SHARED, mmap.PROT_READ)
-    mapping.fd = os.dup(fd)
-    weakref.finalize(mapping, os.close, mapping.fd)
+    mapping.owner = owner_of(os.dup(fd))
+    mapping.fd = mapping.owner.fileno()
     return mapping
+
+
+def owner_of(fd: int) -> select.epoll:
+    """What closes the descriptor when it dies. In C: Ctrl-C that comes in a finalizer written in
+    Python, `weakref.finalize` too, is swallowed. No other type takes any descriptor and is silent.
+    """
+    return select.epoll.fromfd(fd)
 
 
 def map_writable(fd: int, size: int, huge: bool = False) -> mmap.mmap:

@@ -25,8 +25,7 @@ class Watch(weakref.ref[Any]):
     """A weak reference that knows whose it is. Its callback gets the watch itself.
 
     ``callback`` is a C function, like a deque's ``append``: Ctrl-C that comes inside a callback
-    written in Python ends it, and nobody hears of either. ``wake`` is called after it, and lost by
-    Ctrl-C in the worst case.
+    written in Python ends it, and nobody hears of either. So is ``wake``, which is called after it.
     """
 
     __slots__ = ("_wake", "grants", "id", "segment")
