@@ -329,7 +329,8 @@ class TaskRunner:
         if self.actor.is_namespace:
             return
         if not code:
-            return self._leave(run, self.actor)
+            self._leave(run, self.actor)
+            return
         if not isinstance(code, int):  # as the interpreter does
             print(code, file=sys.stderr)
         self._ends(run.task)
