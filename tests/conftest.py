@@ -34,13 +34,31 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 FIRST = (
+    "tests/browser/test_views",
     "tests/browser",
-    "tests/test_style.py",
+    "tests/kernel/test_notebooks",
+    "tests/test_style",
+    "tests/process/test_why_exam",
+    "tests/kernel/test_write_back",
+    "tests/kernel/test_sessions",
+    "tests/kernel/test_remote",
+    "tests/process/test_interrupts",
+    "tests/process/test_clean_workers",
+    "tests/process/test_cli",
     "tests/chaos",
     "tests/kernel",
     "tests/process",
 )
 """What takes long begins first, so that no process works alone in the end."""
+
+SPREAD = (
+    "tests/chaos",
+    "tests/process/test_interrupts",
+    "tests/unit/client/test_referrer_search",
+    "tests/unit/serialization/test_costs_exam",
+    "tests/unit/serialization/test_inspection_exam",
+)
+"""Files whose tests share nothing, and take so long that processes had better share those."""
 
 ALONE = "TEST_ALONE"
 """Set in the process that a test marked ``own_process`` has got."""
@@ -90,7 +108,7 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith("tests/browser") and "test_views" not in nodeid:
             return "tests/browser"
-        if nodeid.startswith("tests/chaos"):  # long, and without fixtures to share
+        if nodeid.startswith(SPREAD):
             return nodeid
         return nodeid.partition("::")[0]
 
@@ -102,5 +120,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """As many as there are processors for us, a container's limits included."""
-    return cpu_count()
+    """One more than there are processors for us, a container's limits included: now and then one
+    waits for a page, or for what shall end."""
+    return cpu_count() + 1

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
     from workbench.ref_generator import ObjectRefGenerator
+    from workbench.resources import available_resources, cluster_resources
     from workbench.runtime_context import get_runtime_context
     from workbench.serializers import (
         deregister_serializer,
@@ -54,6 +55,7 @@ _HOMES = {
     "lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
     "ref_generator": "ObjectRefGenerator",
+    "resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",
     "serializers": (
         "deregister_serializer explain_cost inspect_serializability register_serializer"
@@ -71,12 +73,13 @@ _MODULES = {
 }
 
 __all__ = [
-    "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed", "cancel",
-    "dashboard", "deregister_serializer", "exceptions", "exit_actor", "explain_cost", "free",
-    "gather", "get", "get_actor", "get_runtime_context", "init", "inspect_serializability",
-    "is_initialized", "kill", "list_named_actors", "map", "method", "objects", "pin",
-    "plot_costs", "plot_occupancy", "plot_pins", "plot_timeline", "put", "register_serializer",
-    "remote", "shutdown", "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
+    "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed",
+    "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
+    "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
+    "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",
+    "list_named_actors", "map", "method", "objects", "pin", "plot_costs", "plot_occupancy",
+    "plot_pins", "plot_timeline", "put", "register_serializer", "remote", "shutdown",
+    "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
 ]  # fmt: skip
 
 

@@ -16,10 +16,10 @@ from workbench.options import (
     TaskOptions,
     changed,
     full_name,
-    parameters_of,
 )
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
+from workbench.signatures import Signature, signature_of_class, signature_of_method
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -28,6 +28,8 @@ Ray's."""
 BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate__": ()}
 """Methods that every actor has, each with the names of its parameters: it is there and its
 ``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
+
+CREATION = "__init__"
 
 _OPTIONS = "__workbench_method__"
 """The attribute of a function in which `method` keeps what it was given."""
@@ -50,7 +52,7 @@ class Description:
     """What a handle knows of its actor; stored under the actor's id."""
 
     cls: str
-    methods: dict[str, tuple[str, ...]]  # each with the names of its positional parameters
+    methods: dict[str, Signature]
     options: dict[str, dict[str, Any]]  # of methods that have some of their own
     actor: ActorOptions = field(default_factory=ActorOptions)
 
@@ -97,9 +99,15 @@ class ActorMethod:
         ------
         SerializationError
             If an argument can't be pickled. Nothing is submitted then.
+        TypeError
+            If the method doesn't take these arguments.
         """
         ref, description = self._handle._ref, self._handle._description
-        parameters = description.methods.get(self._name) or BUILT_IN.get(self._name, ())
+        signature = description.methods.get(self._name)
+        parameters = BUILT_IN.get(self._name, ())
+        if signature is not None:
+            signature.check(f"{description.cls}.{self._name}", args, kwargs)
+            parameters = signature.names
         call = Call(args, kwargs, self._options, parameters)
         return engine_of(ref).call(ref, self._name, call)
 
@@ -197,6 +205,8 @@ class ActorClass:
         The session they are made in, when one is.
     exported : dict of int → Exported, optional
         The class as it was sent, by concurrency.
+    signatures : dict of str → Signature, optional
+        Of its methods and of itself (``__init__``), if they are known by now.
     """
 
     def __init__(
@@ -205,12 +215,14 @@ class ActorClass:
         options: ActorOptions,
         engine: Callable[[], Engine],
         exported: dict[int, Exported] | None = None,
+        signatures: dict[str, Signature] | None = None,
     ) -> None:
         functools.update_wrapper(self, cls, updated=())
         self._cls = cls
         self._options = options
         self._engine = engine
         self._exported = {} if exported is None else exported  # by concurrency
+        self._signatures = signatures if signatures is not None else _signatures_of(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -254,7 +266,7 @@ class ActorClass:
             If there is no such option, or it can't have that value.
         """
         options = changed(self._options, given, "An actor")
-        return ActorClass(self._cls, options, self._engine, self._exported)
+        return ActorClass(self._cls, options, self._engine, self._exported, self._signatures)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Make an actor. Returns at once; what its ``__init__`` raises, its calls will raise.
@@ -274,11 +286,16 @@ class ActorClass:
             If another actor has the name, or it asks for more processors than the session has.
         SerializationError
             If the class or an argument can't be pickled.
+        TypeError
+            If its ``__init__`` doesn't take these arguments.
         """
         engine = self._engine()
         options = replace(self._options, name=full_name(self._options, engine.namespace))
         if options.name and (ref := engine.find_actor(options.name)) is not None:
             return _of_that_name(engine, ref, options)
+        methods = {**self._signatures}
+        signature = methods.pop(CREATION)
+        signature.check(self._cls.__name__, args, kwargs)
         members = inspect.getmembers(self._cls, inspect.isfunction)
         is_async = any(
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for _, f in members
@@ -291,15 +308,11 @@ class ActorClass:
             exported = self._exported[concurrency] = Exported(blueprint, self._cls.__name__)
         description = Description(
             self._cls.__name__,
-            {
-                name: _parameters_of_method(self._cls, name, method)
-                for name, method in inspect.getmembers(self._cls, callable)
-                if name[:2] != "__"
-            },
+            methods,
             {name: given for name, method in members if (given := _own_options(method))},
             options,
         )
-        call = Call(args, kwargs, options, parameters_of(self._cls))
+        call = Call(args, kwargs, options, signature.names)
         ref, other = engine.create(exported, description, call)
         if other is not None:  # somebody made one of that name just now
             return _of_that_name(engine, other, options)
@@ -372,10 +385,10 @@ def _own_options(method: Any) -> dict[str, Any]:
     return {**streams, **getattr(method, _OPTIONS, {})}
 
 
-def _parameters_of_method(cls: type, name: str, method: Any) -> tuple[str, ...]:
-    """Without ``self``."""
-    is_bound = isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
-    return parameters_of(method)[0 if is_bound else 1 :]
+def _signatures_of(cls: type) -> dict[str, Signature]:
+    methods = [name for name, _ in inspect.getmembers(cls, callable) if name[:2] != "__"]
+    found = {name: signature_of_method(cls, name) for name in methods}
+    return {**found, CREATION: signature_of_class(cls)}
 
 
 def _yields(method: Any) -> bool:

@@ -58,8 +58,12 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
         If something in it can't be pickled.
     StoreFullError
         If there is no room.
+    TypeError
+        If the name is no text.
     """
-    return engine().put(value, name)[0]
+    if not isinstance(name, str | None):
+        raise TypeError(f"An object's name is text, not {type(name).__name__}.")
+    return engine().put(value, name or "")[0]
 
 
 @overload
@@ -278,10 +282,12 @@ def objects(pattern: str = "", *, sort: str = "size", limit: int | None = None) 
     Raises
     ------
     ValueError
-        If there is no such order.
+        If there is no such order, or ``limit`` is no number of objects.
     """
     from workbench.report import text
 
+    if limit is not None and (type(limit) is not int or not 0 <= limit < 1 << 63):
+        raise ValueError(f"limit={limit!r} must be a whole number, 0 or more, or None for all.")
     target = engine()
     if limit is None or sort not in text.ORDERS:
         return text.objects(target.snapshot().objects, pattern, sort, target.held())

@@ -12,6 +12,7 @@ from workbench.actors import ActorClass
 from workbench.engines.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
 from workbench.ray_options import OF_TASKS
+from workbench.signatures import Signature, signature_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,15 +32,22 @@ class RemoteFunction(Generic[P, R]):
         How.
     exported : Exported, optional
         The function as it was sent, if it was.
+    signature : Signature, optional
+        What it takes, if that is known by now.
     """
 
     def __init__(
-        self, function: Callable[P, R], options: TaskOptions, exported: Exported | None = None
+        self,
+        function: Callable[P, R],
+        options: TaskOptions,
+        exported: Exported | None = None,
+        signature: Signature | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
         self._exported = exported or Exported(function, getattr(function, "__qualname__", "task"))
+        self._signature = signature or signature_of(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._exported.name
@@ -71,7 +79,10 @@ class RemoteFunction(Generic[P, R]):
             If the function or an argument can't be pickled. Nothing is submitted then.
         ValueError
             If it asks for more processors than the session has.
+        TypeError
+            If the function doesn't take these arguments.
         """
+        self._signature.check(self._exported.name, args, kwargs)
         target = context.get()
         if target is None:
             target = api.engine()
@@ -95,7 +106,7 @@ class RemoteFunction(Generic[P, R]):
             If there is no such option, or it can't have that value.
         """
         options = changed(self._options, given, "A task")
-        return RemoteFunction(self._function, options, self._exported)
+        return RemoteFunction(self._function, options, self._exported, self._signature)
 
 
 @overload

@@ -169,8 +169,8 @@ def _bytes(key: str, value: Any) -> int:
 
 
 def _namespace(key: str, value: Any) -> str:
-    if SEPARATOR in _text(key, value):
-        raise ValueError(f"{key}={value!r} must not have {SEPARATOR!r} in it.")
+    if not _text(key, value) or SEPARATOR in value:
+        raise ValueError(f"{key}={value!r} must not be empty, or have {SEPARATOR!r} in it.")
     return str(value)
 
 
@@ -233,6 +233,8 @@ def full_name(options: ActorOptions, default: str) -> str:
             f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "
             "as long as its handles. Give `name` to have it outlive them, or leave both out."
         )
+    if options.get_if_exists and not name:
+        raise ValueError("get_if_exists=True needs a `name`: that of the actor to get.")
     if SEPARATOR in name:
         raise ValueError(f"name={name!r} must not have {SEPARATOR!r} in it.")
     return f"{namespace}{SEPARATOR}{name}" if name and namespace else name

@@ -152,10 +152,20 @@ def test_the_keyboard_is_the_views_own(lab: Lab) -> None:
 
 
 def test_it_fits_where_there_is_little_room(lab: Lab, picture: Picture) -> None:
-    notebook = lab.open("narrow", START, PUTS, DASHBOARD)
-    notebook.run(1, 2, 3)
-    view = View(notebook.output(3))
+    notebook = lab.open("narrow", START, DASHBOARD, PUTS)
+    notebook.run(1, 2)
+    view = View(notebook.output(2))
+    view.root.evaluate("e => { e.style.width = '240px'; }")
+    expect(view.root.get_by_text("Nothing in shared memory yet.")).to_be_visible()
+    height = "e => e.clientHeight"
+    assert eventually(lambda: view.root.locator(".wb-map").evaluate(height) < 60, TIMEOUT)
+    inside = "e => e.scrollWidth <= e.clientWidth"
+    for part in (".wb-pins .wb-tools", ".wb-timeline figcaption"):
+        assert view.root.locator(part).evaluate(inside), part
+    notebook.run(3)
     expect(view.row("train")).to_be_visible()
+    assert view.root.locator(".wb-map").evaluate(height) > 200
+    view.root.evaluate("e => { e.style.width = ''; }")
     notebook.page.set_viewport_size({"width": 420, "height": 1600})
     view.pane("Pins")
     expect(view.row("train")).to_be_visible()

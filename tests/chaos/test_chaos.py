@@ -44,13 +44,8 @@ NEARLY_ALL = MEMORY - 500_000
 ALWAYS = {"StoreFullError", "SpillError", "ObjectLostError", "ObjectFreedError"}
 """What a command may fail with at any time: others free, show and pin what it is about."""
 
-SHORT = {
-    "": (),
-    "driver": ("OutOfDescriptorsError", "OSError"),
-    "worker": ("OutOfDescriptorsError", "OSError", "ActorDiedError", "WorkerCrashedError"),
-    "server": ("ActorDiedError", "WorkerCrashedError"),
-}
-"""What else it may fail with while somebody is out of descriptors."""
+SHORT = ("Too many open files", "OutOfDescriptorsError", "ActorDiedError", "WorkerCrashedError")
+"""What else it may fail with, or because of, while somebody is out of descriptors."""
 
 TEXT = "from tests.chaos.driver import main\nmain()"
 
@@ -83,7 +78,7 @@ class Chaos:
         self._disk = disk
         self._numbers = iter(range(seed * 10_000_000, (seed + 1) * 10_000_000, 10))
         self._killed: set[str] = set()
-        self._short_of = ""  # whose descriptors have run out
+        self._is_short = False  # somebody is out of descriptors
         self._at_rest = False  # nobody shows anything, and no driver holds anything
         self._ownerless = False  # nobody has an arena
         self._kept: dict[str, None] = {}  # names that must be there, the oldest first
@@ -137,7 +132,10 @@ class Chaos:
                 any(name in kind for name in ALWAYS)
                 or (kind == "ActorDiedError" and command[0] == "call")
                 or (kind == "SessionError" and "server" in self._killed)
-                or any(name in kind for name in SHORT[self._short_of])
+                or (
+                    (self._is_short or command[0] == "results")
+                    and any(why in rest for why in SHORT)
+                )
             ), rest
             assert "can't be read back" not in rest
             return ""
@@ -228,11 +226,11 @@ class Chaos:
             left = self.chance.randrange(6)
             self.note(f"{kind} {pid} has {left} descriptors left")
             with limits.descriptors(pid, left):
-                self._short_of = kind
+                self._is_short = True
                 for each in (driver, self.chance.choice(self._drivers)):
                     self._do(each, *self._command(each))
             self.note(f"{kind} {pid} has descriptors")
-        self._short_of = ""
+        self._is_short = False
 
     def _duel(self, name: str) -> None:
         """One reads what another moves to disk, while a third writes."""

@@ -513,3 +513,46 @@ def test_a_failed_cell_keeps_nothing_that_it_took_along_or_made(session: Kernel)
     session.run("1 / 0")  # IPython's last error is another one now
     large = "[each.about for each in wb.snapshot().objects if each.size > 10**5]"
     assert eventually(lambda: session.value(large) == "[]"), session.value(large)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ExceptionGroup('two', [ValueError(1), KeyError('k')])", "2 of 2: KeyError: 'k'"),
+        ("try:\n    raise ExceptionGroup('several', [ValueError(1)])\n"
+         "except ExceptionGroup:\n    1 / 0", "While handling: ExceptionGroup: several"),
+        ("compile('x =', 'there', 'exec')", "SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(3)", "SystemExit: 3"),
+    ],
+)  # fmt: skip
+def test_errors_that_ipython_shows_its_own_way(session: Kernel, body: str, said: str) -> None:
+    failed = session.run(f"%%remote -w\n{body}")
+    again = session.run("%tb")
+    for cell in (failed, again):
+        assert said in cell.failure
+        assert "Traceback on the worker" in cell.failure
+        assert "/workbench/" not in cell.failure
+        assert not cell.text("stderr")
+
+
+def test_an_error_of_a_notebooks_own_class(session: Kernel) -> None:
+    session.ok(
+        "class OwnError(Exception):\n"
+        "    seen = 0\n"
+        "    def __init__(self, *, code):\n"
+        "        self.code = code\n"
+        "@wb.remote\n"
+        "def fails():\n"
+        "    error = OwnError(code=404)\n"
+        "    error.add_note('a note')\n"
+        "    raise error"
+    )
+    session.ok(
+        "ref = fails.remote()\n"
+        "OwnError.seen = 1\n"
+        "try:\n    wb.get(ref)\n"
+        "except OwnError as e:\n    error = e"
+    )
+    assert session.value("(error.code, error.__notes__)") == "(404, ['a note'])"
+    assert session.value("(type(error.cause) is OwnError, OwnError.seen)") == "(True, 1)"
+    assert session.value("vars(error) == vars(error.cause)") == "True"

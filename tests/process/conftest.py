@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.leaks import eventually, nothing_left
+from tests.leaks import eventually, gone_or_collected, nothing_left
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
@@ -50,9 +49,7 @@ class Sessions:
         engine = self._engine
         if not passed or engine is None or engine is not context.get():
             return self.end()
-        gc.collect()  # what only a cycle keeps is let go
-        if not eventually(lambda: not _left(engine)):
-            left = _left(engine)
+        if left := gone_or_collected(lambda: _left(engine)):
             self.end()
             raise AssertionError(f"left behind: {left}")
         if vars(engine) != self._attributes or not eventually(lambda: _is_idle(engine), 0.2):

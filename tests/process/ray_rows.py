@@ -254,6 +254,15 @@ def freed() -> bool:
     return raises(ray.exceptions.ObjectFreedError, lambda: got(ref))
 
 
+def available() -> bool:
+    made = Counter.options(num_cpus=2).remote()
+    try:
+        got(made.add.remote())
+        return "CPU" not in ray.available_resources()
+    finally:
+        ray.kill(made)
+
+
 async def awaited(ref: Any) -> Any:
     return await ref
 
@@ -315,6 +324,12 @@ CORE = [
     ),
     same("`method`", lambda: ray.get(Counter.remote(3).both.remote()) == [3, -3]),
     same("`get_runtime_context()`", lambda: ray.get_runtime_context().get_worker_id() == "0"),
+    same(
+        "`cluster_resources()`",
+        lambda: ray.cluster_resources()["CPU"] == 2,
+        "`CPU` and `object_store_memory`.",
+    ),
+    same("`available_resources()`", available),
     same("`is_initialized()`", lambda: ray.is_initialized()),
     same("`actor.exit_actor()`", left),
 ]
@@ -327,7 +342,15 @@ OF_TASKS = [
         "`num_returns=None` of a function that yields",
         lambda: [got(r) for r in ray.remote(num_returns=None)(_two).remote()] == [1, 2],
     ),
-    refused('`num_returns="dynamic"`', lambda: count.options(num_returns="dynamic").remote(1)),
+    same(
+        "`num_returns=1`, `2` of a function that yields",
+        lambda: [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]],
+    ),
+    same(
+        '`num_returns="dynamic"`',
+        lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
+        'It is `"streaming"`.',
+    ),
     same(
         "`num_cpus=`",
         lambda: task(num_cpus=2) == task(num_cpus=0) == 1,
@@ -377,9 +400,10 @@ OF_TASKS = [
     ),
     refused("`max_calls=`", lambda: task(max_calls=1)),
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
-    refused(
+    same(
         "`_generator_backpressure_num_objects=`",
-        lambda: count.options(_generator_backpressure_num_objects=2),
+        lambda: len(list(count.options(_generator_backpressure_num_objects=2).remote(3))) == 3,
+        "It is `max_ahead=`.",
     ),
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
@@ -601,11 +625,14 @@ def begun() -> dict[str, Any]:
         num_cpus=1,
         object_store_memory=1 << 26,
         log_to_driver=False,
+        namespace="lab",
         configure_logging=True,
         runtime_env={"env_vars": {"COLOR": "red"}},
         **nothing,  # type: ignore[arg-type]
     )
+    Counter.options(name="a").remote()
     return {
+        "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
         "memory": session.capacity,
         "again": ray.init(ignore_reinit_error=True) is session,
@@ -631,7 +658,7 @@ OF_INIT = [
     refused("`resources=`", lambda: ray.init(resources={"x": 1})),
     refused("`labels=`", lambda: ray.init(labels={"a": "b"})),
     refused("`local_mode=True`", lambda: ray.init(local_mode=True)),
-    refused("`namespace=`", lambda: ray.init(namespace="x")),
+    same("`namespace=`", lambda: begun()["namespace"] == [{"name": "a", "namespace": "lab"}]),
     refused("`include_dashboard=True`", lambda: ray.init(include_dashboard=True)),
     refused("`dashboard_host=`", lambda: ray.init(dashboard_host="0.0.0.0")),
     refused("`dashboard_port=`", lambda: ray.init(dashboard_port=1)),

@@ -133,7 +133,9 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
         ({"lifetime": "non_detached", "name": "it"}, "lives until `kill`"),
         ({"lifetime": "for ever"}, "'detached' or 'non_detached'"),
         ({"name": "a::b"}, "must not have '::'"),
-        ({"name": "b", "namespace": "a::"}, "must not have '::'"),
+        ({"name": "b", "namespace": "a::"}, "or have '::'"),
+        ({"name": "b", "namespace": ""}, "must not be empty"),
+        ({"get_if_exists": True}, "needs a `name`"),
     ],
 )
 def test_names_that_cannot_be(session: Engine, given: dict[str, Any], complaint: str) -> None:

@@ -192,6 +192,25 @@ class Plain:
     CORNERS = 3
 
 
+def test_an_attribute_with_a_methods_name_does_not_hide_it(session: Engine) -> None:
+    @wb.remote
+    class Reporter:
+        def __init__(self) -> None:
+            self.seen = {"a"}  # type: ignore[assignment, method-assign]
+            self.twice = 3  # type: ignore[assignment, method-assign]
+
+        def seen(self) -> Any:
+            return vars(self)["seen"]
+
+        @staticmethod
+        def twice(n: int) -> int:
+            return 2 * n
+
+    reporter = Reporter.remote()
+    assert wb.get(reporter.seen.remote()) == {"a"}
+    assert wb.get(reporter.twice.remote(4)) == 8
+
+
 # -- names, and the end ----------------------------------------------------------------------------
 
 

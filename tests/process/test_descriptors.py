@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 
 import numpy as np
@@ -131,3 +132,24 @@ def test_a_server_without_descriptors_hangs_up_on_nobody(
     assert wb.get([first.count.remote(), second.count.remote()]) == [1, 2]
     del first, second, third, awaited, counted
     wb.shutdown()
+
+
+def test_the_server_may_open_as_many_files_as_it_can_and_workers_as_many_as_the_driver(
+    script: Callable[..., Script], processes: Processes, runtime: str
+) -> None:
+    driver = script(
+        """
+        import resource
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+        wb.init(workers=1)
+        say(*wb.get(wb.remote(resource.getrlimit).remote(resource.RLIMIT_NOFILE)))
+        hear()
+        wb.shutdown()
+        """
+    )
+    soft, hard = map(int, driver.line().split())
+    assert soft == 500
+    assert resource.prlimit(processes.server().pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    driver.tell()
+    assert driver.wait() == 0

@@ -308,8 +308,8 @@ def test_huge_pages_are_asked_for_and_the_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2])
-def test_a_first_put_that_finds_no_descriptor_leaves_none(session: Engine, spare: int) -> None:
-    """Enough for none, or the memory's first one, its second, but not for its mapping."""
+def test_a_first_put_with_hardly_a_descriptor_leaves_none(session: Engine, spare: int) -> None:
+    """Enough for none, for the memory's first one, or its second."""
     limits, filled = resource.getrlimit(resource.RLIMIT_NOFILE), []
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
@@ -318,9 +318,11 @@ def test_a_first_put_that_finds_no_descriptor_leaves_none(session: Engine, spare
                 filled.append(os.dup(0))
         for _ in range(spare):
             os.close(filled.pop())
-        with pytest.raises(OSError, match="Too many open files"):
-            wb.put(np.ones(1 << 16))
-        again = [os.dup(0) for _ in range(spare)]  # they are free
+        again: list[int] = []
+        try:  # with those that are kept for such a moment it may find enough
+            assert (wb.get(wb.put(np.ones(1 << 16))) == 1).all()
+        except OSError:
+            again = [os.dup(0) for _ in range(spare)]  # they are free
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     for fd in (*filled, *again):

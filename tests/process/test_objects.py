@@ -456,6 +456,22 @@ def test_a_name_keeps_an_object_and_finds_it(session: Engine) -> None:
     assert session.find("a") is None
 
 
+@pytest.mark.parametrize("name", [3, b"x", ["x"], object()])
+def test_a_name_that_is_no_text_is_refused_and_nothing_is_lost(session: Engine, name: Any) -> None:
+    with pytest.raises(TypeError, match=r"name is text, not \w+\."):
+        wb.put(1, name=name)
+    assert wb.get(wb.put(1)) == 1
+
+
+@pytest.mark.parametrize("limit", [-1, 2.5, "3", 1 << 70])
+def test_a_limit_that_is_no_number_is_refused_and_nothing_is_lost(
+    session: Engine, limit: Any
+) -> None:
+    with pytest.raises(ValueError, match="must be a whole number"):
+        wb.objects(limit=limit)
+    assert wb.get(wb.put(1)) == 1
+
+
 def test_a_name_may_be_the_path_of_a_file_that_is_no_unicode(session: Engine) -> None:
     """As `os.fsdecode` gives it. It poisoned the connection: every later call raised."""
     name = os.fsdecode(b"data\xff.csv")

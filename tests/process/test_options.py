@@ -14,7 +14,7 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from workbench.engines.base import Engine
-from workbench.errors import SerializationError, TaskCancelledError, TaskTimeoutError
+from workbench.errors import SerializationError, TaskCancelledError, TaskError, TaskTimeoutError
 
 # -- timeout --------------------------------------------------------------------------------------
 
@@ -281,3 +281,41 @@ def test_calls_have_no_processors(session: Engine) -> None:
         actor.f.options(num_cpus=2)
     with pytest.raises(TypeError, match="A call has no option color"):
         actor.f.options(color=2)
+
+
+def test_wrong_arguments_are_noticed_at_the_call(session: Engine) -> None:
+    """On that line, with what it takes; and nothing is submitted."""
+
+    @wb.remote
+    def task(x: int, *, power: int = 2) -> int:
+        return int(x**power)
+
+    @wb.remote
+    class Counter:
+        def __init__(self, start: int) -> None:
+            self.count = start
+
+        def add(self, by: int = 1) -> int:
+            self.count += by
+            return self.count
+
+    for wrong in (
+        lambda: task.remote(),
+        lambda: task.remote(1, 2),
+        lambda: task.options(name="other").remote(1, exponent=3),
+        lambda: wb.map(task, [1], [2]),
+    ):
+        with pytest.raises(TypeError, match=r"It is .*task\(x, \*, power=2\)\.") as caught:
+            wrong()
+        assert not isinstance(caught.value, TaskError)
+    assert wb.get(task.remote(wb.put(3), power=wb.put(3))) == 27
+    for wrong in (lambda: Counter.remote(), lambda: Counter.options(max_restarts=1).remote(1, 2)):
+        with pytest.raises(TypeError, match=r"It is Counter\(start\)\."):
+            wrong()
+    counter = Counter.remote(1)
+    for handle in (counter, wb.get(wb.put(counter))):
+        with pytest.raises(TypeError, match=r"It is Counter\.add\(by=1\)\."):
+            handle.add.remote(1, 2)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'to'"):
+            handle.add.options(name="add").remote(to=2)
+    assert wb.get(counter.add.remote(by=2)) == 3

@@ -236,8 +236,9 @@ def test_what_does_not_yield_is_told_so(session: Engine, value: Any) -> None:
 
 
 def test_a_generator_function_can_still_return_one_value(session: Engine) -> None:
-    with pytest.raises(SerializationError, match="generator"):
-        wb.get(counting().options(num_returns=1).remote(3))
+    assert wb.get(counting().options(num_returns=1).remote(1)) == 0
+    with pytest.raises(ValueError, match="num_returns=1 and yielded 0"):
+        wb.get(counting().options(num_returns=1).remote(0))
 
 
 def test_no_item_is_lost_or_doubled_when_workers_die(session: Engine, gate: Gate) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -62,6 +66,21 @@ def test_what_python_has_itself_comes_back_as_what_it_is(session: Engine) -> Non
     echo = wb.remote(lambda value: value)
     for value in (input, print, breakpoint, sys.breakpointhook, getpass.getpass, len, int):
         assert wb.get(echo.remote(value)) is value
+
+
+def test_a_notebooks_input_comes_back_as_what_it_is(
+    session: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kernel:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()  # so it can't be pickled
+
+        def raw_input(self) -> str:
+            return "answer"
+
+    monkeypatch.setattr("builtins.input", Kernel().raw_input)
+    assert wb.get(wb.remote(lambda value: value).remote(input)) is input
+    assert wb.get(wb.remote(lambda value: value()).remote("text".upper)) == "TEXT"
 
 
 def test_refs_are_resolved_at_the_top_level_only(session: Engine) -> None:
@@ -254,6 +273,74 @@ def test_odd_errors_are_task_errors_at_least(session: Engine) -> None:
             wb.get(fails.remote(make))
         assert isinstance(caught.value, TaskError), text
         assert text in caught.value.cause_text
+
+
+class AbortError(BaseException):
+    def __init__(self, *, code: int) -> None:
+        self.code = code
+
+
+def test_except_sees_what_it_would_see_here(session: Engine) -> None:
+    @wb.remote
+    def fails(make: Callable[[], BaseException]) -> None:
+        try:
+            {}["first"]  # type: ignore[index]
+        except KeyError as error:
+            raise make() from error
+
+    with pytest.raises(subprocess.CalledProcessError) as called:
+        wb.get(fails.remote(lambda: subprocess.CalledProcessError(3, ["ls"], b"out")))
+    error: Any = called.value
+    assert (error.returncode, error.cmd, error.output) == (3, ["ls"], b"out")
+    assert str(error) == "Command '['ls']' returned non-zero exit status 3."
+    assert type(error.cause) is subprocess.CalledProcessError
+    assert type(error.__cause__) is KeyError
+    assert error.as_instanceof_cause() is error
+    with pytest.raises(AbortError) as aborted:
+        wb.get(fails.remote(lambda: AbortError(code=7)))
+    assert aborted.value.code == 7
+    seen = []
+    try:
+        wb.get(fails.remote(lambda: ExceptionGroup("two", [ValueError(1), OSError(2, "no")])))
+    except* ValueError as group:
+        seen += group.exceptions
+    except* FileNotFoundError as group:
+        seen += group.exceptions
+    assert [each.args for each in seen] == [(1,), (2, "no")]
+
+
+def test_a_ref_in_an_error_keeps_its_object_as_long(session: Engine) -> None:
+    @wb.remote
+    def fails() -> None:
+        raise LookupError(wb.put(np.arange(10_000)))
+
+    ref = fails.remote()
+    for _ in range(2):
+        with pytest.raises(LookupError) as caught:
+            wb.get(ref)
+    assert wb.get(caught.value.args[0])[-1] == 9999
+    with pytest.raises(LookupError) as passed:
+        wb.get(wb.remote(len).remote(ref))
+    assert wb.get(passed.value.args[0])[-1] == 9999
+
+
+def test_a_failed_task_leaves_nothing_that_it_had(session: Engine) -> None:
+    """Neither in its worker, nor in whoever gets the error and lets go of it."""
+
+    @wb.remote
+    def fails(array: Any) -> None:
+        try:
+            raise ExceptionGroup("inner", [ValueError(array[0])])
+        except ExceptionGroup as error:
+            again = error
+        raise LookupError("no") from again
+
+    kept = wb.put(np.arange(100_000))
+    with pytest.raises(LookupError):
+        wb.get(fails.remote(kept))
+    id = kept.id
+    del kept
+    assert eventually(lambda: id not in {each.id for each in session.snapshot().objects})
 
 
 def test_what_cannot_travel_fails_where_it_is_sent(session: Engine) -> None:
@@ -492,3 +579,63 @@ def test_a_task_that_ends_its_worker(session: Engine, death: str, message: str) 
     with pytest.raises(WorkerCrashedError, match=rf"{message} while it ran `.*dies`"):
         wb.get(dies.remote(death, *fatal))
     assert wb.get(wb.remote(lambda: "goes on").remote()) == "goes on"
+
+
+# -- definitions ----------------------------------------------------------------------------------
+
+
+def a_function(number: int) -> None:
+    @wb.remote
+    def anew(n: int) -> Any:
+        return n * number or anew  # it refers to itself
+
+    assert wb.get(anew.remote(2)) == 2 * number
+
+
+def a_class(number: int) -> None:
+    @wb.remote
+    def echo(value: Any) -> Any:
+        return value
+
+    class Anew:
+        n = number
+
+        def ring(self) -> Any:
+            return Anew
+
+    assert wb.get(echo.remote(Anew())).n == number
+
+
+def an_actors_class(number: int) -> None:
+    @wb.remote
+    class Anew:
+        def ring(self) -> Any:
+            return Anew, number
+
+    Anew.remote()
+
+
+def copies() -> int:
+    """How many of those are in this process."""
+    gc.collect()
+    kinds = FunctionType, type
+    return sum(isinstance(o, kinds) and o.__name__ in ("anew", "Anew") for o in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("define", "times"), [(a_function, 300), (a_class, 200), (an_actors_class, 30)]
+)
+def test_what_is_defined_anew_in_a_loop_leaves_no_copies(
+    session: Engine, define: Callable[[int], None], times: int
+) -> None:
+    for number in range(1, times):
+        define(number)
+
+    def stored() -> int:
+        wb.get([wb.remote(gc.collect).remote() for _ in range(4)])
+        records = session.snapshot().objects
+        return sum("new" in record.about.type for record in records if record.about)
+
+    assert copies() <= 2
+    assert eventually(lambda: stored() <= 2)
+    assert max(wb.get([wb.remote(copies).remote() for _ in range(4)])) <= 2

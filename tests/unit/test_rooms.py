@@ -113,22 +113,24 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
     "functions": (
-        {"actors", "api", "context", "engines.base", "options", "ray_options"},
+        {"actors", "api", "context", "engines.base", "options", "ray_options", "signatures"},
         set(),
     ),
     "gathering": (
         {"actors", "api", "engines.base", "errors", "functions", "ref", "ref_generator"},
         {"IPython", "tqdm"},
     ),
-    "actors": ({"engines.base", "options", "ref", "report.format"}, set()),
+    "actors": ({"engines.base", "options", "ref", "report.format", "signatures"}, set()),
     "actor_control": (
         {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
         set(),
     ),
     "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
     "options": ({"ray_options"}, set()),
+    "signatures": (set(), set()),
     "ray_options": (set(), set()),
     "ray_names": (set(), set()),
+    "resources": ({"lifecycle"}, set()),
     "exceptions": ({"errors", "ray_names"}, set()),
     "ref_generator": ({"ref"}, set()),
     "markup": ({"report.format"}, set()),
@@ -153,16 +155,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__main__": ({"cli"}, set()),
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
-        | {
-            "gathering",
-            "lifecycle",
-            "ray_names",
-            "ref",
-            "ref_generator",
-            "runtime_context",
-            "serializers",
-        }
-        | {"ipython.extension", "plots", "util", "widgets"},
+        | {"gathering", "lifecycle", "ray_names", "ref", "ref_generator", "resources"}
+        | {"runtime_context", "serializers", "ipython.extension", "plots", "util", "widgets"},
         set(),
     ),
 }

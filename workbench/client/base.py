@@ -87,7 +87,9 @@ class ClientBase:
         self.references = ReferenceCounter(*finalized)
         self.views = Views(*finalized)
         self._spares = SpareDescriptors(SPARES)
-        self._segments = SharedSegments(self.views, self.requests, self._spares)
+        self._segments = SharedSegments(
+            self.views, self.requests.ask, connection.wait_for, self._spares
+        )
         self.arena = ArenaWriter(
             connection.send,
             self.requests.ask,
@@ -142,8 +144,7 @@ class ClientBase:
         self.connection.check_open()
 
     def forget(self, message: do.Forget) -> None:
-        for id in message.objects:
-            self.objects.forget(id)
+        self.objects.forget(message.objects)
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Arrays that show objects stay valid."""

@@ -281,13 +281,15 @@ class KnownObjects:
         if id in self._listeners:
             self._tell(id)
 
-    def forget(self, id: int) -> None:
+    def forget(self, ids: Iterable[int]) -> None:
+        text = "It was freed while this ref was still held. Put it again if need be."
+        freed = ev.error_value("freed", text)
         with self.lock:
-            if self._references.alive(id):
-                text = "It was freed while this ref was still held. Put it again if need be."
-                self.values[id] = ev.error_value("freed", text)
-                self._fails(id)
-            self._connection.post(ev.Unview(((id, 0),)))
+            for id in ids:
+                if self._references.alive(id):
+                    self.values[id] = freed
+                    self._fails(id)
+            self._connection.post(ev.Unview(tuple([(id, 0) for id in ids])))
 
     def moved(self, message: do.Moved) -> None:
         """It lies elsewhere now: views that are made from now on are of the new place."""
@@ -298,8 +300,9 @@ class KnownObjects:
             self._connection.post(ev.Noted(message.object))
 
     def freed(self, ids: Iterable[int]) -> None:
+        freed = ev.error_value("freed", "You freed it. Put it again if you need it.")
         for id in ids:
-            self.values[id] = ev.error_value("freed", "You freed it. Put it again if you need it.")
+            self.values[id] = freed
             self._fails(id)
 
     def _fails(self, id: int) -> None:

@@ -78,7 +78,7 @@ class Requests:
         objects: list[ObjectRecord] = []
         for change in self.look():
             objects += change.objects
-        return change.session.having(tuple(objects), change.session.history)
+        return change.session.replace(objects=tuple(objects))
 
     def search(self, search: ev.Search) -> Change:
         objects: list[ObjectRecord] = []

@@ -8,23 +8,38 @@ from __future__ import annotations
 
 import errno
 import resource
+import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from workbench.client.requests import Requests
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.errors import OutOfDescriptorsError
+from workbench.errors import ObjectLostError, OutOfDescriptorsError
 from workbench.memory.views import Views
 from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
 from workbench.wire.buffers import Parcel
+
+PATIENCE = 5.0
+"""Seconds for which a segment is asked for again of which the server has no descriptor yet."""
+
+RETRY = 0.05
+"""Seconds between two times."""
 
 
 class SharedSegments:
     """See the module. ``spares`` are lent to whoever needs a segment when there are no others."""
 
-    def __init__(self, views: Views, requests: Requests, spares: SpareDescriptors) -> None:
+    def __init__(
+        self,
+        views: Views,
+        ask: Callable[[Callable[[int], Any]], Any],
+        wait: Callable[[Callable[[], bool], float], bool],
+        spares: SpareDescriptors,
+    ) -> None:
         self._views = views
-        self._requests = requests
+        self._ask = ask
+        self._wait = wait
         self._spares = spares
         self._why = errno.EMFILE  # the last one that couldn't be mapped
 
@@ -45,18 +60,32 @@ class SharedSegments:
 
         Raises
         ------
+        ObjectLostError
+            If the server doesn't: what was there has moved.
         OutOfDescriptorsError
-            If this process can't have another descriptor.
+            If this process can't have another descriptor, or the server.
         """
-        if self._views.is_mapped(segment):
-            return
-        with self._spares.lent():
-            self._why = 0
-            self._requests.ask(partial(ev.Reshare, segment=segment))
-        if self._why in NONE_LEFT and not self._views.is_mapped(segment):
-            raise out_of_descriptors()
-        if self._why and not self._views.is_mapped(segment):
-            raise OSError(self._why, "the memory that others share can't be mapped here")
+        mapped = partial(self._views.is_mapped, segment)
+        deadline = time.monotonic() + PATIENCE
+        while not mapped():
+            with self._spares.lent():
+                self._why = 0
+                answer = self._ask(partial(ev.Reshare, segment=segment))
+            if mapped():
+                return
+            if answer.text:
+                raise ObjectLostError(answer.text)
+            if self._why in NONE_LEFT:
+                raise out_of_descriptors()
+            if self._why:
+                raise OSError(self._why, "the memory that others share can't be mapped here")
+            if time.monotonic() > deadline:
+                raise OutOfDescriptorsError(
+                    "The session's server has no descriptor of this object's memory: it can open "
+                    "no more files (`ulimit -n`), or the process that made it ended before it "
+                    "could send one. Try again, or make the object again."
+                )
+            self._wait(mapped, RETRY)  # the server waits for its maker
 
 
 def out_of_descriptors() -> OutOfDescriptorsError:

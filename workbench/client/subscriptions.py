@@ -88,4 +88,4 @@ class Gauge:
         found = {*(w.pid for w in snapshot.workers), *(c.pid for c in snapshot.clients)}
         sizes = tuple((pid, gauge.private(pid)) for pid in sorted(found - {0}))
         memory = MemoryRecord(total, available, sizes, gauge.container)
-        return snapshot.seen(memory, time.time())
+        return snapshot.replace(memory=memory, taken=time.time())

@@ -303,13 +303,13 @@ class Budget:
         """When who hasn't trimmed is given up."""
         return min((until for _, until in self._trimming.values()), default=None)
 
-    def settle(self, now: float) -> Iterator[tuple[str, int, int, int]]:
+    def settle(self, now: float, more_to_come: bool = False) -> Iterator[tuple[str, int, int, int]]:
         """What to tell whom now: ("grant", client, request, bytes), ("refuse", …, short by; "deny"
         if it will ask for more to be done) or ("trim", client, 0, bytes).
 
         Requests are served in order: a large one isn't starved by small ones behind it. Room is
         made from what others keep warm, then from what is kept for nobody, and only then by moving
-        objects to disk.
+        objects to disk. None of that while ``more_to_come`` frees memory.
         """
         for late in [c for c, (_, until) in self._trimming.items() if until <= now]:
             self.late[late] = self._trimming.pop(late)[0]
@@ -327,8 +327,8 @@ class Budget:
                     self._grant(arena, nbytes)
                 yield "grant", head.client, head.request, nbytes
                 continue
-            if self._trimming:
-                return  # an answer is due, and will bring us back
+            if self._trimming or more_to_come:
+                return  # an answer is due, or objects are dying: that will bring us back
             donors = [a for a in self._donors() if a is not arena and a.owner not in head.spent]
             spare = sum(a.granted - a.live for a in donors)
             if not nobody and head.spill and spare < short and self.let_go(short - spare):

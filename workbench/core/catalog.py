@@ -9,10 +9,11 @@ freed at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import force_setattr
 
+from workbench.core.backlog import Backlog
 from workbench.core.entry import FREED, PENDING, READY, Counts, Entry, Kind, fewer, more, without
 from workbench.core.events import About, Value, error_value
 from workbench.core.tasks import Task
@@ -31,7 +32,11 @@ class Catalog(dict[int, Entry]):
     ``on_release(entry, value)``, once for each value whose bytes nobody needs any more;
     ``on_unused(entry)``, once or more, before that: the object is freed and no task reads it, so
     whoever has cached it must be told, and counts as a viewer until it has let go;
-    ``on_rest(entry)``, when nobody shows the object any more, or no person pins it.
+    ``on_rest(entry)``, when nobody shows the object any more, or no person pins it;
+    ``on_forgotten(client)``, when nothing is left that a client who went has pinned.
+
+    When more dies at once than one batch shall do, the rest is in the ``backlog``: it is there
+    still, and may be held again, or is pinned by who is ``leaving``.
     """
 
     def __init__(self) -> None:
@@ -39,6 +44,9 @@ class Catalog(dict[int, Entry]):
         self.on_release: Callable[[Entry, Value], None]
         self.on_unused: Callable[[Entry], None]
         self.on_rest: Callable[[Entry], None]
+        self.on_forgotten: Callable[[int], None]
+        self.backlog = Backlog()
+        self.leaving: dict[int, bool] = {}  # clients that went and still pin → their views go, too
         self.names: dict[str, int] = {}  # → object id; `bind` changes it
         self._alone: dict[int, tuple[Counts, tuple[int]]] = {}  # client → itself as sole holder
         self._of: dict[int, set[int]] = {}  # client → what it pins: of those that are followed
@@ -280,7 +288,16 @@ class Catalog(dict[int, Entry]):
         """All its holds are gone with it, and its ``views`` unless they live on."""
         self._alone.pop(client, None)
         pinned = self._of.pop(client, self.keys())
-        for entry in [e for e in map(self.get, list(pinned)) if e is not None]:
+        self.leaving[client] = views
+        self.backlog.start(self._forget(client, views, list(pinned)))
+
+    def _forget(self, client: int, views: bool, pinned: list[int]) -> Iterator[None]:
+        for id in pinned:
+            if self.leaving.get(client) is not views:
+                return  # now its views go, too: that is another's work, with all the rest
+            entry = self.get(id)
+            if entry is None:
+                continue
             if client in entry.waiting_clients:
                 entry.waiting_clients = tuple(c for c in entry.waiting_clients if c != client)
             if client in entry.holds or client in entry.viewers:
@@ -292,6 +309,10 @@ class Catalog(dict[int, Entry]):
                 self.settle(entry)
                 if viewed:
                     self.rest(entry)
+            yield
+        if self.leaving.get(client) is views:
+            del self.leaving[client]
+            self.on_forgotten(client)
 
     # -- death --------------------------------------------------------------------------------
 
@@ -309,7 +330,8 @@ class Catalog(dict[int, Entry]):
         entry.pinned = entry.job = ""
         if entry.state is READY:
             for client in entry.holds:
-                self.view(entry, client)
+                if client not in self.leaving:
+                    self.view(entry, client)
         children = self._end(entry) if entry.state is not FREED else ()
         for each in (entry, *children):
             self.settle(each)
@@ -320,6 +342,10 @@ class Catalog(dict[int, Entry]):
             return  # as it is nearly always
         queue = [entry]
         while queue:  # a loop, not recursion: a chain of containers may be long
+            if self.backlog.left <= 0:
+                self.backlog.add(self._settle_all(queue))
+                return
+            self.backlog.left -= 1
             entry = queue.pop()
             if entry.state is not FREED:
                 if entry.alive:
@@ -336,8 +362,23 @@ class Catalog(dict[int, Entry]):
             if not entry.alive and self.pop(entry.id, None) is not None:
                 self.own -= _is_own(entry)
 
+    def _settle_all(self, entries: Iterable[Entry]) -> Iterator[None]:
+        for entry in entries:
+            self.settle(entry)
+            yield
+
+    def _let_go(self, contained: Iterable[int]) -> Iterator[None]:
+        """The object that contained these is freed."""
+        for id in contained:
+            child = self[id]
+            child.parents -= 1
+            self.touch(child)
+            self.settle(child)
+            yield
+
     def _end(self, entry: Entry) -> list[Entry]:
-        """Mark it freed; returns the objects it contained, one pin lighter."""
+        """Mark it freed; returns the objects it contained, one pin lighter; if these are many,
+        that is left for later."""
         was, entry.state = entry.state, FREED
         entry.waiting_clients, entry.waiting_tasks = (), None
         self.touch(entry)
@@ -346,6 +387,9 @@ class Catalog(dict[int, Entry]):
         self.ended += 1
         if not entry.value.segment:
             self.inline_bytes -= len(entry.value.header)
+        if len(entry.value.contains) > self.backlog.left:
+            self.backlog.add(self._let_go(entry.value.contains))
+            return []
         children = [self[id] for id in entry.value.contains]
         for child in children:
             child.parents -= 1

@@ -12,10 +12,12 @@ from typing import Annotated
 import msgspec
 
 from workbench.core.message_types import ID_BITS as ID_BITS
+from workbench.core.message_types import USUAL as USUAL
 from workbench.core.message_types import About as About
 from workbench.core.message_types import Bytes, Id, Natural, Number, Prefix, Returns, Seconds
 from workbench.core.message_types import Event as Event
 from workbench.core.message_types import Place as Place
+from workbench.core.message_types import TaskSpec as TaskSpec
 from workbench.core.message_types import Value as Value
 from workbench.core.message_types import error_value as error_value
 
@@ -144,35 +146,6 @@ class Trimmed(Event, tag=14):
 
 
 # -- tasks ---------------------------------------------------------------------------------
-
-
-class TaskSpec(Event):
-    """What a task asks for beyond the usual.
-
-    ``cpus`` are thousandths of a processor that it needs while it runs; an actor's creation, that
-    it takes from tasks as long as it lives. ``timeout``: how long it may run, 0: as long as it
-    likes. ``retry_on`` is opaque: after which exceptions its worker asks for another try.
-    ``ahead`` is 0 unless the task is a stream: then by how many items it may be ahead of its
-    reader, and its one result says how many there were. ``job``: it is a background cell, which
-    people know by this name; ``binds`` are the variables that its results but the first are meant
-    for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
-    driver from which it comes.
-    """
-
-    cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
-    timeout: Seconds = 0.0
-    retry_on: bytes = b""
-    ahead: Natural = 0
-    job: str = ""
-    binds: tuple[str, ...] = ()
-    size: Natural = 1
-    group: Id = 0
-    env: tuple[tuple[str, str], ...] = ()
-    namespace: str = ""
-
-
-USUAL = TaskSpec()
 
 
 class Submit(Event, tag=15):
@@ -445,7 +418,10 @@ class EndSession(Event, tag=40):
 
 
 class Reshare(Event, tag=44):
-    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer."""
+    """The descriptor of a segment got lost on its way here: send Shared once more, then Answer.
+
+    That has a text if nothing of the segment is the sender's to see any more.
+    """
 
     request: Number
     segment: Id

@@ -1,4 +1,5 @@
-"""What messages are made of: the base of all, an object's value, what a put cost, kinds of numbers.
+"""What messages are made of: the base of all, an object's value, what a put cost, what a task asks
+for, kinds of numbers.
 
 `events` exports them too, since whoever makes or reads a message needs both.
 """
@@ -95,3 +96,32 @@ class About(Event):
     site: str = ""
     repeats: Natural = 0
     cold: bool = False
+
+
+class TaskSpec(Event):
+    """What a task asks for beyond the usual.
+
+    ``cpus`` are thousandths of a processor that it needs while it runs; an actor's creation, that
+    it takes from tasks as long as it lives. ``timeout``: how long it may run, 0: as long as it
+    likes. ``retry_on`` is opaque: after which exceptions its worker asks for another try.
+    ``ahead`` is 0 unless the task is a stream: then by how many items it may be ahead of its
+    reader, and its one result says how many there were. ``job``: it is a background cell, which
+    people know by this name; ``binds`` are the variables that its results but the first are meant
+    for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
+    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
+    driver from which it comes.
+    """
+
+    cpus: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
+    timeout: Seconds = 0.0
+    retry_on: bytes = b""
+    ahead: Natural = 0
+    job: str = ""
+    binds: tuple[str, ...] = ()
+    size: Natural = 1
+    group: Id = 0
+    env: tuple[tuple[str, str], ...] = ()
+    namespace: str = ""
+
+
+USUAL = TaskSpec()

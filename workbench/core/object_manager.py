@@ -103,6 +103,7 @@ class ObjectManager:
         self._state.stale_copies.noted(event.object, client.number)
 
     def free(self, client: ClientState, event: ev.Free) -> None:
+        forget: dict[int, list[int]] = {}  # by who holds them
         for id in event.objects:
             entry = self._catalog.get(id)
             if entry is None or entry.state is FREED:
@@ -112,12 +113,14 @@ class ObjectManager:
             self._catalog.free(entry)
             self._state.scheduler.settled(id, True)
             for holder in holders:
-                self._state.send(holder, do.Forget((id,)))
+                forget.setdefault(holder, []).append(id)
             for number in clients:
                 self._tell(number, entry)
             why = ev.error_value("freed", "An argument of the task was freed.")
             for task in tasks or ():
                 self._state.fail(task, why)
+        for holder, ids in forget.items():
+            self._state.send(holder, do.Forget(tuple(ids)))
 
     def escape(self, client: ClientState, event: ev.Escape) -> None:
         entry = self._catalog.get(event.object)
@@ -161,10 +164,12 @@ class ObjectManager:
             self._state.hang_up(client.number, "a second arena")
 
     def reshare(self, client: ClientState, event: ev.Reshare) -> None:
-        arena = self._state.budget.arenas.get(event.segment)
+        arena, text = self._state.budget.arenas.get(event.segment), ""
         if arena is not None and event.segment in client.segments:
             self._state.send(client.number, do.Shared(arena.segment, arena.size))
-        self._state.send(client.number, do.Answer(event.request))
+        else:
+            text = "The object's bytes have moved."
+        self._state.send(client.number, do.Answer(event.request, text=text))
 
     def vacated(self, value: ev.Value) -> None:
         """Nobody needs the place where an object was before it moved.

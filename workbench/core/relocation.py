@@ -61,8 +61,11 @@ class StaleCopies(dict[int, StaleCopy]):
         """
         assert entry.value is not None
         assert entry.id not in self
-        holders = tuple(entry.holds)
-        stale = StaleCopy(entry.value, set(holders), entry.viewers, self._catalog.now)
+        leaving, viewers = self._catalog.leaving, entry.viewers
+        for client in [client for client, views in leaving.items() if views]:
+            viewers = without(viewers, client)
+        holders = tuple([client for client in entry.holds if client not in leaving])
+        stale = StaleCopy(entry.value, set(holders), viewers, self._catalog.now)
         entry.value, entry.viewers = value, NONE
         self._catalog.touch(entry)
         self[entry.id] = stale

@@ -71,6 +71,7 @@ class Session:
         state.catalog.on_release = self._released
         state.catalog.on_unused = self._unused
         state.catalog.on_rest = self.spilling.rested
+        state.catalog.on_forgotten = self._forgotten
         state.stale_copies.on_vacated = self.objects.vacated
         state.budget.make_room = self.spilling.make_room
         state.budget.measures = headroom > 0
@@ -129,6 +130,7 @@ class Session:
         if now >= state.history.due:
             state.history.note(now, state.now, state.levels())
         state.now = state.catalog.now = now
+        state.catalog.backlog.begin()
         if not self._started:
             self._started = True
             self._exit_at = now + ALONE_AT_START
@@ -154,6 +156,8 @@ class Session:
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens; None: never."""
         state = self.state
+        if state.catalog.backlog:
+            return state.now
         when = self._exit_at
         for time in (
             state.pool.deadline(),
@@ -171,6 +175,8 @@ class Session:
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
         state, scheduler, monitor = self.state, self.state.scheduler, self.memory_monitor
+        if state.catalog.backlog:
+            state.catalog.backlog.proceed()
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
@@ -222,7 +228,9 @@ class Session:
         state = self.state
         if state.budget.room is None:
             self.memory_monitor.look()
-        for what, client, request, nbytes in state.budget.settle(state.now):
+        for what, client, request, nbytes in state.budget.settle(
+            state.now, more_to_come=bool(state.catalog.backlog)
+        ):
             self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:
                 self.spilling.bring(request, what == "grant")
@@ -313,9 +321,6 @@ class Session:
         self._forget(number)
         self.referrers.left(number)
         self.subscriptions.left(number)
-        if not state.scheduler.owners.keys() <= state.clients.keys():
-            self.tasks.abandon(list(state.scheduler.tasks.values()))
-            self.generators.abandon(number)
         self.serializers.left(client)
         for arena, gaps in list(state.budget.orphan(number)):
             if arena.extents:
@@ -336,6 +341,13 @@ class Session:
         views = number not in self.state.showing
         self.state.stale_copies.forget_client(number, views)
         self.state.catalog.forget_client(number, views)
+
+    def _forgotten(self, number: int) -> None:
+        """What it was to have is let go of: nobody may want what its tasks make."""
+        state = self.state
+        if not state.scheduler.owners.keys() <= state.clients.keys():
+            self.tasks.abandon(list(state.scheduler.tasks.values()))
+            self.generators.abandon(number)
 
     def _keep(self, client: ClientState, event: ev.Keep) -> None:
         self.state.linger = event.linger

@@ -6,6 +6,8 @@ can't tell; the local one tells all of them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from workbench.core.events import ID_BITS, About, Place
@@ -102,7 +104,8 @@ class WorkerRecord(Record):
     """One worker. ``tasks``: names of what was sent to it, the running one first.
 
     ``actor`` is the id of the one it belongs to, 0 in the pool. ``memory`` is what its process has,
-    if its engine says so: of the local one's `MemoryRecord` has it. Bytes.
+    if its engine says so: of the local one's `MemoryRecord` has it. Bytes. ``cpus`` are the
+    processors that its task or actor has of the session's now: none while a task waits.
     """
 
     number: int
@@ -111,6 +114,7 @@ class WorkerRecord(Record):
     tasks: tuple[str, ...]
     actor: int = 0
     memory: int | None = None
+    cpus: float = 0.0
 
 
 class ActorRecord(Record):
@@ -349,39 +353,19 @@ class Snapshot(Record):
             return None
         return self.live - sum(segment.live for segment in self.segments if not segment.disk)
 
-    def having(
-        self, objects: tuple[ObjectRecord, ...], history: tuple[Sample, ...] | None
-    ) -> Snapshot:
-        """The same with these parts, put together by who follows the session's changes.
+    def replace(self, **fields: Any) -> Snapshot:
+        """The same with other fields: for who follows the session's changes, and adds to them.
 
         Parameters
         ----------
-        objects : tuple of ObjectRecord
-            In place of its own.
-        history : tuple of Sample or None
-            In place of its own.
+        **fields
+            Some of this class's parameters.
 
         Returns
         -------
         Snapshot
         """
-        return msgspec.structs.replace(self, objects=objects, history=history)
-
-    def seen(self, memory: MemoryRecord, taken: float) -> Snapshot:
-        """The same with what its reader adds.
-
-        Parameters
-        ----------
-        memory : MemoryRecord
-            The machine's.
-        taken : float
-            The time, in seconds since 1970.
-
-        Returns
-        -------
-        Snapshot
-        """
-        return msgspec.structs.replace(self, memory=memory, taken=taken)
+        return msgspec.structs.replace(self, **fields)
 
     def to_json(self) -> str:
         """The snapshot as text, to be kept: `from_json` reads it.

@@ -24,7 +24,7 @@ from workbench.core.snapshot import (
     WorkerRecord,
 )
 from workbench.core.state import ClientState, State
-from workbench.core.tasks import Actor, Task, Worker
+from workbench.core.tasks import ONE, Actor, Task, Worker
 
 LARGEST = 5
 """Objects that are told of when there is no room."""
@@ -145,9 +145,8 @@ def worker_record(worker: Worker) -> WorkerRecord:
         else "busy" if worker.sent else "idle"
     )  # fmt: skip
     tasks = tuple(task.submit.name for task in worker.sent.values())
-    return WorkerRecord(
-        worker.number, worker.pid, state, tasks, 0 if worker.actor is None else worker.actor.id
-    )
+    actor = 0 if worker.actor is None else worker.actor.id
+    return WorkerRecord(worker.number, worker.pid, state, tasks, actor, cpus=worker.used / ONE)
 
 
 def _task(task: Task) -> TaskRecord:

@@ -23,7 +23,7 @@ from workbench.sizes import round_up
 HIGH, LOW = 0.9, 0.8
 """Shares of the capacity: more than the first in use, and objects move to disk until the second."""
 
-PATIENCE = 5.0
+PATIENCE = 2.0
 """Seconds after a move in which whoever knew the old place has to take note: one that was stopped
 mustn't keep all others waiting for memory."""
 

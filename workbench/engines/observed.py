@@ -46,7 +46,7 @@ def difference(before: Snapshot | None, after: Snapshot) -> Change | None:
     same = before is not None and _frame(before) == _frame(after)
     if same and not (objects or gone or after.history):
         return None
-    return Change(after.having((), after.history), objects, gone)
+    return Change(after.replace(objects=()), objects, gone)
 
 
 def _differs(before: ObjectRecord, after: ObjectRecord) -> bool:
@@ -80,7 +80,7 @@ class Course:
         levels = (snapshot.live, snapshot.spilled, self._puts, self._frees)
         history = () if levels == self._last else (Sample(0.0, *levels, None),)
         self._last = levels
-        return snapshot.having(snapshot.objects, history)
+        return snapshot.replace(history=history)
 
 
 class Looks:

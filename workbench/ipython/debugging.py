@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import TaskError, failure_of
+from workbench.report.format import printable
+from workbench.report.names import not_here_text
 
 
 def explained(debugger: Callable[..., None]) -> Callable[..., None]:
@@ -18,24 +20,10 @@ def explained(debugger: Callable[..., None]) -> Callable[..., None]:
     def opened(*args: Any, **options: Any) -> None:
         error = getattr(sys, "last_value", None)
         if isinstance(error, TaskError):
-            print(textwrap.fill(_why_not(error), 80))  # notebooks would break it in mid-word
+            failure = failure_of(error)
+            said = not_here_text(failure.text.partition(":")[0], failure.task)
+            print(printable(textwrap.fill(said, 80)))  # notebooks would break it in mid-word
         else:
             debugger(*args, **options)
 
     return opened
-
-
-def _why_not(error: TaskError) -> str:
-    failure = failure_of(error)
-    where = f" in {failure.task}" if failure.task else ""
-    kind = failure.text.partition(":")[0]
-    again = (
-        "run the cell again without its first line, `%%remote`,"
-        if failure.task.startswith("cell ")
-        else "call the function here, without `.remote`,"
-    )
-    return (
-        f"There is nothing here to step through: {kind} was raised on a worker{where}, where its "
-        f"variables are gone by now. To debug it, {again} and then `%debug`. `%tb` shows the "
-        "traceback again."
-    )

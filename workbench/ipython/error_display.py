@@ -13,18 +13,14 @@ from workbench.errors import TaskError
 def rendered(shell: Any) -> Callable[..., None]:
     """A shell's `showtraceback`, which `%tb` calls too; a task's error is shown as it says itself.
 
-    IPython doesn't ask a SyntaxError, and an ExceptionGroup or what came from one neither.
+    IPython doesn't ask a SyntaxError or SystemExit, nor an ExceptionGroup or what came from one.
     """
     show = shell.showtraceback
 
     @functools.wraps(show)
     def shown(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
         error = (exc_tuple or sys.exc_info())[1] or getattr(sys, "last_value", None)
-        if (
-            isinstance(error, TaskError)
-            and _is_not_asked(error)
-            and not options.get("exception_only")
-        ):
+        if isinstance(error, TaskError) and _is_not_asked(error):
             shell._get_exc_info(exc_tuple)  # which notes it for `%tb` and `%debug`
             shell._showtraceback(type(error), error, error._render_traceback_())
         else:
@@ -41,4 +37,4 @@ def _is_not_asked(error: BaseException) -> bool:
         if isinstance(each, BaseExceptionGroup):
             return True
         each = each.__context__
-    return isinstance(error, SyntaxError)
+    return isinstance(error, SyntaxError | SystemExit)

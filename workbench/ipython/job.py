@@ -229,7 +229,7 @@ class Job(Rich):
             self.name, self.state, self.seconds, self.size, self.ended, failed,
             self.worker, self.actor, self.stopping > 0, share, self.peak,
             tuple(n for n in self._outputs if n not in self.unset and n not in self.lost),
-            tuple(self.notes), tuple(self.lost.items()),
+            (*(f"{name}: {why}" for name, why in self.lost.items()), *self.notes), bool(self.lost),
         )  # fmt: skip
 
     def note(self, text: str) -> None:

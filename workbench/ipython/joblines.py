@@ -186,7 +186,7 @@ def _worded(line: str, status: JobStatus) -> dict[str, Any]:
         "sign": sign,
         "color": mood_color(mood),
         "text": status.line,
-        "notes": status.remarks,
+        "notes": status.notes,
         "share": status.share if not status.is_over else None,
         "over": status.is_over,
     }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from workbench import error_notes
 from workbench.errors import NotDefinedError, TaskError, failure_of
-from workbench.ipython.cells import DEFINITION, IMPORT
+from workbench.report import names as texts
 from workbench.report.mistyped import did_you_mean
 
 
@@ -26,25 +26,7 @@ class StayedName(NamedTuple):
 
     def text(self, name: str) -> str:
         """Where the name stayed, and what to do."""
-        cell = f"remote {self.cell}" if self.cell.startswith("cell ") else f"job {self.cell!r}"
-        did = {IMPORT: "imported", DEFINITION: "defined"}.get(self.kind, "assigned")
-        if self.actor:
-            return (
-                f"`{name}` was {did} in {cell} and is in its namespace: a cell with "
-                f"`--actor {self.actor}` has it."
-            )
-        stayed = f"`{name}` was {did} in {cell} and stayed there"
-        if self.kind == IMPORT:
-            return f"{stayed}: import it in the notebook too, or run such cells with `--actor`."
-        if self.kind == DEFINITION:
-            return (
-                f"{stayed}: define it in the notebook, have it brought back with `--out {name}`, "
-                "or run such cells with `--actor`."
-            )
-        if self.asked:
-            return f"{stayed}, because `--out` names others only: add it there."
-        why = ", as names that begin with _ do" if name.startswith("_") else ""
-        return f"{stayed}{why}: `--out {name}` brings it back."
+        return texts.stayed_text(name, self.cell, self.kind, self.actor, self.asked)
 
 
 def missing(
@@ -61,10 +43,7 @@ def missing(
     """
     found = [stayed[name].text(name) for name in names if stayed and name in stayed]
     hint = " " + " ".join(found) if found else did_you_mean(names[0], known)
-    listed = " and ".join(repr(n) for n in names)
-    verb = "is" if len(names) == 1 else "are"
-    said = f"{listed} {verb} not defined in {where}.{hint} {outcome}"
-    return NotDefinedError(said.rstrip())
+    return NotDefinedError(texts.undefined_text(names, where, hint, outcome))
 
 
 def explain(
@@ -95,19 +74,14 @@ def _missing_name(error: BaseException) -> str:
 def _name(error: TaskError, name: str, variables: Mapping[str, Any]) -> str:
     in_cell = any(function == "<module>" for _, _, function, _ in failure_of(error).frames)
     if name in variables and in_cell:
-        return (
-            f"The notebook has a variable {name!r}, but the cell isn't seen to read it: code in a "
-            f"string is not looked at. Name it: `%%remote -i {name}`."
-        )
+        return texts.unseen_text(name)
     if name in variables:
-        return f"The notebook has a variable {name!r}: give it to the function as an argument."
-    if any(
-        repr(name) in note for note in failure_of(error).notes
-    ):  # the worker found it in the store
-        return ""
+        return texts.not_given_text(name)
+    if any(repr(name) in note for note in failure_of(error).notes):
+        return ""  # the worker found it in the store
     known = [each for each in (*variables, *dir(builtins)) if not each.startswith("_")]
     hint = did_you_mean(name, known)
-    return f"Neither the notebook nor the store has anything of the name {name!r}.{hint}"
+    return texts.nowhere_text(name, hint)
 
 
 def _module(name: str) -> str:
@@ -119,7 +93,4 @@ def _module(name: str) -> str:
     if found is None:
         return ""
     where = found.origin or next(iter(found.submodule_search_locations or ()), "")
-    return (
-        f"The notebook finds {name!r} at {where}. Was `sys.path` changed there? Remote cells get "
-        "its changes, other tasks the `sys.path` with which the session began."
-    )
+    return texts.module_text(name, where)

@@ -14,7 +14,8 @@ from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
 from workbench.ref import ObjectRef
-from workbench.report.format import human_bytes, human_seconds, human_time, printable
+from workbench.report import progress as texts
+from workbench.report.format import printable
 from workbench.serialization.estimate import Estimator
 
 AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
@@ -72,16 +73,14 @@ def watch_put(
     estimator = Estimator(engine.reducers(), COUNTING)
     sizes = {name: estimator.estimate(value)[:2] for name, value in values.items()}
     if sum(nbytes for nbytes, _ in sizes.values()) < WORTH_WATCHING:
-        return nullcontext(print)
+        return nullcontext(lambda text: print(printable(text)))
 
     def tell(seconds: float) -> str:
         copying = engine.copying()
         name, (nbytes, at_least) = list(sizes.items())[min(len(stored), len(sizes) - 1)]
         if copying is not None:
-            done, whole = map(human_bytes, copying)
-            return f"%put {name}: copied {done} of {whole}"
-        about = "at least" if at_least else "about"
-        return f"%put {name}: {about} {human_bytes(nbytes)}, pickling, {seconds:.0f} s"
+            return texts.copying_text(name, *copying)
+        return texts.pickling_text(name, nbytes, at_least, seconds)
 
     return progress(router, tell)
 
@@ -107,37 +106,24 @@ class Waiting:
         _, late = self._engine.wait(list(self._refs.values()), len(self._refs), max(timeout, 0))
         if not late:
             return
-        after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
-        names = [name for name, ref in self._refs.items() if ref in late]
-        makers = [f" (of {maker})" if (maker := self._maker(name)) else "" for name in names]
-        coming = " and ".join(f"{n!r}{maker}" for n, maker in zip(names, makers, strict=True))
-        verb = "is" if len(names) == 1 else "are"
-        there = [repr(name) for name in self._refs if name not in names]
-        others = f" {' and '.join(there)} {'is' if len(there) == 1 else 'are'}." if there else ""
-        raise GetTimeoutError(
-            f"{coming} {verb} not there {after}.{others} Nothing was bound and nothing is lost: "
-            f"the work goes on. `%get {self._names}` again later, or wait longer."
-        )
+        makers = {name: self._maker(name) for name, ref in self._refs.items() if ref in late}
+        there = [name for name in self._refs if name not in makers]
+        raise GetTimeoutError(texts.late_text(self._names, makers, there, timeout))
 
     def tell(self, seconds: float) -> str:
         pending = [n for n, ref in self._refs.items() if self._engine.state(ref) == "pending"]
-        if not pending:
-            return f"%get {self._names}: reading, {seconds:.0f} s"
         makers = dict.fromkeys(filter(None, map(self._maker, pending)))
-        what = " and ".join(makers) or " and ".join(pending)
-        return f"%get {self._names}: waiting for {what}, {seconds:.0f} s"
+        return texts.waiting_text(self._names, list(makers) or pending, seconds)
 
     def ended(self) -> str:
-        return f"%get {self._names}: there after {human_seconds(time.monotonic() - self._began)}"
+        return texts.arrived_text(self._names, time.monotonic() - self._began)
 
     def _maker(self, name: str) -> str:
         """The task that is to make the object, in words; asked for once."""
         if name not in self._makers:
             described = self._engine.describe(self._refs[name])
             task = None if described is None else described.task
-            task_name = "" if task is None else task.name
-            is_cell = not task_name or task_name.startswith("cell ")
-            self._makers[name] = task_name if is_cell else f"task {task_name}"
+            self._makers[name] = "" if task is None else texts.maker_text(task.name)
         return self._makers[name]
 
 

@@ -55,12 +55,12 @@ class JobStatus(Rich):
     share: float | None = None  # how much of it is done, from 0 to 1, if that is known
     peak: int = 0  # bytes of memory; 0 if nobody knows
     assigned: tuple[str, ...] = ()  # names that have a value by it
-    notes: tuple[str, ...] = ()  # what there is to say besides, a line each
-    lost: tuple[tuple[str, str], ...] = ()  # names whose value isn't good, with why
+    notes: tuple[str, ...] = ()  # what stands below its line, a line each
+    lost: bool = False  # some of what it made isn't there; a note says what, and why
     when: str = ""  # the time of which this is told, if that isn't now
 
     def _text(self) -> str:
-        return "\n  ".join([self.line, *self.remarks])
+        return "\n  ".join([self.line, *self.notes])
 
     @property
     def is_over(self) -> bool:
@@ -70,11 +70,6 @@ class JobStatus(Rich):
     def sign(self) -> tuple[str, str]:
         """Its sign, and the sign's mood."""
         return _LOST if self.state == "done" and self.lost else _SIGNS[self.state]
-
-    @property
-    def remarks(self) -> list[str]:
-        """What stands below its line."""
-        return [*(f"{name}: {why}" for name, why in self.lost), *self.notes]
 
     def at(self, when: str) -> JobStatus:
         """The same as it was at that time, for who reads it at another."""
@@ -111,7 +106,7 @@ class JobStatus(Rich):
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""
-        return status(*self.sign, self.line, None if self.is_over else self.share, self.remarks)
+        return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
 
     def _names(self) -> str:
         names = self.assigned if self.state == "done" else ()

@@ -6,6 +6,7 @@ changed by anything registered here.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import operator
 import pickle
@@ -13,7 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any, ClassVar, Protocol
 
 import cloudpickle
@@ -80,6 +81,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _by_cloudpickle
         if kind is _lru_cache_wrapper:
             return _reduce_cached
+        if kind is MethodType:
+            return _reduce_method
         return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
 
     def _reduce_code(self, obj: Any) -> Any:
@@ -140,6 +143,13 @@ def _by_cloudpickle(obj: Any) -> Any:
     would live until the next garbage collection.
     """
     raise AssertionError(obj)
+
+
+def _reduce_method(method: MethodType) -> Any:
+    """A notebook's ``input`` is a method of its kernel: it travels by name, as Python's does."""
+    if method is vars(builtins).get("input"):
+        return getattr, (builtins, "input")
+    return cloudpickle.Pickler.dispatch_table[MethodType](method)
 
 
 def _reduce_cached(function: Any) -> Any:

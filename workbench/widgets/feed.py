@@ -120,7 +120,7 @@ class Feed:
                 return self.engine.snapshot()
             now = self._mirror.session.taken
             history = tuple(Past(now - s[0], *s[1:]) for s in self._timeline)
-            return self._mirror.session.having(self._mirror.records(), history)
+            return self._mirror.session.replace(objects=self._mirror.records(), history=history)
 
     def catch_up(self) -> None:
         """Have in it what this process has done so far: a cell that deletes a variable may show a
@@ -271,7 +271,7 @@ class Feed:
         while change is not None:
             mirror.apply(change)
             with self._lock:  # of the past, all but how it is now has been told before
-                self._note(change.session.having((), (change.session.history or ())[-1:]))
+                self._note(change.session.replace(history=(change.session.history or ())[-1:]))
             change = changes.next(FIRST) if change.left else None
         with self._lock:
             mirror.changed.update(self._rows)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from workbench.actors import Blueprint
+from workbench.actors import BUILT_IN, Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -87,13 +88,20 @@ class ActorHost:
 
     def method(self, name: str) -> Callable[..., Any]:
         """One of the instance's, or of `actors.BUILT_IN`."""
-        if name == "__ray_ready__":
-            return lambda: True
-        if name == "__ray_call__":
-            return self._call
-        if name == "__ray_terminate__":
-            return _leave
-        return getattr(self._instance, name)  # type: ignore[no-any-return]
+        if name in BUILT_IN:
+            own: dict[str, Callable[..., Any]] = {
+                "__ray_ready__": lambda: True,
+                "__ray_call__": self._call,
+                "__ray_terminate__": _leave,
+            }
+            return own[name]
+        instance = self._instance
+        found: Any = getattr(instance, name)
+        if name in getattr(instance, "__dict__", ()):  # hidden from Python only
+            found = inspect.getattr_static(type(instance), name, found)
+            if hasattr(found, "__get__"):
+                found = found.__get__(instance, type(instance))
+        return cast(Callable[..., Any], found)
 
     def _call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return function(self._instance, *args, **kwargs)

@@ -156,7 +156,7 @@ class GeneratorSender:
         return True
 
 
-def take(run: do.Run, items: Generator[Any, Any, Any], retry_on: Types) -> list[Any]:
+def take(run: do.Run, items: Generator[Any, Any, Any], retry_on: Types) -> Any:
     """What a generator yields, as the results of a task that was submitted with their number."""
     made: list[Any] = []
     with contextlib.closing(items):
@@ -172,7 +172,7 @@ def take(run: do.Run, items: Generator[Any, Any, Any], retry_on: Types) -> list[
     return _results(run, made)
 
 
-async def take_async(run: do.Run, items: AsyncGenerator[Any, Any], retry_on: Types) -> list[Any]:
+async def take_async(run: do.Run, items: AsyncGenerator[Any, Any], retry_on: Types) -> Any:
     made: list[Any] = []
     async with contextlib.aclosing(items):
         try:
@@ -187,7 +187,7 @@ async def take_async(run: do.Run, items: AsyncGenerator[Any, Any], retry_on: Typ
     return _results(run, made)
 
 
-def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> list[Any]:
+def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> Any:
     """As many as are owed. Those that are missing are its error; those too many are lost."""
     if len(made) > run.returns:
         text = f"`{run.name}` was submitted with num_returns={run.returns}, and yields more"
@@ -197,7 +197,8 @@ def _results(run: do.Run, made: list[Any], error: Exception | None = None) -> li
         error = ValueError(
             f"`{run.name}` was submitted with num_returns={run.returns} and yielded {len(made)}."
         )
-    return [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
+    results = [*made, *(Failed(error) for _ in range(run.returns - len(made)))]
+    return results if run.returns > 1 else results[0]
 
 
 def _iterable(run: do.Run, items: Any) -> Iterable[Any]:

@@ -120,7 +120,7 @@ class TaskRunner:
                 result = function(*args, **kwargs)
                 if is_generator(run):
                     result = self._generators.hand_out(run, result)
-                elif run.returns > 1 and inspect.isgenerator(result):
+                elif inspect.isgenerator(result) and _yields_results(run, function):
                     result = take(run, result, retry_on)
                 interrupts.inside = 0
                 interrupts.end(task)
@@ -150,9 +150,9 @@ class TaskRunner:
                     result = await result
                 if is_generator(run):
                     result = await self._generators.hand_out_async(run, result)
-                elif run.returns > 1 and inspect.isasyncgen(result):
+                elif inspect.isasyncgen(result) and _yields_results(run, function):
                     result = await take_async(run, result, retry_on)
-                elif run.returns > 1 and inspect.isgenerator(result):
+                elif inspect.isgenerator(result) and _yields_results(run, function):
                     result = take(run, result, retry_on)
                 outcome = self._results(run, result, claims)
             except BaseException as error:
@@ -318,6 +318,13 @@ class TaskRunner:
         actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
+
+
+def _yields_results(run: do.Run, function: Callable[..., Any]) -> bool:
+    """Whether what a generator yields are the task's results; else it is the result itself."""
+    if run.returns != 1:
+        return run.returns > 1
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _retry_on(run: do.Run) -> Types:

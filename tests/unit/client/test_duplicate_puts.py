@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 
 from workbench.client import duplicate_puts
@@ -40,7 +38,6 @@ def test_another_array_in_the_same_place_is_another() -> None:
         made = array()
         assert counted.count([made]) == 0
         del made
-        gc.collect()
 
 
 def test_it_forgets_the_oldest() -> None:

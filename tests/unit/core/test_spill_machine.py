@@ -95,7 +95,8 @@ class SpillMachine(RuleBasedStateMachine):
         if session.state.now < session.spilling._broken_until:
             return 0
         movable = sum(e.value.length for e in session.spilling._victims(CAPACITY) if e.value)
-        return CAPACITY - session.state.budget.granted + movable
+        budget = session.state.budget
+        return CAPACITY - budget.granted - budget._in_messages() + movable
 
     def clear(self, segment: int, which: Iterable[int]) -> None:
         for page in [p for s, p in self.content if s == segment and p in which]:

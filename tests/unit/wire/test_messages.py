@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import THOROUGH
 from workbench.core import events, instructions, loop_events, snapshot
 from workbench.errors import ProtocolError
 from workbench.wire.codec import decode_from_client, decode_from_server, encode
@@ -59,6 +60,7 @@ def test_messages_survive_the_wire(decode_and_kinds: Any, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(FROM_CLIENT + FROM_SERVER), ids=lambda k: k.__name__)
+@settings(max_examples=400 if THOROUGH else 15)
 @given(data=st.data())
 def test_each_message_survives_the_wire(kind: Any, data: st.DataObject) -> None:
     message = data.draw(values(kind))

@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import argument
 from workbench import api
 from workbench.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
-from workbench.errors import MagicError, cell_label
+from workbench.errors import MagicError, cell_label, for_future
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
 from workbench.host.seeding import LARGEST
 from workbench.ipython import write_back
@@ -135,7 +135,8 @@ class RemoteMagics(NotebookMagics):
         except BaseException as error:
             # The error is remembered with the job, and the last one by IPython: not our frames.
             del cargo, request, each
-            raise error.with_traceback(None) from error.__cause__
+            shown = for_future(error)  # a cell that exits does so on its worker
+            raise shown.with_traceback(None) from error.__cause__
         return None
 
     def _run(

@@ -114,6 +114,7 @@ export class StoreMap {
     const { lanes, where } = this.layout;
     this.none.hidden = lanes.length > 0;
     this.el.classList.toggle("wb-unknown", !world.segments);
+    this.el.classList.toggle("wb-nothing", !lanes.length);
     setText(this.none, world.words.none.segments);
     this.cursor = (this.cursor && where.get(this.cursor.row.id)) || null;
     if (this.hover) this.point(null);

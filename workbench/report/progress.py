@@ -1,0 +1,47 @@
+"""How far a long `%put` or `%get` is, in a line; and that it isn't there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workbench.report.format import human_bytes, human_seconds, human_time
+
+
+def copying_text(name: str, done: int, whole: int) -> str:
+    return f"%put {name}: copied {human_bytes(done)} of {human_bytes(whole)}"
+
+
+def pickling_text(name: str, nbytes: float, at_least: bool, seconds: float) -> str:
+    """``at_least``: the bytes are those counted so far, and not an estimate of all."""
+    about = "at least" if at_least else "about"
+    return f"%put {name}: {about} {human_bytes(nbytes)}, pickling, {seconds:.0f} s"
+
+
+def waiting_text(typed: str, what: Sequence[str], seconds: float) -> str:
+    """``what``: who makes it, or its names; nothing if it is there and is being read."""
+    doing = f"waiting for {' and '.join(what)}" if what else "reading"
+    return f"%get {typed}: {doing}, {seconds:.0f} s"
+
+
+def arrived_text(typed: str, seconds: float) -> str:
+    return f"%get {typed}: there after {human_seconds(seconds)}"
+
+
+def late_text(typed: str, late: Mapping[str, str], there: Sequence[str], timeout: float) -> str:
+    """``late``: names of what isn't there, each with who makes it."""
+    after = f"after {human_time(timeout)}" if timeout > 0 else "yet"
+    coming = [f"{name!r} (of {maker})" if maker else repr(name) for name, maker in late.items()]
+    others = f" {_are([*map(repr, there)])}." if there else ""
+    return (
+        f"{_are(coming)} not there {after}.{others} Nothing was bound and nothing is lost: "
+        f"the work goes on. `%get {typed}` again later, or wait longer."
+    )
+
+
+def _are(things: Sequence[str]) -> str:
+    return f"{' and '.join(things)} {'is' if len(things) == 1 else 'are'}"
+
+
+def maker_text(task: str) -> str:
+    """A task by its name, where a sentence says who makes something: ``task fit``, ``cell 7``."""
+    return task if not task or task.startswith("cell ") else f"task {task}"
