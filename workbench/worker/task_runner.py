@@ -55,7 +55,7 @@ class TaskRunner:
     """See the module.
 
     ``next_run`` takes the first task out of the queue: for an actor that runs several at a time.
-    ``begins`` and ``ends``: see `Executor`. ``actor`` is there in an actor's worker, once its
+    ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is there in an actor's worker, once its
     creation has begun.
     """
 
