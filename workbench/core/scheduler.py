@@ -244,13 +244,13 @@ class Scheduler:
 
     def settled(self, object: int, failed: bool) -> None:
         """It is there, or never will be: who waited for it has its slot again."""
-        if self._waits:
+        if self._waits.by_object:
             for worker in self._waits.arrived(object, failed):
                 self._look(worker)
 
     def made(self, generator: Task) -> None:
         """It has made one more item."""
-        if self._waits:
+        if self._waits.by_object:
             for worker in self._waits.made(generator.submit.task, generator.made):
                 self._look(worker)
 
