@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from workbench.core.snapshot import Snapshot
     from workbench.functions import remote
     from workbench.gathering import as_completed, gather, map  # noqa: A004 - as the executors' and the builtin
+    from workbench.interop.executor import Executor
+    from workbench.interop.pool import Pool
+    from workbench.interop.registration import register_joblib
     from workbench.lifecycle import init, is_initialized, shutdown
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
@@ -51,6 +54,9 @@ _HOMES = {
     "config": "Config",
     "core.snapshot": "Snapshot",
     "functions": "remote",
+    "interop.executor": "Executor",
+    "interop.pool": "Pool",
+    "interop.registration": "register_joblib",
     "gathering": "as_completed gather map",
     "lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
@@ -73,13 +79,13 @@ _MODULES = {
 }
 
 __all__ = [
-    "Config", "ObjectRef", "ObjectRefGenerator", "Snapshot", "as_completed",
+    "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
     "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
     "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",
     "list_named_actors", "map", "method", "objects", "pin", "plot_costs", "plot_occupancy",
-    "plot_pins", "plot_timeline", "put", "register_serializer", "remote", "shutdown",
-    "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
+    "plot_pins", "plot_timeline", "put", "register_joblib", "register_serializer", "remote",
+    "shutdown", "snapshot", "spill", "unpin", "util", "wait", "why", "widgets",
 ]  # fmt: skip
 
 

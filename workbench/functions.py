@@ -208,12 +208,18 @@ def remote(function: Any = None, /, **options: Any) -> Any:
 def _remote(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, type):
         return ActorClass(function, changed(ActorOptions(), options, "An actor"), api.engine)
+    if isinstance(function, RemoteFunction | ActorClass):
+        name = vars(function).get("__name__", "It")  # that of what it wraps
+        raise TypeError(
+            f"{name} is remote already: `{name}.options(...)` is the same with other options."
+        )
     if not callable(function):
         raise TypeError(f"remote takes a function or a class, not {function!r}.")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        name = getattr(function, "__name__", "It")
         raise ValueError(
-            f"{function.__name__} is `async def`, and a task has no event loop. Make it a method "
-            "of a remote class, or make a function remote that calls `asyncio.run(...)`."
+            f"{name} is `async def`, and a task has no event loop. Make it a method of a remote "
+            "class, or make a function remote that calls `asyncio.run(...)`."
         )
     if inspect.isgeneratorfunction(function) and options.get("num_returns") is None:
         options = {**options, "num_returns": STREAMING}

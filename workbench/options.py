@@ -63,6 +63,19 @@ class CellOptions(TaskOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorOptions(TaskOptions):
+    """What a task of an executor asks for besides: of those no more than ``max_workers`` run at a
+    time. ``executor`` is a number that no other executor of the session has."""
+
+    executor: int = 0
+    max_workers: int = 0
+
+    @property
+    def is_usual(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class ActorOptions:
     """What ``.options()`` of a class sets; `remote` says what each means."""
 

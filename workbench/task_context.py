@@ -70,7 +70,7 @@ class TaskContext(Generic[T]):
     def starts(self, thread: Thread) -> None:
         """The calling code is about to start a thread."""
         run = self.current
-        if run is not None and not thread.name.startswith(OURS):
+        if run is not None and not is_ours(thread):
             self._threads[thread] = run
             if len(self._threads) > self._most:
                 self._forget_ended()
@@ -112,6 +112,11 @@ class TaskContext(Generic[T]):
             if owner is not None and self.is_active(owner.task):
                 return active[0] if _is_shared(thread) and len(active) == 1 else owner
         return active[0] if len(active) == 1 else None
+
+
+def is_ours(thread: Thread) -> bool:
+    """Whether it is one of Workbench's own."""
+    return thread.name.startswith(OURS)
 
 
 def _is_shared(thread: Thread) -> bool:

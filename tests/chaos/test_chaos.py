@@ -192,7 +192,7 @@ class Chaos:
             self._duel(self.chance.choice(list(self._kept)))
         if self.chance.random() < 0.2:
             self._look_at_memory()
-        if self.chance.random() < 0.01:
+        if self.chance.random() < 0.005:
             self._stop_one()
         if self.chance.random() < 0.02:
             self._run_short()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -126,6 +127,9 @@ class Counter:
     def die(self) -> None:
         os._exit(1)
 
+    def exit(self) -> None:
+        sys.exit(1)
+
     def leave(self) -> None:
         ray.actor.exit_actor()
 
@@ -194,6 +198,12 @@ def left() -> bool:
 def completed() -> bool:
     generator = count.remote(2)
     return len(list(generator)) == 2 and ray.wait([generator.completed()])[1] == []
+
+
+def exited() -> bool:
+    made = Counter.options(max_restarts=1).remote()
+    raises(ray.exceptions.RayActorError, lambda: got(made.exit.remote()))
+    return got(made.add.options(max_task_retries=1).remote()) == 1
 
 
 def in_order(handle: Any) -> bool:
@@ -452,6 +462,7 @@ OF_ACTORS = [
         "`handle.m.options(num_returns=, name=)`",
         lambda: got(Counter.remote().add.options(name="x").remote()) == 1,
     ),
+    same("`sys.exit(1)` in a method", exited, "A crash. `sys.exit(0)` is `exit_actor()`."),
     same("`actor.ActorHandle`", lambda: isinstance(Counter.remote(), ray.actor.ActorHandle)),
     same("`handle.__ray_ready__`", lambda: got(Counter.remote().__ray_ready__.remote())),
     same(

@@ -170,6 +170,7 @@ def interrupt_every_call(session: Engine) -> None:
         "wait": lambda: wb.wait([one.remote(), held], num_returns=2),
         "timeout": lambda: wb.wait([one.remote()], timeout=0),
         "future": lambda: one.remote().future().result(TIMEOUT),
+        "find and future": lambda: session.find("container").future().result(TIMEOUT),  # type: ignore[union-attr]
         "free": lambda: wb.free(wb.put(ARRAY)),
         "look at all": lambda: wb.snapshot(),
         "search": lambda: wb.objects(limit=1),
@@ -198,6 +199,8 @@ def interrupt_every_call(session: Engine) -> None:
 
     def in_order(thorough: bool) -> None:
         assert wb.get(one.remote(), timeout=TIMEOUT) == 1
+        waiting = session.objects._listeners  # type: ignore[attr-defined]
+        assert eventually(lambda: not waiting), "a future keeps what it never asked for"
         is_custom = Kind in session.reducers()
         assert (wb.get(make.remote(), timeout=TIMEOUT) == "custom") == is_custom
         wb.deregister_serializer(Kind)
@@ -226,7 +229,7 @@ def test_at_any_place_of_any_call(session: Engine) -> None:
     every thread can still read and write, and what the call had taken has been given back."""
     interrupt_every_call(session)
     session.unname("container")
-    assert eventually(lambda: not session.snapshot().objects)
+    assert eventually(lambda: not session.snapshot().objects), session.snapshot().objects
     wb.put(np.zeros(63_000_000, np.uint8))  # all of the store: no extent and no grant is lost
 
 

@@ -319,3 +319,13 @@ def test_wrong_arguments_are_noticed_at_the_call(session: Engine) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'to'"):
             handle.add.options(name="add").remote(to=2)
     assert wb.get(counter.add.remote(by=2)) == 3
+
+
+def test_thread_pools_of_libraries_share_the_processors(session: Engine) -> None:
+    def pools() -> tuple[int, int]:
+        import polars
+        from threadpoolctl import threadpool_info
+
+        return polars.thread_pool_size(), max(each["num_threads"] for each in threadpool_info())
+
+    assert len(set(wb.get(wb.remote(pools).remote()))) == 1

@@ -130,6 +130,7 @@ def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) ->
     three = maker.options(num_returns=3)
     assert wb.get(three.remote(1, 2, 3)) == [1, 2, 3]
     assert wb.get(three.remote(1, 2, 3, 4)) == [1, 2, 3]
+    assert wb.get(maker.options(num_returns=1).remote([7])) == [7]
     *there, missing = three.remote(1, 2)
     assert wb.get(there) == [1, 2]
     with pytest.raises(ValueError, match="num_returns=3 and yielded 2"):

@@ -187,6 +187,9 @@ def test_options(session: Engine) -> None:
         wb.remote(max_restarts=1)(len)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"coroutine is `async def`.* `asyncio.run"):
         wb.remote(coroutine)
+    for remote in (fails, wb.remote(Exception)):
+        with pytest.raises(TypeError, match=r"is remote already: `\w+\.options"):
+            wb.remote(remote)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="takes a function or a class"):
         wb.remote(3)  # type: ignore[call-overload]
 

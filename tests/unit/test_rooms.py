@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
         | {"wire.buffers", "client", "serialization"}
-        | {"server.settings", "actors", "functions"},
+        | {"server.settings", "actors", "functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
     "engines": (
@@ -75,7 +75,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"actors", "api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
-        | {"widgets.lines", "widgets.views"},
+        | {"interop.registration", "widgets.lines", "widgets.views"},
         {"IPython", "comm"},
     ),
     "report": (
@@ -100,6 +100,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"api", "core.snapshot", "engines", "functions", "machine", "memory.segment"}
         | {"wire", "server.settings", "core.events", "core.instructions", "report"},
         {"numpy", "msgspec"},
+    ),
+    "interop": (
+        {"api", "engines.base", "errors", "options", "ref"}
+        | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
+        | {"serialization.comparison"},  # the check of what was stored for an argument
+        {"joblib", "threadpoolctl"},
     ),
     # top-level modules
     "api": (
@@ -156,7 +162,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "__init__": (
         {"actor_control", "actors", "api", "config", "core.snapshot", "exceptions", "functions"}
         | {"gathering", "lifecycle", "ray_names", "ref", "ref_generator", "resources"}
-        | {"runtime_context", "serializers", "ipython.extension", "plots", "util", "widgets"},
+        | {"runtime_context", "serializers", "interop", "ipython.extension"}
+        | {"plots", "util", "widgets"},
         set(),
     ),
 }

@@ -6,7 +6,8 @@ Threads: any may call the public methods; messages are handled in whichever read
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from workbench import context
@@ -63,7 +64,7 @@ class Client:
 
         tasks = Submitter(base, store, role)
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
-        self.cancel = tasks.cancel
+        self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
@@ -77,6 +78,10 @@ class Client:
             do.Changed: self._changed,
         }
         base.at_end.append(self._ended)
+
+    def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
+        ids = [ref.id for ref in refs]
+        return self._role.blocking(lambda: ids, 1)
 
     # -- objects ------------------------------------------------------------------------------
 

@@ -255,7 +255,11 @@ class KnownObjects:
     def resolve(self, future: Future[Any], ref: ObjectRef) -> Future[Any]:
         """Have it set to the object; the ref is held until then."""
         resolver = _Resolver(self, future, ref)
-        self.announce([ref.id], resolver)
+        try:
+            self.announce([ref.id], resolver)
+        except BaseException:  # Ctrl-C: perhaps nobody has asked for it, and it would be kept
+            self.withdraw([ref.id], resolver)
+            raise
         self._connection.flush()
         if self._connection.ended is not None:  # perhaps just now, before it could see the future
             self.end(self._connection.ended)

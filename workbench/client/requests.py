@@ -137,6 +137,9 @@ class Requests:
     def spill(self, id: int) -> str:
         return self._ask("spill", id).text
 
+    def task(self, what: str, id: int) -> str:
+        return self._ask(what, id).text
+
     def describe(self, id: int) -> ObjectDescription | None:
         answer = self._glance("describe", id)
         return None if answer is None else answer.description

@@ -22,6 +22,7 @@ from workbench.options import (
     STREAMING,
     ActorOptions,
     CellOptions,
+    ExecutorOptions,
     TaskOptions,
     parameters_of,
 )
@@ -72,7 +73,7 @@ class Submitter:
         self, blueprint: Exported, description: Any, call: Call[ActorOptions]
     ) -> tuple[ObjectRef, ObjectRef | None]:
         self._connection.check_open()
-        export = self._exported(blueprint, f"class {blueprint.name}")
+        export = self._exported(blueprint, "class")
         options = call.options
         asks = options.num_cpus or options.memory or options.runtime_env
         namespace = self._role.namespace
@@ -109,6 +110,14 @@ class Submitter:
         self._base.check_refs([ref])
         self._connection.send(ev.Cancel(ref.id, force, recursive))
         self._connection.flush()
+
+    def withdraw(self, ref: ObjectRef) -> bool:
+        self._base.check_refs([ref])
+        return self._base.requests.task("withdraw", ref.id) == "waiting"
+
+    def has_begun(self, ref: ObjectRef) -> bool:
+        self._base.check_refs([ref])
+        return self._base.requests.task("task", ref.id) != "waiting"
 
     def _submit(
         self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
@@ -169,20 +178,22 @@ class Submitter:
 
     def _spec_of(self, options: TaskOptions, namespace: str) -> ev.TaskSpec:
         types = options.retry_exceptions
-        job: tuple[str, tuple[str, ...], int, int] = "", (), 1, 0
+        more: tuple[str, tuple[str, ...], int, int, int, int] = "", (), 1, 0, 0, 0
         if isinstance(options, CellOptions):
-            job = options.job, options.binds, options.size, options.group
+            more = options.job, options.binds, options.size, options.group, 0, 0
+        elif isinstance(options, ExecutorOptions):
+            more = "", (), 1, 0, options.executor, options.max_workers
         return ev.TaskSpec(
             self._cpus(options),
             options.timeout,
             self._marshal.inline(types, lambda: {"retry_exceptions": types}) if types else b"",
             options.max_ahead if options.num_returns == STREAMING else 0,
-            *job,
+            *more,
             options.runtime_env,
             namespace,
         )
 
-    def _exported(self, function: Exported, what: str = "") -> Export:
+    def _exported(self, function: Exported, kind: str = "function") -> Export:
         """The function as it is stored; stored again if what it refers to is no longer the same."""
         handle = function.handle
         if handle is not None and handle[0] is self._references.engine:
@@ -191,7 +202,10 @@ class Submitter:
                 return known
         began = time.perf_counter()
         ref, encoded, _ = self._store.store(
-            function.function, "", lambda: {function.name: function.function}, what
+            function.function,
+            "",
+            lambda: {function.name: function.function},
+            f"{kind} {function.name}",
         )
         functions = encoded.serialized.functions
         export = Export(ref, functions, lambda: self._marshal.reducers([]))

@@ -238,9 +238,10 @@ class Ask(Event, tag=21):
     says no)? overview: the session with a few of its objects; names: those that begin with
     ``name``; describe: ``object`` at a glance; why: what keeps ``object``, or the one called
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
-    background cells that are remembered; log: what the job ``object`` has shown; or spill: move
-    ``object`` to disk, answered when it is there or can't be. What an answer may have doesn't
-    depend on how many objects there are.
+    background cells that are remembered; log: what the job ``object`` has shown; spill: move
+    ``object`` to disk, answered when it is there or can't be; task: where the task that makes
+    ``object`` is: waiting, sent, or over; or withdraw: the same, and one that waits is dropped.
+    What an answer may have doesn't depend on how many objects there are.
     """
 
     request: Number

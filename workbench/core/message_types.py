@@ -108,7 +108,8 @@ class TaskSpec(Event):
     reader, and its one result says how many there were. ``job``: it is a background cell, which
     people know by this name; ``binds`` are the variables that its results but the first are meant
     for. A cell that is ``size`` tasks is one job: ``group`` is the id of its first one, 0 in that
-    itself. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
+    itself. Of the tasks of one ``executor`` no more than ``max_workers`` run at a time, if that
+    isn't 0. ``env`` are variables of the environment that it sets, ``namespace`` is that of the
     driver from which it comes.
     """
 
@@ -120,6 +121,8 @@ class TaskSpec(Event):
     binds: tuple[str, ...] = ()
     size: Natural = 1
     group: Id = 0
+    executor: Id = 0
+    max_workers: Natural = 0
     env: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
 

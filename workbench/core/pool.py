@@ -34,7 +34,7 @@ RETRY_SECONDS = 0.1
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
-class Pool:
+class WorkerPool:
     """See the module. ``target`` workers shall be able to run a task at any time.
 
     One that waits for the result of another task lends its slot, so there can be more processes.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from workbench.core.executor_limits import ExecutorLimits
 from workbench.core.queue import TaskQueue
 from workbench.core.tasks import DONE, LOST, ONE, QUEUED, SENT, WAITING, Actor, Task, Wait, Worker
 from workbench.core.waits import Waits
@@ -48,6 +49,7 @@ class Scheduler:
         self.limits: dict[Task, float] = {}  # when those with a time limit must have ended
         self._notified: dict[int, Actor] = {}  # may have calls to send
         self.queue = TaskQueue()  # all dependencies ready
+        self.executors = ExecutorLimits()
         self._waits = Waits()
         self.owners: dict[int, int] = {}  # client → how many tasks of its aren't done
         self._several: dict[int, Task] = {}  # by each result but the first
@@ -95,11 +97,15 @@ class Scheduler:
             self._enqueue(task)
 
     def _enqueue(self, task: Task) -> None:
-        if task.actor is None:
-            self.queue.append(task)
-        else:
+        spec = task.submit.spec
+        if task.actor is not None:
             task.to(QUEUED)
             self.notify(task.actor)
+        elif spec is not None and spec.max_workers:
+            for each in self.executors.ready(task):
+                self.queue.append(each)
+        else:
+            self.queue.append(task)
 
     def restart(self, actor: Actor) -> None:
         """The actor's worker died: its creation is needed once more, unless it still waits."""
@@ -136,6 +142,9 @@ class Scheduler:
             self.queue.left(task)
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
+        if task.is_counted:
+            for each in self.executors.over(task):
+                self.queue.append(each)
         if actor is not None:
             self.notify(actor)
         elif seconds is not None:
@@ -235,13 +244,13 @@ class Scheduler:
 
     def settled(self, object: int, failed: bool) -> None:
         """It is there, or never will be: who waited for it has its slot again."""
-        if self._waits:
+        if self._waits.by_object:
             for worker in self._waits.arrived(object, failed):
                 self._look(worker)
 
     def made(self, generator: Task) -> None:
         """It has made one more item."""
-        if self._waits:
+        if self._waits.by_object:
             for worker in self._waits.made(generator.submit.task, generator.made):
                 self._look(worker)
 
@@ -389,10 +398,11 @@ class Scheduler:
         """How long it will run. What isn't usual, or unknown, counts as long: nobody waits there.
 
         A task with a time limit must begin when it is sent, and so must a background cell, which a
-        person watches; one that needs more or less than a processor has a worker to itself.
+        person watches, and one that counts as running for its executor; one that needs more or
+        less than a processor has a worker to itself.
         """
         spec = task.submit.spec
-        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job)
+        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job or spec.max_workers)
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)

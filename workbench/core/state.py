@@ -15,7 +15,7 @@ from workbench.core.budget import Budget
 from workbench.core.catalog import Catalog
 from workbench.core.events import ID_BITS, Hello, Value
 from workbench.core.history import History, Levels
-from workbench.core.pool import Pool
+from workbench.core.pool import WorkerPool
 from workbench.core.relocation import Move, StaleCopies
 from workbench.core.scheduler import Scheduler
 from workbench.core.snapshot import JobRecord
@@ -57,7 +57,7 @@ class State:
             capacity, lambda: self.catalog.inline_bytes, lambda: self.catalog.argument_bytes
         )
         self.scheduler = Scheduler(workers)
-        self.pool = Pool(workers, self.scheduler)
+        self.pool = WorkerPool(workers, self.scheduler)
         self.history = History()
         self.functions: dict[int, set[int]] = {}  # function id → worker clients that cache it
         self.failing: deque[tuple[Task, Value]] = deque()  # see `fail`

@@ -229,6 +229,14 @@ class TaskManager:
         for task in tasks:
             self.stop(task, event.force, event.recursive)
 
+    def answer(self, client: ClientState, event: ev.Ask) -> None:
+        """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn."""
+        task = self._scheduler.maker(event.object)
+        where = "over" if task is None else "waiting" if task.worker is None else "sent"
+        if task is not None and where == "waiting" and event.what == "withdraw":
+            self._state.fail(task, cancelled(task))
+        self._state.send(client.number, do.Answer(event.request, text=where))
+
     def interrupt(self, client: ClientState, event: ev.Interrupt) -> None:
         tasks = [task for job in event.jobs for task in self._jobs.cancelled(job)]
         tasks += [

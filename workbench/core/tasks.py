@@ -25,7 +25,7 @@ AHEAD = 64
 class TaskState(IntEnum):
     """Where a task is. An `IntEnum`, because its members hash fastest."""
 
-    WAITING = 0  # for its dependencies, or (an actor's call) for earlier calls of its caller
+    WAITING = 0  # for its dependencies, for an actor's earlier calls, or for its executor's others
     QUEUED = 1  # may be sent: in the scheduler's queue, or its actor's, or an actor's creation
     SENT = 2  # to a worker, which runs it or will
     STOPPING = 3  # the same, and the worker was told to stop it
@@ -50,9 +50,9 @@ class Task:
     """One task. ``pending_dependencies`` counts those that aren't ready."""
 
     __slots__ = (
-        "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "job", "made",
-        "owner", "parent", "pending_dependencies", "pins", "seconds", "state", "submit", "taken",
-        "urgent", "worker",
+        "actor", "argument_bytes", "attempts", "audience", "cpus", "final_value", "is_counted",
+        "job", "made", "owner", "parent", "pending_dependencies", "pins", "seconds", "state",
+        "submit", "taken", "urgent", "worker",
     )  # fmt: skip
 
     def __init__(self, submit: Submit, owner: int, parent: Task | None = None) -> None:
@@ -64,6 +64,7 @@ class Task:
         # That it is, or belongs to.
         self.job: TaskGroup | None = None if parent is None else parent.job
         self.actor: Actor | None = None  # whose call it is, or whose creation
+        self.is_counted = False  # among those of its executor that may run
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then

@@ -15,7 +15,7 @@ class Waits:
     """Of all workers, by what they wait for. Whoever calls a method looks at the worker then."""
 
     def __init__(self) -> None:
-        self._by_object: dict[int, dict[Wait, None]] = {}
+        self.by_object: dict[int, dict[Wait, None]] = {}  # all that somebody waits for
 
     def begin(self, number: int, wait: Wait) -> None:
         self.end(wait.worker, number)
@@ -25,11 +25,11 @@ class Waits:
             wait.missing.clear()
             return
         for id in wait.missing:
-            self._by_object.setdefault(id, {})[wait] = None
+            self.by_object.setdefault(id, {})[wait] = None
 
     def arrived(self, object: int, failed: bool) -> Iterator[Worker]:
         """It is there, or never will be: whose waits are over by that."""
-        for wait in self._by_object.pop(object, ()):
+        for wait in self.by_object.pop(object, ()):
             wait.missing.discard(object)
             wait.left -= 1
             if not wait.left or (failed and wait.may_fail) or wait.item:
@@ -38,7 +38,7 @@ class Waits:
 
     def made(self, generator: int, items: int) -> Iterator[Worker]:
         """It has made so many items."""
-        for wait in [w for w in self._by_object.get(generator, ()) if 0 < w.item <= items]:
+        for wait in [w for w in self.by_object.get(generator, ()) if 0 < w.item <= items]:
             self._over(wait)
             yield wait.worker
 
@@ -62,12 +62,9 @@ class Waits:
 
     def _forget(self, wait: Wait) -> None:
         for id in wait.missing:
-            waits = self._by_object.get(id)
+            waits = self.by_object.get(id)
             if waits is not None:
                 waits.pop(wait, None)
                 if not waits:
-                    del self._by_object[id]
+                    del self.by_object[id]
         wait.missing = set()
-
-    def __len__(self) -> int:
-        return len(self._by_object)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -273,6 +274,16 @@ class Tasks(Protocol):
 
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
+
+    def withdraw(self, ref: ObjectRef) -> bool:
+        """Drop the task that makes this object; whether it hadn't been sent to a worker."""
+
+    def has_begun(self, ref: ObjectRef) -> bool:
+        """Whether the task that makes this object was sent to a worker, or is over."""
+
+    def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
+        """Around code in a task that waits, for one of these or for what nobody knows of: meanwhile
+        others run in its place."""
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""

@@ -11,6 +11,7 @@ from workbench.engines.base import Engine
 from workbench.errors import TaskError, WorkbenchError
 from workbench.host.display import figure_png
 from workbench.host.environment import Baseline
+from workbench.interop.registration import register_when_imported
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
@@ -169,6 +170,7 @@ def load(shell: Any) -> None:
     extension = Extension(shell)
     extension.attach()
     shell.workbench = extension  # for `unload`; and it keeps the hooks alive
+    register_when_imported()
     if api.is_initialized():
         return
     try:

@@ -29,7 +29,20 @@ def find(kind: type) -> Reducer | None:
         return _reduce_with_own_arrays
     if package == "pandas" and _may_cache(kind):
         return _reduce_without_cache
+    managers = sys.modules.get("multiprocessing.managers")
+    if managers is not None and issubclass(kind, managers.BaseProxy):
+        return _reduce_proxy
     return _REDUCERS.get((package, kind.__name__))
+
+
+# -- multiprocessing: a proxy leaves out the key of its manager, but for children of this process --
+
+
+def _reduce_proxy(proxy: Any) -> Any:
+    """With the key: what is stored stays with its owner's processes, as children are."""
+    rebuild, (cls, token, serializer, options) = proxy.__reduce__()
+    key = {"authkey": bytes(proxy._authkey)}
+    return rebuild, (cls, token, serializer, {**options, **key})
 
 
 # -- Arrow: a slice's own pickle has all of the buffers it was sliced from -------------------------

@@ -23,7 +23,8 @@ from workbench.wire.buffers import Inbox, Outbox
 
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
 )  # fmt: skip
 
 _decode = msgspec.msgpack.Decoder(list[WorkerForked | WorkerExited]).decode

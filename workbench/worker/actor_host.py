@@ -76,6 +76,11 @@ class ActorHost:
     def is_async(self) -> bool:
         return self._blueprint.is_async
 
+    @property
+    def is_namespace(self) -> bool:
+        """What background cells run in: an exit there is a cell's error, and nothing is lost."""
+        return isinstance(self._instance, Namespace)
+
     def make(self, /, *args: Any, **kwargs: Any) -> None:
         self._instance = self._blueprint.cls(*args, **kwargs)
 

@@ -36,7 +36,7 @@ HAND_OVER = 0.05
 """Seconds in which a task whose Done is out has ended here too."""
 
 
-class Executor:
+class TaskExecutor:
     """A `Role`.
 
     ``begins`` and ``ends`` are called with each task; ``ends`` sends what it has shown, before its

@@ -7,12 +7,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
+from threading import current_thread
 
 from workbench.client.connection import Connection
 from workbench.client.role import Missing
 from workbench.core import events as ev
 from workbench.core import instructions as do
-from workbench.task_context import TaskContext
+from workbench.task_context import TaskContext, is_ours
 
 MOST_NAMED = 1000
 """Objects that one message names. Who waits for more says itself that it goes on."""
@@ -57,9 +58,10 @@ class SlotLending:
             self.end(number)
 
     def begin(self, objects: Iterable[int], enough: int = 0, item: int = 0) -> int:
-        """A number for `end`. 0 if the caller is no part of the task that runs."""
+        """A number for `end`. 0 if the caller is no part of the task that runs: our own threads
+        wait on behalf of others."""
         run = self._work.current
-        if run is None or not self._work.runs(run.task):
+        if run is None or not self._work.runs(run.task) or is_ours(current_thread()):
             return 0
         named = tuple(itertools.islice(objects, MOST_NAMED + 1))
         if len(named) > MOST_NAMED:

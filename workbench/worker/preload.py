@@ -6,6 +6,7 @@ import numpy
 import workbench.functions
 import workbench.host.cells
 import workbench.host.setup
+import workbench.interop.registration
 import workbench.worker.executor
 
 __all__ = ["cloudpickle", "numpy", "workbench"]

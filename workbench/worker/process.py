@@ -66,7 +66,8 @@ def run_worker(
     from workbench.client.client import Client
     from workbench.core.instructions import Run
     from workbench.host.setup import set_up
-    from workbench.worker.executor import Executor
+    from workbench.interop.registration import register_when_imported
+    from workbench.worker.executor import TaskExecutor
 
     die_with_parent(forkserver)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -79,12 +80,13 @@ def run_worker(
     )  # fmt: skip
     work = TaskContext[Run]()
     output = set_up(WorkerLink(work, base.connection.put, base.connection.push), captures, mark)
-    executor = Executor(base, work, begins, output.finish, settings.reload)
+    executor = TaskExecutor(base, work, begins, output.finish, settings.reload)
     Client(base, executor)
     context.set(base.references.engine)
     # Set, not inherited: a Jupyter server started in the background hands down an ignored one.
     signal.signal(signal.SIGINT, executor.on_signal)
     base.join()
+    register_when_imported()
     with contextlib.suppress(SessionError):
         executor.serve()
     executor.leave()

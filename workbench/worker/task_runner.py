@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -55,7 +57,7 @@ class TaskRunner:
     """See the module.
 
     ``next_run`` takes the first task out of the queue: for an actor that runs several at a time.
-    ``begins`` and ``ends``: see `Executor`. ``actor`` is there in an actor's worker, once its
+    ``begins`` and ``ends``: see `TaskExecutor`. ``actor`` is there in an actor's worker, once its
     creation has begun.
     """
 
@@ -290,6 +292,8 @@ class TaskRunner:
         stopped = self._interrupts.is_stopping(run.task)
         if isinstance(error, ActorExit) and self.actor is not None:
             self._leave(run, self.actor)
+        elif isinstance(error, SystemExit) and run.method not in ("", CREATION):
+            self._exit(run, error.code)
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False, ()
         again = isinstance(error, retry_on) and not stopped
@@ -318,6 +322,20 @@ class TaskRunner:
         actor.leave()
         self._connection.send(ev.Leave())
         self._connection.wait_for(self._connection.flush)
+
+    def _exit(self, run: do.Run, code: object) -> None:
+        """`sys.exit` in a method, as in Ray: with 0 the actor leaves, else it is a crash."""
+        assert self.actor is not None
+        if self.actor.is_namespace:
+            return
+        if not code:
+            self._leave(run, self.actor)
+            return
+        if not isinstance(code, int):  # as the interpreter does
+            print(code, file=sys.stderr)
+        self._ends(run.task)
+        self._connection.wait_for(self._connection.flush)
+        os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
 
 
 def _yields_results(run: do.Run, function: Callable[..., Any]) -> bool:

@@ -8,7 +8,7 @@ from workbench.core import job_manager
 from workbench.core.budget import SERVER, Budget
 from workbench.core.catalog import Catalog
 from workbench.core.entry import FREED, PENDING, READY
-from workbench.core.pool import Pool
+from workbench.core.pool import WorkerPool
 from workbench.core.scheduler import Scheduler
 from workbench.core.state import State
 from workbench.core.tasks import (
@@ -189,9 +189,18 @@ def _check_scheduler(scheduler: Scheduler) -> None:
         assert (task in sent) == (task.state in (SENT, STOPPING))
         assert (task.final_value is not None) == (task.state is STOPPING)
         calls = () if task.actor is None else task.actor.waiting.get(task.owner, ())
-        waits = task in calls or (task not in queued and task.pending_dependencies > 0)
+        executor = scheduler.executors.executors.get(task.spec.executor)
+        limited = executor is not None and task in executor.waiting
+        waits = task in calls or limited or (task not in queued and task.pending_dependencies > 0)
         assert waits == (task.state is WAITING)
         assert (task in queued) == (task.state is QUEUED) or task.is_creation
+    for id, executor in scheduler.executors.executors.items():
+        active = [t for t in tasks if t.is_counted and t.spec.executor == id]
+        assert 0 < len(active) == executor.active <= executor.most
+        assert all(t.state in (QUEUED, SENT, STOPPING) for t in active)
+        assert executor.active == executor.most or not any(
+            t.state is WAITING for t in executor.waiting
+        )
     for id, actor in scheduler.actors.items():
         assert actor.id == id
         _check_actor(actor)
@@ -224,7 +233,7 @@ def _check_workers(scheduler: Scheduler) -> None:
         assert not (wait.is_over and wait.missing)
         for id in wait.missing:
             awaited.setdefault(id, set()).add(wait)
-    assert {id: set(waits) for id, waits in scheduler._waits._by_object.items()} == awaited
+    assert {id: set(waits) for id, waits in scheduler._waits.by_object.items()} == awaited
     actors = [w.actor for w in scheduler.workers.values() if w.actor is not None]
     assert scheduler.held == sum(actor.cpus for actor in actors) <= scheduler.cpus
     busy = sum(w.cpus for w in pooled if w.sent and not w.blocked)
@@ -244,7 +253,7 @@ def _check_actor(actor: Actor) -> None:
         assert not actor.calls, "calls of a dead actor fail at once"
 
 
-def _check_pool(pool: Pool) -> None:
+def _check_pool(pool: WorkerPool) -> None:
     """There are as many workers as there is use for."""
     scheduler = pool._scheduler
     assert len(scheduler.workers) <= pool.most

@@ -90,6 +90,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.stopped: set[int] = set()
         self.groups: dict[int, Group] = {}  # by their first task
         self.requests: dict[int, set[int]] = {}  # interrupts without an answer: what they stop
+        self.withdrawn: dict[int, int] = {}  # by request
         self.read: dict[int, list[bytes]] = defaultdict(list)  # stream → items its reader got
         self.took: Counter[int] = Counter()  # stream → how many of them it took
         self.answers: dict[int, ev.Value] = {}
@@ -170,6 +171,9 @@ class TaskMachine(RuleBasedStateMachine):
         if hand.sent:
             assert spec == ev.TaskSpec(), "it waits behind another"
             assert (self.tasks[next(iter(hand.sent))].spec or ev.USUAL).cpus == ONE
+        others = [h.running for h in self.hands.values() if h.running is not None]
+        same = [r for r in others if (r.spec or ev.USUAL).executor == spec.executor]
+        assert not spec.max_workers or len(same) < spec.max_workers
         hand.sent[task] = run
         hand.began[task] = self.stage.now
         hand.items[task] = run.made
@@ -191,6 +195,11 @@ class TaskMachine(RuleBasedStateMachine):
                     self.read[task].append(value.header)
                     self.driver.holds[object] += 1
                     self.driver.drop(object)
+                case do.Answer(request, text=where) if where:
+                    task = self.withdrawn.pop(request)
+                    if where == "waiting":
+                        assert not self.unfinished({task})
+                        self.stopped.add(task)
                 case do.Answer(request):
                     stopped = self.requests.pop(request)
                     assert not stopped & self.session.state.scheduler.tasks.keys(), (
@@ -243,13 +252,14 @@ class TaskMachine(RuleBasedStateMachine):
         late=st.sampled_from([False, False, True]),
         job=st.sampled_from(["", "", "cell 7"]),
         origin=st.integers(1, 2),
+        most=st.sampled_from([0, 0, 1, 2]),
     )
     def submits(
         self, n: int, cpus: int, timeout: float, ahead: int, retries: int, times: int,
-        late: bool, job: str, origin: int,
+        late: bool, job: str, origin: int, most: int,
     ) -> None:  # fmt: skip
-        """The driver submits; some wait for the result of another."""
-        spec = ev.TaskSpec(cpus, timeout, b"", ahead, job)
+        """The driver submits; some wait for the result of another, or belong to an executor."""
+        spec = ev.TaskSpec(cpus, timeout, b"", ahead, job, executor=most, max_workers=most)
         usual = spec == ev.USUAL
         deps = (pick(self.tasks, n),) if late and self.tasks else ()
         deps = tuple(d for d in deps if self.driver.holds[d])
@@ -378,6 +388,18 @@ class TaskMachine(RuleBasedStateMachine):
         self.stopped |= self.unfinished({task}) | self.of_job(task)
         self.driver.post(ev.Cancel(task, force))
         self.turn()
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=PICK)
+    def withdraws(self, n: int) -> None:
+        """Only if it wasn't sent, and the answer says so."""
+        task = pick(self.tasks, n)
+        if not (self.tasks[task].spec or ev.USUAL).job:
+            request = 1 << 20
+            self.withdrawn[request] = task
+            self.driver.post(ev.Ask(request, "withdraw", task))
+        self.turn()
+        assert not self.withdrawn
 
     def unfinished(self, tasks: Iterable[int]) -> set[int]:
         return self.session.state.scheduler.tasks.keys() & set(tasks)

@@ -259,7 +259,7 @@ def test_the_same_object_gets_the_same_answer(name: str) -> None:
     """As far as the machine lets it: the better of a few tries, each of two answers."""
     value = SIZED[name]()
     ratios = []
-    for _ in range(8):
+    for _ in range(30):
         one, other = (explain(value, {}, "obj", spend=WHOLE).seconds or 0.0 for _ in range(2))
         ratios.append(max(one, other) / min(one, other))
         if ratios[-1] < 1.1:

@@ -13,10 +13,11 @@ import pytest
 
 from tests.unit.wire.sockets import MESSAGES, count_descriptors, drain, feed, pair
 from workbench.core import events as ev
+from workbench.core import instructions as do
 from workbench.errors import ProtocolError
 from workbench.wire.buffers import Inbox, Outbox, Parcel
-from workbench.wire.codec import decode_from_client, encode
-from workbench.wire.framing import LARGEST, frame
+from workbench.wire.codec import decode_from_client, decode_from_server, encode
+from workbench.wire.framing import LARGEST, LARGEST_OF_SERVER, frame
 
 
 @contextmanager
@@ -126,3 +127,14 @@ def test_a_message_longer_than_one_may_be_is_an_error_of_its_senders() -> None:
         outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
     assert outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
     assert list(feed(Inbox(decode_from_client), [bytes(sent)])) == MESSAGES[:1]
+
+
+def test_what_the_server_sends_may_be_longer() -> None:
+    """A task with many small arguments is one message."""
+    values = (ev.Value(bytes(LARGEST * 2 // 3)),) * 2
+    run = do.Run(1, 2, b"", (3, 4), values, 1, "", 0)
+    outbox, sent = Outbox(largest=LARGEST_OF_SERVER), bytearray()
+    outbox.put(run)
+    assert outbox.send(lambda data, _: sent.extend(data[0]) or len(data[0]))  # type: ignore[func-returns-value]
+    inbox = Inbox(decode_from_server, largest=LARGEST_OF_SERVER)
+    assert list(feed(inbox, [bytes(sent)])) == [run]

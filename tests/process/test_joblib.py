@@ -1,0 +1,198 @@
+"""joblib on the pool: the same results as loky's, large arguments stored once, errors as there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel, delayed, parallel_config
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.process.gates import Gate
+from workbench.engines.base import Engine
+from workbench.interop.shared_arguments import LARGE, size_of
+
+
+@pytest.fixture(autouse=True)
+def backend(session: Engine) -> Iterator[None]:
+    wb.register_joblib()
+    with parallel_config("workbench"):
+        yield
+
+
+def square(x: int) -> int:
+    return x * x
+
+
+def not_three(x: int) -> int:
+    if x == 3:
+        raise LookupError("three")
+    return x
+
+
+def pid(_: int) -> int:
+    return os.getpid()
+
+
+def total(x: Any, n: int) -> Any:
+    return float(np.asarray(x).sum()) + n
+
+
+def large(session: Engine) -> list[Any]:
+    objects = session.snapshot().objects
+    return [o for o in objects if o.size > LARGE and o.state == "ready"]
+
+
+# -- the contract ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, -1, 99])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"pre_dispatch": "all"}])
+def test_results_are_in_order(n_jobs: int, options: dict[str, Any]) -> None:
+    parallel = Parallel(n_jobs=n_jobs, **options)
+    assert parallel(delayed(square)(n) for n in range(100)) == [n * n for n in range(100)]
+
+
+def test_it_runs_on_the_pool(session: Engine) -> None:
+    workers = {worker.pid for worker in session.snapshot().workers}
+    assert set(Parallel()(delayed(pid)(n) for n in range(20))) <= workers
+    assert joblib.effective_n_jobs() == 2
+    assert joblib.effective_n_jobs(99) == 2
+    assert joblib.effective_n_jobs(-2) == 1
+    with pytest.raises(ValueError, match="n_jobs"):
+        Parallel(n_jobs=0)(delayed(square)(n) for n in range(2))
+
+
+@pytest.mark.parametrize("return_as", ["generator", "generator_unordered"])
+def test_results_come_one_after_the_other(return_as: str) -> None:
+    found = Parallel(return_as=return_as)(delayed(square)(n) for n in range(50))
+    assert sorted(found) == [n * n for n in range(50)]
+
+
+def test_an_error_ends_it(session: Engine) -> None:
+    with pytest.raises(LookupError, match="three"):
+        Parallel()(delayed(not_three)(n) for n in range(1000))
+    assert eventually(lambda: not session.snapshot().queued)
+    assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+
+
+def test_a_time_limit(gate: Gate, session: Engine) -> None:
+    with pytest.raises(multiprocessing.TimeoutError):
+        Parallel(timeout=0.05)(delayed(gate.stop)() for _ in range(3))
+    assert eventually(lambda: not session.snapshot().running)
+
+
+def test_nested_calls_end(session: Engine) -> None:
+    def inner(n: int) -> int:
+        return sum(Parallel(n_jobs=2)(delayed(square)(i) for i in range(n)))
+
+    assert Parallel()(delayed(inner)(n) for n in range(6)) == [0, 0, 1, 5, 14, 30]
+
+
+def test_an_initializer_and_threads() -> None:
+    def threads() -> set[int]:
+        from threadpoolctl import threadpool_info
+
+        np.ones((2, 2)) @ np.ones((2, 2))
+        return {each["num_threads"] for each in threadpool_info()}
+
+    with parallel_config("workbench", inner_max_num_threads=1):
+        assert Parallel()(delayed(threads)() for _ in range(3)) == [{1}] * 3
+
+
+@pytest.mark.parametrize("what", [threading.Lock(), (n for n in "abc")])
+def test_what_cannot_be_sent(what: Any) -> None:
+    with pytest.raises(TypeError):
+        Parallel()(delayed(total)(what, n) for n in range(3))
+
+
+# -- large arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.ones(10**5),
+        lambda: pd.DataFrame({"a": np.ones(10**5)}),
+        lambda: pd.Series(np.ones(10**5)),
+    ],
+)
+def test_a_large_argument_is_stored_once(session: Engine, make: Callable[[], Any]) -> None:
+    value = make()
+    assert size_of(value) > LARGE
+    for _ in range(2):
+        expected = [10.0**5 + n for n in range(20)]
+        assert Parallel()(delayed(total)(value, n) for n in range(20)) == expected
+        assert len(large(session)) == 1
+    del value
+    assert eventually(lambda: not large(session))
+
+
+def test_one_that_was_changed_is_stored_again(session: Engine) -> None:
+    value = np.ones(10**5)
+    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [1e5, 1e5 + 1]
+    value[7] = 3
+    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [1e5 + 2, 1e5 + 3]
+    assert eventually(lambda: len(large(session)) == 1)
+
+
+def test_a_view_of_the_store_is_not_stored_again(session: Engine) -> None:
+    ref = wb.put(np.ones(10**5))
+    value = wb.get(ref)
+    assert Parallel()(delayed(total)(x=value, n=n) for n in range(3)) == [1e5, 1e5 + 1, 1e5 + 2]
+    assert len(large(session)) == 1
+
+
+def test_small_ones_travel_with_their_call(session: Engine) -> None:
+    assert Parallel()(delayed(total)(np.ones(3), n) for n in range(3)) == [3, 4, 5]
+    assert size_of("x" * LARGE) == size_of([0] * LARGE) == 0
+
+
+# -- scikit-learn ----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_finds_what_it_finds_alone() -> None:
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.inspection import permutation_importance
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.svm import SVC
+
+    x, y = load_iris(return_X_y=True)
+
+    def search(n_jobs: int) -> Any:
+        grid = GridSearchCV(SVC(), {"C": [0.1, 1, 10]}, cv=3, n_jobs=n_jobs).fit(x, y)
+        forest = RandomForestClassifier(10, random_state=0, n_jobs=n_jobs).fit(x, y)
+        importance = permutation_importance(forest, x, y, random_state=0, n_jobs=n_jobs)
+        scores = cross_val_score(SVC(), x, y, n_jobs=n_jobs)
+        return (
+            grid.best_params_, grid.cv_results_["mean_test_score"].tolist(),
+            forest.predict_proba(x).tolist(), importance.importances.tolist(), scores.tolist(),
+        )  # fmt: skip
+
+    assert search(2) == search(1)
+
+
+# -- where it is known -----------------------------------------------------------------------------
+
+
+def test_a_worker_knows_it_too(session: Engine) -> None:
+    """A cell or a task may call what has an ``n_jobs``; its calls run on the same pool."""
+
+    def inner() -> list[int]:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config("workbench"):
+            return list(Parallel(n_jobs=2)(delayed(square)(n) for n in range(5)))
+
+    calls = [wb.remote(inner).remote() for _ in range(4)]  # more than there are workers
+    assert wb.get(calls) == [[0, 1, 4, 9, 16]] * 4

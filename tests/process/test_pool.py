@@ -1,0 +1,155 @@
+"""`workbench.Pool` does what multiprocessing's does: both run the same calls."""
+
+from __future__ import annotations
+
+import multiprocessing
+import operator
+from collections.abc import Callable
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.leaks import eventually
+from tests.patience import TIMEOUT
+from tests.process.gates import Gate
+from tests.process.scripts import Script
+from workbench import Pool
+from workbench.engines.base import Engine
+
+
+def double(x: Any) -> Any:
+    return 2 * x
+
+
+def not_three(x: int) -> int:
+    if x == 3:
+        raise LookupError("three")
+    return x
+
+
+def add(x: int, y: int = 1) -> int:
+    return x + y
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "apply": lambda p: p.apply(add, (1,), {"y": 4}),
+    "apply_async": lambda p: p.apply_async(add, (1,)).get(TIMEOUT),
+    "map": lambda p: p.map(double, range(50)),
+    "map in chunks": lambda p: p.map(double, iter(range(50)), 7),
+    "map of nothing": lambda p: p.map(double, []),
+    "map_async": lambda p: p.map_async(double, "abc").get(TIMEOUT),
+    "starmap": lambda p: p.starmap(add, [(1, 2), [3, 4], (5,)]),
+    "starmap_async": lambda p: p.starmap_async(operator.mul, zip("ab", (2, 3), strict=True)).get(
+        TIMEOUT
+    ),
+    "imap": lambda p: list(p.imap(double, range(50))),
+    "imap in chunks": lambda p: list(p.imap(double, range(50), 7)),
+    "imap_unordered": lambda p: sorted(p.imap_unordered(double, range(50), 3)),
+    "a failure": lambda p: p.map(not_three, range(9)),
+    "a failure, later": lambda p: p.map_async(not_three, range(9)).get(TIMEOUT),
+    "a failure of one": lambda p: p.apply(not_three, (3,)),
+    "successful": lambda p: [_waited(p.map_async(not_three, range(n))) for n in (3, 5)],
+    "chunks of none": lambda p: p.imap(double, [], 0),
+    "an iterable that fails": lambda p: p.map(double, (1 / n for n in (1, 0))),
+    "no processes": lambda p: type(p)(0),
+}
+
+
+def _waited(result: Any) -> bool:
+    result.wait(TIMEOUT)
+    return bool(result.ready() and result.successful())
+
+
+def outcome(call: Callable[[Any], Any], pool: Any) -> Any:
+    try:
+        return call(pool)
+    except Exception as error:
+        return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_multiprocessing_does_it(session: Engine, name: str) -> None:
+    with ThreadPool(2) as theirs, Pool(2) as ours:
+        assert outcome(CALLS[name], ours) == outcome(CALLS[name], theirs)
+
+
+def test_imap_goes_on_behind_a_failure(session: Engine) -> None:
+    with Pool() as pool:
+        results = pool.imap(not_three, range(5))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(LookupError, match="three"):
+            next(results)
+        assert list(results) == [4]
+
+
+def test_callbacks(session: Engine) -> None:
+    said: list[Any] = []
+    with Pool() as pool:
+        pool.map_async(double, [1, 2], callback=said.append).get(TIMEOUT)
+        assert eventually(lambda: said == [[2, 4]])
+        failing = pool.apply_async(not_three, (3,), error_callback=said.append)
+        failing.wait(TIMEOUT)
+        assert eventually(lambda: len(said) == 2)
+        assert isinstance(said[1], LookupError)
+
+
+def test_time_limits(session: Engine, gate: Gate) -> None:
+    with Pool() as pool:
+        result = pool.apply_async(gate.stop)
+        visitor = gate.next()
+        assert not result.ready()
+        with pytest.raises(ValueError, match="over"):
+            result.successful()
+        with pytest.raises(multiprocessing.TimeoutError):
+            result.get(0)
+        results = pool.imap(lambda stop: stop(), [gate.stop])
+        other = gate.next()
+        with pytest.raises(multiprocessing.TimeoutError):
+            results.next(0)
+        for each in (visitor, other):
+            each.let_on("on")
+        assert (result.get(TIMEOUT), next(results)) == ("on", "on")
+
+
+def test_its_end(session: Engine, gate: Gate) -> None:
+    pool = Pool(maxtasksperchild=3, initializer=double, initargs=(1,))
+    result = pool.apply_async(gate.stop)
+    visitor = gate.next()
+    with pytest.raises(ValueError, match="close"):
+        pool.join()
+    pool.close()
+    with pytest.raises(ValueError, match="closed"):
+        pool.apply_async(double, (1,))
+    visitor.let_on("on")
+    pool.join()
+    assert result.get(TIMEOUT) == "on"
+
+
+def test_terminate_stops_what_runs(session: Engine, gate: Gate) -> None:
+    with Pool() as pool:
+        result = pool.map_async(lambda stop: stop(), [gate.stop] * 5)
+        gate.next()
+    pool.join()
+    assert result.ready()
+    assert not result.successful()
+    assert wb.get(wb.remote(double).remote(1)) == 2
+
+
+def test_proxies_of_a_manager_are_arguments(script: Callable[..., Script]) -> None:
+    """Their manager asks for a key, which multiprocessing gives to children alone."""
+    script_ = script("""
+        import multiprocessing
+
+        def note(n, seen, counts):
+            seen.append(n)
+            counts[n] = 2 * n
+
+        with multiprocessing.get_context("spawn").Manager() as manager:
+            seen, counts = manager.list(), manager.dict()
+            with wb.Pool(2) as pool:
+                pool.starmap(note, [(n, seen, counts) for n in range(4)])
+            say(sorted(seen), sorted(counts.items()))
+    """)
+    assert script_.line() == "[0, 1, 2, 3] [(0, 0), (1, 2), (2, 4), (3, 6)]"

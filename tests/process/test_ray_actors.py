@@ -1,0 +1,74 @@
+"""Actors where Ray's users look: `sys.exit` in a method ends the actor."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from workbench.engines.base import Engine
+from workbench.errors import ActorDiedError
+
+
+class Exits:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def count(self) -> int:
+        self.calls += 1
+        return self.calls
+
+    def exit(self, code: object) -> None:
+        sys.exit(code)  # type: ignore[arg-type]
+
+    def exit_once(self, queue: Any) -> str:
+        queue.put_nowait(1)
+        if queue.qsize() == 1:
+            sys.exit(1)
+        return "again"
+
+
+class ExitsOnItsLoop(Exits):
+    async def exit(self, code: object) -> None:  # type: ignore[override]
+        sys.exit(code)  # type: ignore[arg-type]
+
+
+KINDS = {
+    "plain": (Exits, {}),
+    "threaded": (Exits, {"max_concurrency": 2}),
+    "async": (ExitsOnItsLoop, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exit_with_a_status_is_a_crash(session: Engine, kind: str) -> None:
+    cls, options = KINDS[kind]
+    actor = wb.remote(cls).options(max_restarts=1, **options).remote()
+    assert wb.get(actor.count.remote()) == 1
+    with pytest.raises(ActorDiedError, match=r"exited with status 3 while it ran `.*exit`"):
+        wb.get(actor.exit.remote(3))
+    assert wb.get(actor.count.options(max_task_retries=1).remote()) == 1  # it was made again
+    with pytest.raises(ActorDiedError, match="exited with status 1"):
+        wb.get(actor.exit.remote("a reason"))
+    with pytest.raises(ActorDiedError, match="died"):
+        wb.get(actor.count.remote())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("code", [0, None])
+def test_exit_without_one_ends_the_actor_for_good(session: Engine, kind: str, code: Any) -> None:
+    cls, options = KINDS[kind]
+    actor = wb.remote(cls).options(max_restarts=1, **options).remote()
+    with pytest.raises(ActorDiedError, match="exit_actor"):
+        wb.get(actor.exit.remote(code))
+    with pytest.raises(ActorDiedError, match="exit_actor"):
+        wb.get(actor.count.remote())
+
+
+def test_a_call_that_exited_is_tried_again(session: Engine) -> None:
+    queue = wb.util.Queue()
+    actor = wb.remote(Exits).options(max_restarts=1, max_task_retries=1).remote()
+    assert wb.get(actor.exit_once.remote(queue)) == "again"
+    queue.shutdown()

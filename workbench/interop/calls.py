@@ -1,0 +1,136 @@
+"""What runs in a worker for `executor`: calls, and what is done before the first one there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from workbench.errors import TaskError
+from workbench.host.tracebacks import describe_error, let_go
+
+T = TypeVar("T")
+
+_done: set[tuple[int, int]] = set()
+"""By executor and by the globals of its initializer: a function of a notebook has others in each
+pickle, and shares them with the function that it prepares."""
+
+
+class SetupError(Exception):
+    """An executor's initializer failed."""
+
+
+class Setup:
+    """What an executor does in each worker before its first call there."""
+
+    def __init__(self, id: int, initializer: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self._id = id
+        self._initializer = initializer
+        self._args = args
+
+    def run(self) -> None:
+        variables = getattr(self._initializer, "__globals__", None)
+        key = self._id, id(variables)
+        if key in _done:
+            return
+        try:
+            self._initializer(*self._args)
+        except Exception as error:
+            name = getattr(self._initializer, "__qualname__", "The initializer")
+            raise SetupError(
+                f"The executor's initializer, {name}, failed: {type(error).__name__}: {error}"
+            ) from error
+        _done.add(key)
+
+
+class WithSetup:
+    """A function that a worker has to be prepared for."""
+
+    def __init__(self, setup: Setup, function: Callable[..., Any]) -> None:
+        self._setup = setup
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._setup.run()
+        return self._function(*args, **kwargs)
+
+
+def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """For what is cheaper to send with each call than to keep."""
+    return function(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """Several calls: what they returned, up to the one that failed, and how long they took."""
+
+    results: list[Any]
+    seconds: float
+    error: TaskError | None = None
+
+
+Chunk = list[tuple[Any, ...]]
+"""The positional arguments of several calls."""
+
+
+class Each:
+    """Several calls of one function, as one."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, calls: Sequence[tuple[Any, ...]]) -> ChunkResult:
+        started = time.perf_counter()
+        results: list[Any] = []
+        error: TaskError | None = None
+        try:
+            for args in calls:
+                results.append(self._function(*args))
+        except Exception as caught:
+            if not results:
+                raise
+            error = describe_error(caught, self.__qualname__)  # those before have their results
+            let_go(caught)
+        return ChunkResult(results, time.perf_counter() - started, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """Stands for one of the values that travel beside a batch."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls of joblib's, with the backend that theirs shall have, and how many threads."""
+
+    items: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
+    backend: tuple[Any, int | None]
+    threads: int | None
+
+
+def run_batch(batch: Batch, *values: Any) -> list[Any]:
+    """Run the calls of a batch, one after the other."""
+    from joblib.parallel import BatchedCalls
+
+    def fill(value: Any) -> Any:
+        return values[value.index] if type(value) is Placeholder else value
+
+    items = [
+        (function, tuple(map(fill, args)), {name: fill(v) for name, v in kwargs.items()})
+        for function, args, kwargs in batch.items
+    ]
+    with _limited(batch.threads):
+        return BatchedCalls(items, batch.backend)()  # type: ignore[no-any-return]
+
+
+def _limited(threads: int | None) -> AbstractContextManager[object]:
+    if threads is None:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(threads)  # type: ignore[no-any-return]

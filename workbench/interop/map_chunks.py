@@ -1,0 +1,114 @@
+"""How `Executor.map` cuts many calls into chunks: as many as take a few milliseconds."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from workbench.interop import calls
+
+AHEAD = 4
+"""Chunks submitted for each worker, while it isn't known how long calls take, and later."""
+
+CHUNK_SECONDS = 0.005
+"""What a chunk of calls shall take: some fifty times what it costs to submit one."""
+
+MOST_CALLS = 1000
+"""In one chunk."""
+
+
+class MapChunks:
+    """One `Executor.map`: chunks of calls, in order, each a future.
+
+    With a ``size`` all are submitted at once, or ``most`` ahead of who takes the results. Without,
+    each that ends has more submitted, of as many calls as take about `CHUNK_SECONDS`.
+    """
+
+    def __init__(
+        self,
+        submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
+        workers: int,
+        each: Iterator[tuple[Any, ...]],
+        size: int | None,
+        most: int | None,
+    ) -> None:
+        self._submit_chunk = submit
+        self._size = size
+        self._calls = each if most is not None else iter(list(each))
+        self._context = contextvars.copy_context()  # where its prints go
+        self._chunks: deque[Future[calls.ChunkResult]] = deque()
+        self._is_over = False  # all calls were submitted
+        self._error: BaseException | None = None  # what kept the next chunk from being submitted
+        self._done = 0  # calls, and how long they took
+        self._seconds = 0.0
+        self._changed = threading.Condition()  # guards all of the above
+        if size is None:
+            most = AHEAD * workers
+        for _ in itertools.count() if most is None else range(most):
+            if not self._submit():
+                break
+
+    def _submit(self) -> bool:
+        """Submit the next chunk; False if there is none."""
+        with self._changed:
+            chunk = list(itertools.islice(self._calls, self._size or self._best_size()))
+            if not chunk:
+                self._is_over = True
+                return False
+            future = self._submit_chunk(chunk)
+            self._chunks.append(future)
+        if self._size is None:
+            future.add_done_callback(self._next)
+        return True
+
+    def _best_size(self) -> int:
+        each = self._seconds / self._done if self._done else CHUNK_SECONDS
+        return max(1, min(MOST_CALLS, int(CHUNK_SECONDS / max(each, 1e-7))))
+
+    def _next(self, future: Future[calls.ChunkResult]) -> None:
+        """The executor's thread, or whoever cancels: one is over."""
+        with self._changed:
+            try:
+                if future.cancelled():
+                    self._is_over = True  # somebody wants no more of it
+                elif future.exception() is None:
+                    ran = future.result()
+                    self._done += len(ran.results) + 1
+                    self._seconds += ran.seconds
+                    self._context.run(self._submit)
+            except BaseException as error:  # the session has ended
+                self._error = error
+            self._changed.notify_all()
+
+    def results(self, end: float | None) -> Iterator[Any]:
+        try:
+            while True:
+                with self._changed:
+                    while not (self._chunks or self._is_over or self._error):
+                        self._changed.wait()
+                    if not self._chunks:
+                        if self._error is not None:
+                            raise self._error
+                        return
+                    first = self._chunks[0]
+                left = None if end is None else end - time.monotonic()
+                ran = first.result(left)
+                with self._changed:
+                    self._chunks.popleft()
+                if self._size is not None:
+                    self._submit()
+                yield from ran.results
+                if ran.error is not None:
+                    raise ran.error
+        finally:
+            with self._changed:
+                self._is_over, self._calls = True, iter(())
+                left_over = list(self._chunks)
+            for each in reversed(left_over):
+                each.cancel()

@@ -1,0 +1,343 @@
+"""`Pool`: the interface of `multiprocessing.Pool` over the session's pool."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any, NoReturn, Self, TypeVar
+
+from workbench.interop import calls
+from workbench.interop.executor import Executor
+from workbench.interop.pool_results import AsyncResult, Results
+from workbench.interop.task_futures import stop
+
+T = TypeVar("T")
+
+CHUNKS = 4
+"""Chunks for each worker that `Pool.map` makes of its calls, as multiprocessing's does."""
+
+
+class Pool:
+    """Runs calls on the session's pool: for code that has a `multiprocessing.Pool`.
+
+    Parameters
+    ----------
+    processes : int, optional
+        How many of its calls run at a time. Default, and most: as many as the pool has workers.
+    initializer : callable, optional
+        Called in each worker before the first of the calls there.
+    initargs : tuple
+        Its arguments.
+    maxtasksperchild : int, optional
+        multiprocessing's; the workers are the session's, so it changes nothing.
+    context : object, optional
+        multiprocessing's; it changes nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``processes`` is less than 1.
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+        context: object = None,
+    ) -> None:
+        if maxtasksperchild is not None and maxtasksperchild < 1:
+            raise ValueError(f"maxtasksperchild={maxtasksperchild!r} must be 1 or more, or None.")
+        self._executor = Executor(processes, initializer=initializer, initargs=tuple(initargs))
+        self._futures: set[Future[Any]] = set()
+        self._is_closed = False
+
+    # -- one call ---------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        func: Callable[..., T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Call a function on a worker, and wait.
+
+        Parameters
+        ----------
+        func : callable
+            What to call.
+        args : iterable
+            Its positional arguments.
+        kwds : mapping, optional
+            Its keyword arguments.
+
+        Returns
+        -------
+        object
+            What it returns; what it raises is raised.
+        """
+        return self.apply_async(func, args, kwds).get()
+
+    def apply_async(
+        self,
+        func: Callable[..., T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] | None = None,
+        callback: Callable[[T], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> AsyncResult[T]:
+        """The same, without waiting.
+
+        Parameters
+        ----------
+        func : callable
+            What to call.
+        args : iterable
+            Its positional arguments.
+        kwds : mapping, optional
+            Its keyword arguments.
+        callback, error_callback : callable, optional
+            Called with the result, or with what was raised, in a thread of this process.
+
+        Returns
+        -------
+        AsyncResult
+        """
+        future = self._submit(func, *args, **(kwds or {}))
+        return AsyncResult([future], _first, callback, error_callback)
+
+    # -- many -------------------------------------------------------------------------------------
+
+    def map(
+        self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int | None = None
+    ) -> list[T]:
+        """Call a function with each item, and wait for all.
+
+        Parameters
+        ----------
+        func : callable
+            Called with one item.
+        iterable : iterable
+            The items.
+        chunksize : int, optional
+            How many calls are sent as one. Default: such that each worker gets four chunks.
+
+        Returns
+        -------
+        list
+            The results, in order.
+        """
+        return self.map_async(func, iterable, chunksize).get()
+
+    def map_async(
+        self,
+        func: Callable[[Any], T],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callable[[list[T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> AsyncResult[list[T]]:
+        """The same, without waiting.
+
+        Parameters
+        ----------
+        func : callable
+            Called with one item.
+        iterable : iterable
+            The items.
+        chunksize : int, optional
+            How many calls are sent as one.
+        callback, error_callback : callable, optional
+            Called with the list of results, or with what was raised, in a thread of this process.
+
+        Returns
+        -------
+        AsyncResult
+        """
+        each = ((item,) for item in iterable)
+        return self._map_async(func, each, chunksize, callback, error_callback)
+
+    def starmap(
+        self,
+        func: Callable[..., T],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+    ) -> list[T]:
+        """`map` with several arguments for each call.
+
+        Parameters
+        ----------
+        func : callable
+            Called with the arguments of one item.
+        iterable : iterable of iterable
+            The arguments.
+        chunksize : int, optional
+            How many calls are sent as one.
+
+        Returns
+        -------
+        list
+            The results, in order.
+        """
+        return self.starmap_async(func, iterable, chunksize).get()
+
+    def starmap_async(
+        self,
+        func: Callable[..., T],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callable[[list[T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> AsyncResult[list[T]]:
+        """`map_async` with several arguments for each call.
+
+        Parameters
+        ----------
+        func : callable
+            Called with the arguments of one item.
+        iterable : iterable of iterable
+            The arguments.
+        chunksize : int, optional
+            How many calls are sent as one.
+        callback, error_callback : callable, optional
+            Called with the list of results, or with what was raised, in a thread of this process.
+
+        Returns
+        -------
+        AsyncResult
+        """
+        return self._map_async(func, map(tuple, iterable), chunksize, callback, error_callback)
+
+    def imap(
+        self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int = 1
+    ) -> Results[T]:
+        """The results one after the other, in order.
+
+        Parameters
+        ----------
+        func : callable
+            Called with one item.
+        iterable : iterable
+            The items. They are gone through as results come, some ahead.
+        chunksize : int
+            How many calls are sent as one.
+
+        Returns
+        -------
+        iterator
+            Its ``next`` takes a timeout in seconds.
+        """
+        return self._imap(func, iterable, chunksize, ordered=True)
+
+    def imap_unordered(
+        self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int = 1
+    ) -> Results[T]:
+        """The results one after the other, as they come.
+
+        Parameters
+        ----------
+        func : callable
+            Called with one item.
+        iterable : iterable
+            The items. They are gone through as results come, some ahead.
+        chunksize : int
+            How many calls are sent as one.
+
+        Returns
+        -------
+        iterator
+            Its ``next`` takes a timeout in seconds.
+        """
+        return self._imap(func, iterable, chunksize, ordered=False)
+
+    # -- its end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Take no more calls."""
+        self._is_closed = True
+        self._executor.shutdown(wait=False)
+
+    def terminate(self) -> None:
+        """Take no more calls, cancel those that haven't begun, and stop those that run."""
+        self.close()
+        for future in list(self._futures):
+            stop(future)
+
+    def join(self) -> None:
+        """Wait for all calls.
+
+        Raises
+        ------
+        ValueError
+            Unless it was closed or terminated before.
+        """
+        if not self._is_closed:
+            raise ValueError("This pool still takes calls: call close() or terminate() first.")
+        self._executor.shutdown(wait=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.terminate()
+
+    def __reduce__(self) -> NoReturn:
+        raise NotImplementedError("A pool can't be sent to another process: make one there.")
+
+    # -- for all of them --------------------------------------------------------------------------
+
+    def _submit(self, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return self._note(self._open().submit(func, *args, **kwargs))
+
+    def _submit_chunk(
+        self, func: Callable[..., Any], chunk: calls.Chunk
+    ) -> Future[calls.ChunkResult]:
+        return self._note(self._open().submit_chunk(func, chunk))
+
+    def _open(self) -> Executor:
+        if self._is_closed:
+            raise ValueError("This pool was closed: it takes no more calls.")
+        return self._executor
+
+    def _note(self, future: Future[T]) -> Future[T]:
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
+
+    def _imap(
+        self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int, ordered: bool
+    ) -> Results[T]:
+        if chunksize < 1:
+            raise ValueError(f"chunksize={chunksize!r} must be 1 or more.")
+        chunks = _chunks(((item,) for item in iterable), chunksize)
+        submitted = (self._submit_chunk(func, chunk) for chunk in chunks)
+        return Results(submitted, CHUNKS * self._executor.workers(), ordered)
+
+    def _map_async(
+        self,
+        func: Callable[..., T],
+        each: Iterable[tuple[Any, ...]],
+        chunksize: int | None,
+        callback: Callable[[list[T]], object] | None,
+        error_callback: Callable[[BaseException], object] | None,
+    ) -> AsyncResult[list[T]]:
+        arguments = list(each)
+        if chunksize is None:
+            chunksize = -(-len(arguments) // (CHUNKS * self._executor.workers()))
+        futures = [self._submit_chunk(func, chunk) for chunk in _chunks(arguments, chunksize)]
+        return AsyncResult(futures, _all, callback, error_callback)
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    each = iter(items)
+    return iter(lambda: list(itertools.islice(each, max(size, 1))), [])
+
+
+def _first(results: list[Any]) -> Any:
+    return results[0]
+
+
+def _all(chunks: list[calls.ChunkResult]) -> list[Any]:
+    return [result for ran in chunks for result in ran.results]

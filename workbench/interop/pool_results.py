@@ -1,0 +1,216 @@
+"""What `Pool`'s calls give besides values: results that are waited for, and iterators of them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, wait
+from multiprocessing import TimeoutError as PoolTimeoutError
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from workbench.interop import calls
+
+T = TypeVar("T")
+
+
+class AsyncResult(Generic[T]):
+    """What will come of calls: `multiprocessing.pool.AsyncResult`.
+
+    Parameters
+    ----------
+    futures : list of Future
+        Of the calls.
+    value : callable
+        What the result is, of what all of them returned.
+    callback, error_callback : callable, optional
+        Called with the result, or with what was raised.
+    """
+
+    def __init__(
+        self,
+        futures: list[Future[Any]],
+        value: Callable[[list[Any]], T],
+        callback: Callable[[T], object] | None,
+        error_callback: Callable[[BaseException], object] | None,
+    ) -> None:
+        self._done: Future[T] = Future()
+        self._futures = futures
+        self._value = value
+        self._left = len(futures)
+        self._lock = threading.Lock()
+        if callback is not None or error_callback is not None:
+            self._done.add_done_callback(lambda done: _tell(done, callback, error_callback))
+        for future in futures:
+            future.add_done_callback(self._one_done)
+        if not futures:
+            self._done.set_result(value([]))
+
+    def _one_done(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._left -= 1
+            error = _error_of(future)
+            over = self._left == 0 or error is not None
+            if not over or self._done.done():
+                return
+        if error is not None:
+            self._done.set_exception(error)
+        else:
+            self._done.set_result(self._value([each.result() for each in self._futures]))
+
+    def get(self, timeout: float | None = None) -> T:
+        """The result; what was raised is raised.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        multiprocessing.TimeoutError
+            If time is up.
+        """
+        try:
+            return self._done.result(timeout)
+        except TimeoutError as error:
+            if self._done.done():  # it is the call's own
+                raise
+            raise PoolTimeoutError(f"The result wasn't there after {timeout} s.") from error
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the end.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        """
+        wait([self._done], timeout)
+
+    def ready(self) -> bool:
+        """Whether it is over.
+
+        Returns
+        -------
+        bool
+        """
+        return self._done.done()
+
+    def successful(self) -> bool:
+        """Whether there is a result.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        ValueError
+            If it isn't over.
+        """
+        if not self.ready():
+            raise ValueError("It isn't known yet: the calls aren't over.")
+        return self._done.exception() is None
+
+
+class Results(Generic[T]):
+    """The iterator of `Pool.imap` and `Pool.imap_unordered`. Results of one chunk come together."""
+
+    def __init__(
+        self,
+        submitted: Iterator[Future[calls.ChunkResult]],
+        ahead: int,
+        ordered: bool,
+    ) -> None:
+        self._submitted = submitted  # each is, when it is asked for
+        self._ordered = ordered
+        self._came: SimpleQueue[Future[calls.ChunkResult]] = SimpleQueue()
+        self._waiting: deque[Future[calls.ChunkResult]] = deque()
+        self._results: deque[T] = deque()
+        self._error: BaseException | None = None  # what comes after those
+        for _ in range(ahead):
+            self._submit()
+
+    def _submit(self) -> None:
+        for future in itertools.islice(self._submitted, 1):
+            self._waiting.append(future)
+            if not self._ordered:
+                future.add_done_callback(self._came.put)
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> T:
+        """The next result.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        StopIteration
+            If there are no more.
+        multiprocessing.TimeoutError
+            If time is up.
+        """
+        while not self._results:
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if not self._waiting:
+                raise StopIteration
+            future = self._next(timeout)
+            self._waiting.remove(future)
+            self._submit()
+            ran = future.result()
+            self._results.extend(ran.results)
+            self._error = ran.error
+        return self._results.popleft()
+
+    def _next(self, timeout: float | None) -> Future[calls.ChunkResult]:
+        late = PoolTimeoutError(f"The next result wasn't there after {timeout} s.")
+        if not self._ordered:
+            try:
+                return self._came.get(timeout=timeout)
+            except Empty:
+                raise late from None
+        if not wait([self._waiting[0]], timeout).done:
+            raise late
+        return self._waiting[0]
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    if future.cancelled():
+        return CancelledError()
+    error = future.exception()
+    if error is None and isinstance(future.result(), calls.ChunkResult):
+        error = future.result().error
+    return error
+
+
+def _tell(
+    done: Future[T],
+    callback: Callable[[T], object] | None,
+    error_callback: Callable[[BaseException], object] | None,
+) -> None:
+    error = done.exception()
+    if error is None and callback is not None:
+        callback(done.result())
+    elif error is not None and error_callback is not None:
+        error_callback(error)

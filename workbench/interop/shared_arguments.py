@@ -1,0 +1,110 @@
+"""Large arguments that are passed again and again: each is stored once, and sent as its ref."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from workbench.engines.base import Engine
+from workbench.ref import ObjectRef
+from workbench.serialization.comparison import ChangeCheck, Verdict
+
+LARGE = 100_000
+"""Bytes from which an argument is stored: from there on its copies cost more than its ref."""
+
+
+class SharedArguments:
+    """Of one process. An object lives as long as the value that was stored does.
+
+    Whether a value is still what was stored is looked at once in each `begin`: what changes
+    during a call of a library is that library's user's affair, as with its own processes.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Stored] = {}
+        self._lock = threading.RLock()  # a finalizer may come in between
+        self._round = 0
+
+    def begin(self) -> None:
+        """From now on, look again at each value that is passed."""
+        self._round += 1
+
+    def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
+        """The object that has this value; None if it isn't large, or nobody could tell its end."""
+        if size_of(value) < LARGE:
+            return None
+        view = engine.stored_as(value)
+        if view is not None:
+            return view
+        with self._lock:
+            known = self._known.get(id(value))
+            if known is not None and known.is_of(engine, value) and known.is_same(self._round):
+                return known.ref
+            stored = _Stored.make(engine, value, self._round, partial(self._forget, id(value)))
+            if stored is None:
+                return None
+            self._known[id(value)] = stored
+            return stored.ref
+
+    def _forget(self, id: int) -> None:
+        with self._lock:
+            self._known.pop(id, None)
+
+
+class _Stored:
+    """One value and its object."""
+
+    def __init__(self, engine: Engine, value: Any, round: int) -> None:
+        self.ref, about = engine.put(value)
+        self._engine = engine
+        self._value: Callable[[], Any] = weakref.ref(value)
+        self._check = ChangeCheck(False, about.pickle_seconds + about.copy_seconds)
+        self._round = round
+
+    @classmethod
+    def make(
+        cls, engine: Engine, value: Any, round: int, forget: Callable[[], None]
+    ) -> _Stored | None:
+        try:
+            finalizer = weakref.finalize(value, forget)
+        except TypeError:
+            return None
+        finalizer.atexit = False
+        return cls(engine, value, round)
+
+    def is_of(self, engine: Engine, value: Any) -> bool:
+        return self._engine is engine and self._value() is value
+
+    def is_same(self, round: int) -> bool:
+        """Whether the value is known to be what is stored."""
+        if self._round != round:
+            try:
+                found = self._engine.compare(self.ref, self._value(), self._check, 0.0)
+            except LookupError:  # it is on disk
+                return False
+            if found.verdict is not Verdict.SAME:
+                return False
+            self._round = round
+        return True
+
+
+def size_of(value: Any) -> int:
+    """Bytes of its arrays, as far as it says so at once: arrays, frames, sparse matrices, tensors.
+
+    What else is large is pickled with each call, as everywhere.
+    """
+    nbytes = getattr(value, "nbytes", None)
+    if isinstance(nbytes, int):
+        return nbytes
+    usage = getattr(value, "memory_usage", None)
+    if callable(usage) and hasattr(value, "index"):  # a frame, a series
+        used = usage(index=True)
+        return int(used.sum() if hasattr(used, "sum") else used)
+    estimated = getattr(value, "estimated_size", None)
+    if callable(estimated):
+        return int(estimated())
+    data = getattr(getattr(value, "data", None), "nbytes", 0)  # a sparse matrix
+    return data if isinstance(data, int) and hasattr(value, "indices") else 0
