@@ -117,6 +117,27 @@ def test_a_result_s_memory_comes_back_with_its_future(session: Engine) -> None:
         assert eventually(lambda: all(o.size < 10**5 for o in session.snapshot().objects))
 
 
+def test_what_a_function_closes_over_is_let_go_of(session: Engine) -> None:
+    with Executor() as executor:
+        data = np.ones(10**5)
+        assert executor.submit(lambda: data.sum()).result(TIMEOUT) == 10**5
+        assert eventually(lambda: all(o.size < 10**5 for o in session.snapshot().objects))
+
+
+def test_a_callback_that_ends_its_thread_ends_no_other(session: Engine) -> None:
+    said: list[object] = []
+
+    def leave(_: object) -> None:
+        raise SystemExit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "excepthook", said.append)
+        with Executor() as executor:
+            executor.submit(double, 1).add_done_callback(leave)
+            assert executor.submit(double, 2).result(TIMEOUT) == 4
+            assert eventually(lambda: len(said) == 1)
+
+
 def test_what_cannot_be_sent_says_where(session: Engine) -> None:
     with Executor() as executor, pytest.raises(SerializationError, match="lock"):
         executor.submit(double, threading.Lock())
@@ -153,6 +174,33 @@ def test_map_takes_no_more_than_the_buffer_ahead(session: Engine) -> None:
         assert [next(results) for _ in range(5)] == [0, 2, 4, 6, 8]
         assert len(taken) <= 8
         results.close()  # type: ignore[attr-defined]
+
+
+def test_a_map_ends_when_what_has_not_begun_is_cancelled(session: Engine, gate: Gate) -> None:
+    with Executor() as executor:
+        results = executor.map(lambda stop: stop(), [gate.stop] * 60)
+        visitors = [gate.next(), gate.next()]
+        executor.shutdown(wait=False, cancel_futures=True)
+        for visitor in visitors:
+            visitor.let_on("on")
+        assert [next(results), next(results)] == ["on", "on"]
+        with pytest.raises(futures.CancelledError):
+            next(results)
+
+
+def test_long_calls_behind_short_ones_are_shared_out(session: Engine, gate: Gate) -> None:
+    def call(x: Any) -> Any:
+        return x() if callable(x) else x
+
+    items = [*range(2000), *[gate.stop] * 4]
+    with Executor() as executor:
+        results = executor.map(call, items)
+        visitors = [gate.next(), gate.next()]  # in both workers
+        for visitor in visitors:
+            visitor.let_on("on")
+        for _ in range(2):
+            gate.next().let_on("on")
+        assert list(results) == [*range(2000), *["on"] * 4]
 
 
 def test_map_gives_up_in_time(session: Engine, gate: Gate) -> None:
@@ -196,6 +244,35 @@ def test_an_initializer_runs_once_in_each_worker(session: Engine) -> None:
         assert all(words == ["ready"] for _, words in seen)
         assert executor.submit(look, 0).result(TIMEOUT)[1] == ["ready"]
     assert ready == []
+
+
+def test_every_function_finds_what_the_initializer_has_set(session: Engine) -> None:
+    """Each comes with global variables of its own, at an address that another one had."""
+    text = "def prepare():\n    global state\n    state = 'ready'\ndef look():\n    return state"
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(text, names)
+    with Executor(initializer=names["prepare"]) as executor:
+        for _ in range(50):
+            exec("def look():\n    return state", names)
+            assert executor.submit(names["look"]).result(TIMEOUT) == "ready"
+
+
+def test_an_object_that_is_called_is_as_it_is_now(session: Engine) -> None:
+    class Adds:
+        more = 0
+
+        def __init__(self) -> None:
+            self.n = 1
+
+        def __call__(self, x: int) -> int:
+            return x + self.n
+
+    adds = Adds()
+    for executor in (Executor(), Executor(initializer=dict)):
+        for adds.n in (1, 2):
+            assert list(executor.map(adds, range(3))) == [n + adds.n for n in range(3)]
+            assert executor.submit(adds, 5).result(TIMEOUT) == 5 + adds.n
+        executor.shutdown()
 
 
 def test_an_initializer_that_fails_breaks_the_executor(session: Engine) -> None:
@@ -254,6 +331,29 @@ def test_a_session_that_ends_while_futures_wait(runtime: str, gate: Gate) -> Non
     with pytest.raises(futures.BrokenExecutor, match="session"):
         executor.submit(double, 1)
     executor.shutdown()
+    idle = Executor()
+    wb.init(workers=1)
+    assert idle.submit(double, 1).result(TIMEOUT) == 2
+    wb.shutdown()
+    with pytest.raises(futures.BrokenExecutor):
+        idle.submit(double, 1)
+    idle.shutdown()
+
+
+def test_a_future_in_a_forked_child(session: Engine, gate: Gate) -> None:
+    with Executor() as executor:
+        future = executor.submit(gate.stop)
+        visitor = gate.next()
+        pid = os.fork()
+        if not pid:
+            try:
+                future.result(TIMEOUT)
+            except futures.BrokenExecutor:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        visitor.let_on("on")
+        assert future.result(TIMEOUT) == "on"
 
 
 def test_a_script_ends_when_its_calls_have(script: Callable[..., Script]) -> None:
@@ -286,6 +386,9 @@ def test_an_event_loop(session: Engine) -> None:
 def test_limits_that_cannot_be(given: int) -> None:
     with pytest.raises(ValueError, match="1 or more"):
         Executor(given)
+    for wrong in (1.5, "3"):
+        with pytest.raises(TypeError, match="max_workers"):
+            Executor(wrong)  # type: ignore[arg-type]
     with Executor() as executor:
         with pytest.raises(ValueError, match="chunksize"):
             executor.map(double, [1], chunksize=given)
@@ -303,3 +406,10 @@ def test_calls_from_tasks(session: Engine) -> None:
             return executor.submit(double, n).result() + sum(executor.map(double, range(3)))
 
     assert wb.get([wb.remote(inner).remote(n) for n in range(4)]) == [6, 8, 10, 12]
+
+    def leaves(n: int) -> list[int]:
+        with wb.Executor() as executor:
+            calls = [executor.submit(double, i) for i in range(n)]
+        return [call.result(0) for call in calls]
+
+    assert wb.get([wb.remote(leaves).remote(n) for n in range(4)]) == [[], [0], [0, 2], [0, 2, 4]]

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -17,6 +18,7 @@ from joblib import Parallel, delayed, parallel_config
 import workbench as wb
 from tests.leaks import eventually
 from tests.process.gates import Gate
+from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.interop.shared_arguments import LARGE, size_of
 
@@ -120,16 +122,16 @@ def test_what_cannot_be_sent(what: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: np.ones(10**5),
-        lambda: pd.DataFrame({"a": np.ones(10**5)}),
-        lambda: pd.Series(np.ones(10**5)),
+        lambda: np.ones(2 * 10**5),
+        lambda: pd.DataFrame({"a": np.ones(2 * 10**5)}),
+        lambda: pd.Series(np.ones(2 * 10**5)),
     ],
 )
 def test_a_large_argument_is_stored_once(session: Engine, make: Callable[[], Any]) -> None:
     value = make()
     assert size_of(value) > LARGE
     for _ in range(2):
-        expected = [10.0**5 + n for n in range(20)]
+        expected = [2e5 + n for n in range(20)]
         assert Parallel()(delayed(total)(value, n) for n in range(20)) == expected
         assert len(large(session)) == 1
     del value
@@ -137,18 +139,30 @@ def test_a_large_argument_is_stored_once(session: Engine, make: Callable[[], Any
 
 
 def test_one_that_was_changed_is_stored_again(session: Engine) -> None:
-    value = np.ones(10**5)
-    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [1e5, 1e5 + 1]
+    value = np.ones(2 * 10**5)
+    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [2e5, 2e5 + 1]
     value[7] = 3
-    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [1e5 + 2, 1e5 + 3]
+    assert Parallel()(delayed(total)(value, n) for n in range(2)) == [2e5 + 2, 2e5 + 3]
     assert eventually(lambda: len(large(session)) == 1)
 
 
 def test_a_view_of_the_store_is_not_stored_again(session: Engine) -> None:
-    ref = wb.put(np.ones(10**5))
+    ref = wb.put(np.ones(2 * 10**5))
     value = wb.get(ref)
-    assert Parallel()(delayed(total)(x=value, n=n) for n in range(3)) == [1e5, 1e5 + 1, 1e5 + 2]
+    assert Parallel()(delayed(total)(x=value, n=n) for n in range(3)) == [2e5, 2e5 + 1, 2e5 + 2]
     assert len(large(session)) == 1
+
+
+def test_a_mapped_file_is_mapped_there_too(session: Engine, tmp_path: Path) -> None:
+    found = np.memmap(tmp_path / "found", mode="w+", shape=(4, 10**5))
+
+    def write(array: Any, n: int) -> None:
+        array[n] = n + 1
+
+    Parallel()(delayed(write)(found, n) for n in range(4))
+    assert found.sum(axis=1).tolist() == [10**5, 2 * 10**5, 3 * 10**5, 4 * 10**5]
+    assert not large(session)
+    assert Parallel()(delayed(total)(found[1:], 0) for _ in range(2)) == [9e5, 9e5]
 
 
 def test_small_ones_travel_with_their_call(session: Engine) -> None:
@@ -196,3 +210,17 @@ def test_a_worker_knows_it_too(session: Engine) -> None:
 
     calls = [wb.remote(inner).remote() for _ in range(4)]  # more than there are workers
     assert wb.get(calls) == [[0, 1, 4, 9, 16]] * 4
+
+
+def test_who_looks_for_joblib_before_it_is_imported(script: Callable[..., Script]) -> None:
+    script_ = script("""
+        import importlib.util
+        from workbench.interop.registration import register_when_imported
+        register_when_imported()
+        assert importlib.util.find_spec("joblib") is not None
+        import joblib
+        wb.init(workers=1)
+        with joblib.parallel_config("workbench", n_jobs=2):
+            say(joblib.effective_n_jobs())
+    """)
+    assert script_.line() == "1"

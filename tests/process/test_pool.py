@@ -54,7 +54,18 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "chunks of none": lambda p: p.imap(double, [], 0),
     "an iterable that fails": lambda p: p.map(double, (1 / n for n in (1, 0))),
     "no processes": lambda p: type(p)(0),
+    "a failing iterable, in part": lambda p: _until_it_fails(
+        p.imap(double, (1 // (30 - n) for n in range(40)))
+    ),
+    "closed, and then read": lambda p: [p.imap(double, range(40)), p.close()][0],
 }
+
+
+def _until_it_fails(results: Any) -> list[Any]:
+    found: list[Any] = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(iter(results.__next__, None))
+    return found
 
 
 def _waited(result: Any) -> bool:
@@ -64,7 +75,8 @@ def _waited(result: Any) -> bool:
 
 def outcome(call: Callable[[Any], Any], pool: Any) -> Any:
     try:
-        return call(pool)
+        found = call(pool)
+        return list(found) if hasattr(found, "next") else found
     except Exception as error:
         return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
 
@@ -73,6 +85,20 @@ def outcome(call: Callable[[Any], Any], pool: Any) -> Any:
 def test_as_multiprocessing_does_it(session: Engine, name: str) -> None:
     with ThreadPool(2) as theirs, Pool(2) as ours:
         assert outcome(CALLS[name], ours) == outcome(CALLS[name], theirs)
+
+
+def test_in_a_task(session: Engine) -> None:
+    """With as many tasks as workers: each waits for calls of its own."""
+
+    def inner() -> list[Any]:
+        with Pool() as pool:
+            return [
+                pool.map(double, range(3)), pool.apply_async(double, (4,)).get(),
+                list(pool.imap(double, range(3))), sorted(pool.imap_unordered(double, range(3))),
+            ]  # fmt: skip
+
+    expected = [[0, 2, 4], 8, [0, 2, 4], [0, 2, 4]]
+    assert wb.get([wb.remote(inner).remote() for _ in range(4)]) == [expected] * 4
 
 
 def test_imap_goes_on_behind_a_failure(session: Engine) -> None:

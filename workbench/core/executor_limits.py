@@ -1,12 +1,11 @@
-"""Executors that may have so many tasks running and no more: which of their tasks may be queued."""
+"""Executors with a limit of how many of their tasks run: which of them may be queued."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from workbench.core.tasks import WAITING, Task
+from workbench.core.tasks import Task
 
 
 @dataclass(slots=True, eq=False)
@@ -15,7 +14,7 @@ class ExecutorTasks:
 
     most: int
     active: int = 0
-    waiting: deque[Task] = field(default_factory=deque)  # in order; some may be over
+    waiting: dict[Task, None] = field(default_factory=dict)  # in order
 
 
 class ExecutorLimits:
@@ -28,14 +27,17 @@ class ExecutorLimits:
         """Its dependencies are there; yields those to queue now."""
         spec = task.spec
         tasks = self.executors.setdefault(spec.executor, ExecutorTasks(spec.max_workers))
-        tasks.waiting.append(task)
+        tasks.waiting[task] = None
         yield from self._next(tasks)
 
     def over(self, task: Task) -> Iterator[Task]:
-        """One that was queued or sent is over; yields those to queue now."""
+        """It is over, wherever it was; yields those to queue now."""
         id = task.spec.executor
-        tasks = self.executors[id]
-        tasks.active -= 1
+        tasks = self.executors.get(id)
+        if tasks is None:  # it waited for its dependencies
+            return
+        tasks.waiting.pop(task, None)
+        tasks.active -= task.is_counted
         task.is_counted = False
         yield from self._next(tasks)
         if not tasks.active:  # and so nobody waits
@@ -43,8 +45,8 @@ class ExecutorLimits:
 
     def _next(self, tasks: ExecutorTasks) -> Iterator[Task]:
         while tasks.waiting and tasks.active < tasks.most:
-            task = tasks.waiting.popleft()
-            if task.state is WAITING:
-                tasks.active += 1
-                task.is_counted = True
-                yield task
+            task = next(iter(tasks.waiting))
+            del tasks.waiting[task]
+            tasks.active += 1
+            task.is_counted = True
+            yield task

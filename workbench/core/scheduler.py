@@ -142,7 +142,8 @@ class Scheduler:
             self.queue.left(task)
         elif actor is not None and task is not actor.creation_task and was is not LOST:
             actor.remove(task)
-        if task.is_counted:
+        spec = task.submit.spec
+        if spec is not None and spec.max_workers:
             for each in self.executors.over(task):
                 self.queue.append(each)
         if actor is not None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import numpy as np
 
 from workbench.errors import TaskError
 from workbench.host.tracebacks import describe_error, let_go
 
 T = TypeVar("T")
 
-_done: set[tuple[int, int]] = set()
-"""By executor and by the globals of its initializer: a function of a notebook has others in each
-pickle, and shares them with the function that it prepares."""
+PREPARED = "_workbench_prepared"
+"""The variable beside an initializer that has the executors for which it has run: a notebook's
+function comes with variables of its own, which the initializer sets and the function reads."""
 
 
 class SetupError(Exception):
@@ -31,9 +34,9 @@ class Setup:
         self._args = args
 
     def run(self) -> None:
-        variables = getattr(self._initializer, "__globals__", None)
-        key = self._id, id(variables)
-        if key in _done:
+        variables = getattr(self._initializer, "__globals__", globals())
+        prepared: set[int] = variables.setdefault(PREPARED, set())
+        if self._id in prepared:
             return
         try:
             self._initializer(*self._args)
@@ -42,7 +45,7 @@ class Setup:
             raise SetupError(
                 f"The executor's initializer, {name}, failed: {type(error).__name__}: {error}"
             ) from error
-        _done.add(key)
+        prepared.add(self._id)
 
 
 class WithSetup:
@@ -82,12 +85,12 @@ class Each:
         self._function = function
         self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
 
-    def __call__(self, calls: Sequence[tuple[Any, ...]]) -> ChunkResult:
+    def __call__(self, chunk: Chunk) -> ChunkResult:
         started = time.perf_counter()
         results: list[Any] = []
         error: TaskError | None = None
         try:
-            for args in calls:
+            for args in chunk:
                 results.append(self._function(*args))
         except Exception as caught:
             if not results:
@@ -95,6 +98,32 @@ class Each:
             error = describe_error(caught, self.__qualname__)  # those before have their results
             let_go(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """Stands for an array that a file is mapped for: the worker maps it, too."""
+
+    path: str
+    dtype: Any
+    mode: Any
+    offset: int
+    shape: tuple[int, ...]
+    order: Any
+
+    @classmethod
+    def of(cls, array: Any) -> MappedFile | None:
+        """None if it isn't all of what was mapped."""
+        whole: Any = array.base
+        if type(array) is not np.memmap or type(whole) is not mmap.mmap or not array.filename:
+            return None
+        order: Any = "C" if array.flags.c_contiguous else "F"
+        mode = "r+" if array.mode == "w+" else array.mode  # which would empty it
+        path = str(array.filename)
+        return cls(path, array.dtype, mode, array.offset, array.shape, order)
+
+    def map(self) -> Any:
+        return np.memmap(self.path, self.dtype, self.mode, self.offset, self.shape, self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +147,8 @@ def run_batch(batch: Batch, *values: Any) -> list[Any]:
     from joblib.parallel import BatchedCalls
 
     def fill(value: Any) -> Any:
+        if type(value) is MappedFile:
+            return value.map()
         return values[value.index] if type(value) is Placeholder else value
 
     items = [

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
+from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
 from workbench.interop.sent_functions import SentFunctions
@@ -24,19 +25,35 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def at_least_one(name: str, value: int | None) -> int | None:
+    """The value, if it is a whole number that makes sense, or None: TypeError or ValueError."""
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r} must be a whole number, or None.") from None
+    if number < 1:
+        raise ValueError(f"{name}={value!r} must be 1 or more.")
+    return number
+
+
 class Executor(futures.Executor):
     """Runs calls on the pool: for code that takes an executor of `concurrent.futures`.
 
     The pool is the session's, and so are its rules: arrays in arguments and results go through
     shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
     ref among the arguments stands for its object. A script doesn't end before its calls have.
+    A task that waits by a future's ``result`` or ``exception``, by `map` or `shutdown`, lets others
+    run in its place; one that waits by ``concurrent.futures.wait`` doesn't.
 
     Parameters
     ----------
     max_workers : int, optional
         How many of its calls run at a time. Default, and most: as many as the pool has workers.
     initializer : callable, optional
-        Called in each worker before the first of the calls there. If it fails, all fail.
+        Called in each worker before the first of the calls there; if it is a notebook's own, before
+        the first of each function, whose global variables it sets. If it fails, all fail.
     initargs : tuple
         Its arguments.
 
@@ -55,8 +72,7 @@ class Executor(futures.Executor):
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
     ) -> None:
-        if max_workers is not None and max_workers < 1:
-            raise ValueError(f"max_workers={max_workers!r} must be 1 or more.")
+        max_workers = at_least_one("max_workers", max_workers)
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")
         self._most = max_workers
@@ -93,36 +109,53 @@ class Executor(futures.Executor):
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
         """
-        if self._is_shut:
-            raise RuntimeError("This executor was shut down: it takes no more calls.")
         with self._lock:
+            self._check_open()
             function, sent = self._functions.call(fn, args)
             return self._submit(function, sent, kwargs)
 
-    def submit_chunk(
-        self, fn: Callable[..., Any], chunk: calls.Chunk
-    ) -> futures.Future[calls.ChunkResult]:
-        """Submit several calls as one, also after `shutdown`: see `calls.Each`.
+    def chunks_of(
+        self, fn: Callable[..., Any]
+    ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
+        """For calls of a function that are submitted several as one, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
             What to call on a worker.
-        chunk : list of tuple
-            The positional arguments of each call.
 
         Returns
         -------
-        concurrent.futures.Future
+        callable
+            Takes the positional arguments of each call of a chunk, and gives its future.
+
+        Raises
+        ------
+        RuntimeError
+            After `shutdown`.
         """
         with self._lock:
-            return self._submit(self._functions.of(fn, True), (chunk,), {})
+            self._check_open()
+            function = self._functions.for_chunks(fn)
+
+        def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
+            with self._lock:
+                return self._submit(function, (chunk,), {})
+
+        return submit
+
+    def _check_open(self) -> None:
+        if self._is_shut:
+            raise RuntimeError("This executor was shut down: it takes no more calls.")
 
     def _submit(
         self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> futures.Future[Any]:
         engine, settler = self._bound()
-        ref = engine.submit(function, Call(args, kwargs, self._options))
+        try:
+            ref = engine.submit(function, Call(args, kwargs, self._options))
+        except SessionError as error:
+            raise BrokenProcessPool(str(error)) from error
         assert isinstance(ref, ObjectRef)
         future: TaskFuture[Any] = TaskFuture(engine, ref)
         settler.add(future)
@@ -162,17 +195,13 @@ class Executor(futures.Executor):
         ValueError
             If ``chunksize`` or ``buffersize`` is less than 1.
         """
-        if chunksize is not None and chunksize < 1:
-            raise ValueError(f"chunksize={chunksize!r} must be 1 or more.")
-        if buffersize is not None and buffersize < 1:
-            raise ValueError(f"buffersize={buffersize!r} must be 1 or more, or None.")
+        chunksize = at_least_one("chunksize", chunksize)
+        buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
         each = zip(*iterables, strict=False)
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        if self._is_shut:
-            raise RuntimeError("This executor was shut down: it takes no more calls.")
-        submit = partial(self.submit_chunk, fn)
+        submit = self.chunks_of(fn)
         return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -190,8 +219,6 @@ class Executor(futures.Executor):
             settler = self._settler
         if settler is not None:
             settler.close(cancel_futures, wait)
-        with self._lock:
-            self._functions.clear()
 
     def workers(self) -> int:
         """How many of its calls can run at a time.
@@ -208,7 +235,7 @@ class Executor(futures.Executor):
         """The session that it uses, from its first call on."""
         if self._engine is None or self._settler is None:
             self._engine = engine = api.engine()
-            self._settler = Settler(engine)
+            self._settler = Settler(engine, self._functions.forget)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)
         if self._settler.broken:

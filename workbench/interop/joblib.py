@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from joblib.parallel import (
     AutoBatchingMixin,
     FallbackToBackend,
@@ -43,6 +44,7 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
     default_n_jobs = -1
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
+    _kind: tuple[Any, ...] = ()  # of executor
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """How many run at a time: no more than the pool has workers."""
@@ -60,12 +62,12 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         given = {**self.backend_kwargs, **options}
         self.parallel = parallel
         self._engine: Engine = api.engine()
-        self._futures: set[Future[Any]] = set()
-        self._executor = Executor(
-            n_jobs,
-            initializer=given.get("initializer"),
-            initargs=given.get("initargs", ()),
-        )
+        self._futures: dict[Future[Any], None] = {}
+        initializer, initargs = given.get("initializer"), given.get("initargs", ())
+        kind = self._engine, n_jobs, initializer, initargs
+        if kind != self._kind:  # of several calls one executor, and one call of its initializer
+            self._kind = kind
+            self._executor = Executor(n_jobs, initializer=initializer, initargs=initargs)
         return n_jobs
 
     def start_call(self) -> None:
@@ -82,8 +84,8 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         backend = func._backend, func._n_jobs
         call = calls.Batch(items, backend, self.inner_max_num_threads)
         future: Any = self._executor.submit(calls.run_batch, call, *refs)
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
+        self._futures[future] = None
+        future.add_done_callback(lambda done: self._futures.pop(done, None))
         if callback is not None:
             future.add_done_callback(callback)
         return future  # type: ignore[no-any-return]
@@ -92,6 +94,8 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         return {name: self._slot(value, refs) for name, value in kwargs.items()}
 
     def _slot(self, value: Any, refs: list[Any]) -> Any:
+        if isinstance(value, np.memmap):
+            return calls.MappedFile.of(value) or value
         ref = _arguments.ref_of(self._engine, value)
         if ref is None:
             return value
@@ -109,9 +113,7 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         return out.result()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        for future in list(self._futures):
-            stop(future)
+        stop(self._futures)
 
     def terminate(self) -> None:
-        self._executor.shutdown(wait=False)
         self.reset_batch_stats()

@@ -40,7 +40,11 @@ class MapChunks:
     ) -> None:
         self._submit_chunk = submit
         self._size = size
-        self._calls = each if most is not None else iter(list(each))
+        if most is None:
+            listed = list(each)
+            self._left, each = len(listed), iter(listed)  # `_left` is of use without a ``size``
+        self._calls = each
+        self._workers = workers
         self._context = contextvars.copy_context()  # where its prints go
         self._chunks: deque[Future[calls.ChunkResult]] = deque()
         self._is_over = False  # all calls were submitted
@@ -57,10 +61,14 @@ class MapChunks:
     def _submit(self) -> bool:
         """Submit the next chunk; False if there is none."""
         with self._changed:
+            if self._is_over:
+                return False
             chunk = list(itertools.islice(self._calls, self._size or self._best_size()))
             if not chunk:
                 self._is_over = True
                 return False
+            if self._size is None:
+                self._left -= len(chunk)
             future = self._submit_chunk(chunk)
             self._chunks.append(future)
         if self._size is None:
@@ -69,17 +77,18 @@ class MapChunks:
 
     def _best_size(self) -> int:
         each = self._seconds / self._done if self._done else CHUNK_SECONDS
-        return max(1, min(MOST_CALLS, int(CHUNK_SECONDS / max(each, 1e-7))))
+        share = self._left // (2 * self._workers)  # so that none has long ones to itself
+        return max(1, min(MOST_CALLS, share, int(CHUNK_SECONDS / max(each, 1e-7))))
 
     def _next(self, future: Future[calls.ChunkResult]) -> None:
         """The executor's thread, or whoever cancels: one is over."""
         with self._changed:
             try:
                 if future.cancelled():
-                    self._is_over = True  # somebody wants no more of it
+                    self._is_over, self._calls = True, iter(())  # somebody wants no more of it
                 elif future.exception() is None:
                     ran = future.result()
-                    self._done += len(ran.results) + 1
+                    self._done += len(ran.results)
                     self._seconds += ran.seconds
                     self._context.run(self._submit)
             except BaseException as error:  # the session has ended

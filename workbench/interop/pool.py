@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
 
 from workbench.interop import calls
-from workbench.interop.executor import Executor
+from workbench.interop.executor import Executor, at_least_one
 from workbench.interop.pool_results import AsyncResult, Results
 from workbench.interop.task_futures import stop
 
@@ -48,11 +48,10 @@ class Pool:
         maxtasksperchild: int | None = None,
         context: object = None,
     ) -> None:
-        if maxtasksperchild is not None and maxtasksperchild < 1:
-            raise ValueError(f"maxtasksperchild={maxtasksperchild!r} must be 1 or more, or None.")
+        at_least_one("maxtasksperchild", maxtasksperchild)
         self._executor = Executor(processes, initializer=initializer, initargs=tuple(initargs))
-        self._futures: set[Future[Any]] = set()
-        self._is_closed = False
+        self._futures: dict[Future[Any], None] = {}
+        self._is_closed = self._is_terminated = False
 
     # -- one call ---------------------------------------------------------------------------------
 
@@ -262,8 +261,8 @@ class Pool:
     def terminate(self) -> None:
         """Take no more calls, cancel those that haven't begun, and stop those that run."""
         self.close()
-        for future in list(self._futures):
-            stop(future)
+        self._is_terminated = True
+        stop(self._futures)
 
     def join(self) -> None:
         """Wait for all calls.
@@ -291,10 +290,18 @@ class Pool:
     def _submit(self, func: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         return self._note(self._open().submit(func, *args, **kwargs))
 
-    def _submit_chunk(
-        self, func: Callable[..., Any], chunk: calls.Chunk
-    ) -> Future[calls.ChunkResult]:
-        return self._note(self._open().submit_chunk(func, chunk))
+    def _chunks_of(
+        self, func: Callable[..., Any]
+    ) -> Callable[[calls.Chunk], Future[calls.ChunkResult]]:
+        """To submit chunks of calls, also after `close`, but not after `terminate`."""
+        submit = self._open().chunks_of(func)
+
+        def submit_chunk(chunk: calls.Chunk) -> Future[calls.ChunkResult]:
+            if self._is_terminated:
+                raise CancelledError
+            return self._note(submit(chunk))
+
+        return submit_chunk
 
     def _open(self) -> Executor:
         if self._is_closed:
@@ -302,17 +309,17 @@ class Pool:
         return self._executor
 
     def _note(self, future: Future[T]) -> Future[T]:
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
+        self._futures[future] = None
+        future.add_done_callback(lambda done: self._futures.pop(done, None))
         return future
 
     def _imap(
         self, func: Callable[[Any], T], iterable: Iterable[Any], chunksize: int, ordered: bool
     ) -> Results[T]:
-        if chunksize < 1:
-            raise ValueError(f"chunksize={chunksize!r} must be 1 or more.")
+        at_least_one("chunksize", chunksize)
+        submit = self._chunks_of(func)
         chunks = _chunks(((item,) for item in iterable), chunksize)
-        submitted = (self._submit_chunk(func, chunk) for chunk in chunks)
+        submitted = map(submit, chunks)
         return Results(submitted, CHUNKS * self._executor.workers(), ordered)
 
     def _map_async(
@@ -324,9 +331,10 @@ class Pool:
         error_callback: Callable[[BaseException], object] | None,
     ) -> AsyncResult[list[T]]:
         arguments = list(each)
+        submit, chunksize = self._chunks_of(func), at_least_one("chunksize", chunksize)
         if chunksize is None:
             chunksize = -(-len(arguments) // (CHUNKS * self._executor.workers()))
-        futures = [self._submit_chunk(func, chunk) for chunk in _chunks(arguments, chunksize)]
+        futures = [submit(chunk) for chunk in _chunks(arguments, chunksize)]
         return AsyncResult(futures, _all, callback, error_callback)
 
 

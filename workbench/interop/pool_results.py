@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from workbench.interop import calls
+from workbench.interop.task_futures import waiting
 
 T = TypeVar("T")
 
@@ -40,6 +40,7 @@ class AsyncResult(Generic[T]):
         self._futures = futures
         self._value = value
         self._left = len(futures)
+        self._is_over = False
         self._lock = threading.Lock()
         if callback is not None or error_callback is not None:
             self._done.add_done_callback(lambda done: _tell(done, callback, error_callback))
@@ -52,9 +53,9 @@ class AsyncResult(Generic[T]):
         with self._lock:
             self._left -= 1
             error = _error_of(future)
-            over = self._left == 0 or error is not None
-            if not over or self._done.done():
+            if self._is_over or (self._left and error is None):
                 return
+            self._is_over = True
         if error is not None:
             self._done.set_exception(error)
         else:
@@ -78,7 +79,8 @@ class AsyncResult(Generic[T]):
             If time is up.
         """
         try:
-            return self._done.result(timeout)
+            with waiting(self._futures):
+                return self._done.result(timeout)
         except TimeoutError as error:
             if self._done.done():  # it is the call's own
                 raise
@@ -92,7 +94,8 @@ class AsyncResult(Generic[T]):
         timeout : float, optional
             Seconds to wait at most.
         """
-        wait([self._done], timeout)
+        with waiting(self._futures):
+            wait([self._done], timeout)
 
     def ready(self) -> bool:
         """Whether it is over.
@@ -135,11 +138,17 @@ class Results(Generic[T]):
         self._waiting: deque[Future[calls.ChunkResult]] = deque()
         self._results: deque[T] = deque()
         self._error: BaseException | None = None  # what comes after those
+        self._failure: Exception | None = None  # what comes after all that is waited for
         for _ in range(ahead):
             self._submit()
 
     def _submit(self) -> None:
-        for future in itertools.islice(self._submitted, 1):
+        try:
+            future = next(self._submitted, None)
+        except Exception as error:  # of who makes the items: it is told in its place
+            self._failure, self._submitted = error, iter(())
+            return
+        if future is not None:
             self._waiting.append(future)
             if not self._ordered:
                 future.add_done_callback(self._came.put)
@@ -173,6 +182,9 @@ class Results(Generic[T]):
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
+            if not self._waiting and self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
             if not self._waiting:
                 raise StopIteration
             future = self._next(timeout)
@@ -187,11 +199,13 @@ class Results(Generic[T]):
         late = PoolTimeoutError(f"The next result wasn't there after {timeout} s.")
         if not self._ordered:
             try:
-                return self._came.get(timeout=timeout)
+                with waiting(self._waiting):
+                    return self._came.get(timeout=timeout)
             except Empty:
                 raise late from None
-        if not wait([self._waiting[0]], timeout).done:
-            raise late
+        with waiting([self._waiting[0]]):
+            if not wait([self._waiting[0]], timeout).done:
+                raise late
         return self._waiting[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -40,20 +41,28 @@ def register_when_imported() -> None:
 class _OnImport:
     """Of ``sys.meta_path``: finds joblib as the others do, and registers once its code has run."""
 
+    _looks = False  # it asks the others
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != LIBRARY:
+        if name != LIBRARY or self._looks:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        self._looks = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._looks = False
         loader: Any = None if spec is None else spec.loader
         if loader is not None:
             run = loader.exec_module
 
             def run_and_register(module: ModuleType) -> None:
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 run(module)
-                register_joblib()
+                with suppress(ImportError):  # one that is too old
+                    register_joblib()
 
             loader.exec_module = run_and_register
         return spec

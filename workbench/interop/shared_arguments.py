@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from workbench.engines.base import Engine
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import ChangeCheck, Verdict
 
-LARGE = 100_000
-"""Bytes from which an argument is stored: from there on its copies cost more than its ref."""
+LARGE = 1 << 20
+"""Bytes from which an argument is stored, and read-only, as with joblib's own processes."""
 
 
 class SharedArguments:
@@ -24,13 +22,15 @@ class SharedArguments:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, _Stored] = {}
-        self._lock = threading.RLock()  # a finalizer may come in between
+        self._known: dict[int, _Stored] = {}  # finalizers take out of it: no lock may guard it
         self._round = 0
 
     def begin(self) -> None:
         """From now on, look again at each value that is passed."""
         self._round += 1
+        for id, stored in list(self._known.items()):
+            if stored.is_lost:
+                self._known.pop(id, None)
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
         """The object that has this value; None if it isn't large, or nobody could tell its end."""
@@ -39,19 +39,18 @@ class SharedArguments:
         view = engine.stored_as(value)
         if view is not None:
             return view
-        with self._lock:
-            known = self._known.get(id(value))
-            if known is not None and known.is_of(engine, value) and known.is_same(self._round):
+        known = self._known.get(id(value))
+        if known is not None and known.is_of(engine, value):
+            if known.is_same(self._round):
                 return known.ref
-            stored = _Stored.make(engine, value, self._round, partial(self._forget, id(value)))
-            if stored is None:
+        else:
+            try:
+                finalizer = weakref.finalize(value, self._known.pop, id(value), None)
+            except TypeError:
                 return None
-            self._known[id(value)] = stored
-            return stored.ref
-
-    def _forget(self, id: int) -> None:
-        with self._lock:
-            self._known.pop(id, None)
+            finalizer.atexit = False
+        stored = self._known[id(value)] = _Stored(engine, value, self._round)
+        return stored.ref
 
 
 class _Stored:
@@ -64,16 +63,10 @@ class _Stored:
         self._check = ChangeCheck(False, about.pickle_seconds + about.copy_seconds)
         self._round = round
 
-    @classmethod
-    def make(
-        cls, engine: Engine, value: Any, round: int, forget: Callable[[], None]
-    ) -> _Stored | None:
-        try:
-            finalizer = weakref.finalize(value, forget)
-        except TypeError:
-            return None
-        finalizer.atexit = False
-        return cls(engine, value, round)
+    @property
+    def is_lost(self) -> bool:
+        """Whether its session is over."""
+        return self._engine.ended is not None
 
     def is_of(self, engine: Engine, value: Any) -> bool:
         return self._engine is engine and self._value() is value

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
+from collections.abc import Callable, Iterable
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from workbench.engines.base import Arrivals, Engine
@@ -40,6 +44,8 @@ class TaskFuture(futures.Future[T]):
         self.engine = engine
         self.ref = ref
         self._unsettled = threading.Lock()  # whoever gets it settles; never given back
+        self._settled = threading.Event()
+        self._pid = os.getpid()
 
     def cancel(self) -> bool:
         """Cancel the call if it hasn't begun.
@@ -54,8 +60,8 @@ class TaskFuture(futures.Future[T]):
                 withdrawn = self.engine.withdraw(self.ref)
             except SessionError:  # its end is on its way
                 withdrawn = False
-            if withdrawn:
-                self.withdraw()
+            if withdrawn and not self._settle_cancelled():
+                self._settled.wait()  # the executor's thread has just heard of it
         return self.cancelled()
 
     def running(self) -> bool:
@@ -84,9 +90,7 @@ class TaskFuture(futures.Future[T]):
         -------
         object
         """
-        if self.done():
-            return super().result(timeout)
-        with self.engine.waiting([self.ref]):
+        with self._waiting():
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -101,23 +105,31 @@ class TaskFuture(futures.Future[T]):
         -------
         BaseException or None
         """
-        if self.done():
-            return super().exception(timeout)
-        with self.engine.waiting([self.ref]):
+        with self._waiting():
             return super().exception(timeout)
 
-    def withdraw(self) -> None:
-        """It was cancelled."""
-        if self._unsettled.acquire(blocking=False):
-            super().cancel()
-            self.set_running_or_notify_cancel()
+    def _waiting(self) -> AbstractContextManager[None]:
+        if self.done():
+            return nullcontext()
+        if self._pid != os.getpid():
+            raise BrokenProcessPool("This future is another process's, which forked this one.")
+        return self.engine.waiting([self.ref])
+
+    def _settle_cancelled(self) -> bool:
+        """It was cancelled; False if somebody else settles it."""
+        if not self._unsettled.acquire(blocking=False):
+            return False
+        super().cancel()
+        self.set_running_or_notify_cancel()
+        self._settled.set()
+        return True
 
     def settle(self) -> None:
         """It is known what came of it: any thread but the one that reads."""
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
-            self.withdraw()
+            self._settle_cancelled()
         except calls.SetupError as error:
             self.fail(BrokenProcessPool(str(error)), error)
         except (WorkerCrashedError, OutOfMemoryError, SessionError) as error:
@@ -128,6 +140,7 @@ class TaskFuture(futures.Future[T]):
             if self._unsettled.acquire(blocking=False):
                 self.set_running_or_notify_cancel()
                 self.set_result(value)
+                self._settled.set()
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """It has no value."""
@@ -135,13 +148,22 @@ class TaskFuture(futures.Future[T]):
             error.__cause__ = cause
             self.set_running_or_notify_cancel()
             self.set_exception(error)
+            self._settled.set()
 
 
-def stop(future: futures.Future[Any]) -> None:
-    """Cancel a call of an executor, or have it interrupted if it runs."""
-    if isinstance(future, TaskFuture) and not future.cancel() and not future.done():
-        with contextlib.suppress(SessionError):
-            future.engine.cancel(future.ref, False, True)
+def stop(calls: Iterable[futures.Future[Any]]) -> None:
+    """Cancel calls of an executor, the newest first so that none begins; interrupt what runs."""
+    running = [each for each in reversed(list(calls)) if not each.cancel() and not each.done()]
+    for each in running:
+        if isinstance(each, TaskFuture):
+            with contextlib.suppress(SessionError):
+                each.engine.cancel(each.ref, False, True)
+
+
+def waiting(calls: Iterable[futures.Future[Any]]) -> AbstractContextManager[None]:
+    """Around code that waits for calls of an executor: in a task, others run in its place."""
+    left = [each for each in calls if isinstance(each, TaskFuture) and not each.done()]
+    return left[0].engine.waiting([each.ref for each in left]) if left else nullcontext()
 
 
 class Settler:
@@ -150,8 +172,9 @@ class Settler:
     It lives while there is something to wait for. It is no daemon: a script's exit waits for it.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, idle: Callable[[], None]) -> None:
         self._engine = engine
+        self._idle = idle  # called when there is nothing to wait for any more
         self._arrivals: Arrivals = engine.arrivals(())
         self._pending: dict[int, TaskFuture[Any]] = {}
         self._thread: threading.Thread | None = None
@@ -160,12 +183,15 @@ class Settler:
 
     def add(self, future: TaskFuture[Any]) -> None:
         with self._changed:
+            if self.broken:
+                raise BrokenProcessPool(self.broken)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="workbench-executor")
+                thread.start()  # it waits for us
+                self._thread = thread
             self._pending[future.ref.id] = future
             self._arrivals.add([future.ref])
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="workbench-executor")
-                self._thread.start()
-            elif len(self._pending) == 1:
+            if len(self._pending) == 1:
                 self._changed.notify_all()
 
     def close(self, cancel: bool, wait: bool) -> None:
@@ -176,7 +202,8 @@ class Settler:
             for future in reversed(pending):  # so that none begins meanwhile
                 future.cancel()
         if wait and thread is not None and thread is not threading.current_thread():
-            thread.join()
+            with waiting(pending):
+                thread.join()
 
     def _run(self) -> None:
         try:
@@ -184,14 +211,19 @@ class Settler:
                 ref = self._arrivals.next()
                 while ref is not None:
                     future = self._pending.pop(ref.id)
-                    future.settle()
+                    try:
+                        future.settle()
+                    except BaseException:  # a callback's own end is not ours
+                        threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
                     del future, ref  # the result is the caller's now
                     ref = self._arrivals.take()
         except SessionError as error:
-            self.broken = str(error)
-            for future in list(self._pending.values()):
+            with self._changed:
+                self.broken = str(error)
+                left = list(self._pending.values())
+                self._pending.clear()
+            for future in left:
                 future.fail(BrokenProcessPool(self.broken), error)
-            self._pending.clear()
 
     def _has_more(self) -> bool:
         with self._changed:
@@ -199,4 +231,5 @@ class Settler:
                 self._changed.wait(LINGER)
             if not self._pending:
                 self._thread = None
+                self._idle()
             return bool(self._pending)

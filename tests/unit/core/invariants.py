@@ -198,9 +198,8 @@ def _check_scheduler(scheduler: Scheduler) -> None:
         active = [t for t in tasks if t.is_counted and t.spec.executor == id]
         assert 0 < len(active) == executor.active <= executor.most
         assert all(t.state in (QUEUED, SENT, STOPPING) for t in active)
-        assert executor.active == executor.most or not any(
-            t.state is WAITING for t in executor.waiting
-        )
+        assert executor.active == executor.most or not executor.waiting
+        assert all(t.state is WAITING for t in executor.waiting)
     for id, actor in scheduler.actors.items():
         assert actor.id == id
         _check_actor(actor)
