@@ -316,6 +316,10 @@ CORE = [
             lambda: (lambda ref: (ray.cancel(ref, force=True), got(ref)))(never.remote()),
         ),
     ),
+    refused(
+        "`cancel(…, force=True)` of an actor's call",
+        lambda: pending(lambda ref: ray.cancel(Counter.remote().add.remote(ref), force=True)),
+    ),
     same("`cancel(…, recursive=)`", lambda: ray.cancel(ray.put(1), recursive=True) is None),
     same("`kill(actor)`", killed),
     same(

@@ -119,6 +119,10 @@ class Submitter:
         self._base.check_refs([ref])
         return self._base.requests.task("task", ref.id) != "waiting"
 
+    def actor_of(self, ref: ObjectRef) -> str:
+        self._base.check_refs([ref])
+        return self._base.requests.task("actor", ref.id)
+
     def _submit(
         self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
         actor: int = 0, method: str = "",

@@ -281,6 +281,9 @@ class Tasks(Protocol):
     def has_begun(self, ref: ObjectRef) -> bool:
         """Whether the task that makes this object was sent to a worker, or is over."""
 
+    def actor_of(self, ref: ObjectRef) -> str:
+        """The name of the actor whose call makes this object; '' if none does, or did by now."""
+
     def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
         """Around code in a task that waits, for one of these or for what nobody knows of: meanwhile
         others run in its place."""
