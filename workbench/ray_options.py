@@ -58,7 +58,7 @@ OF_INIT: Lacking = {
     "address": (
         ("local",),
         "Sessions are of this machine, and have names: `init(session=...)` joins the one of that "
-        "name, or starts it.",
+        'name, or starts it; `init(address=...)` joins the one whose `init()["address"]` that is.',
     ),
     "num_gpus": OF_TASKS["num_gpus"],
     "resources": OF_TASKS["resources"],

@@ -650,10 +650,17 @@ def begun() -> dict[str, Any]:
         "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
         "memory": session.capacity,
+        "address": session["address"] == session.address_info["address"] == session.session,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
+
+
+def blocked() -> bool:
+    with ray.init(num_cpus=1):
+        got(one.remote())
+    return not ray.is_initialized()
 
 
 OF_INIT = [
@@ -663,6 +670,12 @@ OF_INIT = [
     same("`log_to_driver=`", lambda: bool(begun())),
     same('`runtime_env={"env_vars": …}`', lambda: begun()["color"] == "red"),
     same("`shutdown()`", lambda: begun()["left"]),
+    same("`with init(…):`", blocked),
+    same(
+        '`init(…)["address"]`, `.address_info`',
+        lambda: begun()["address"],
+        "The session's unique name; `init(address=…)` takes it.",
+    ),
     ignored(
         '`address="local"`, `local_mode=False`, `include_dashboard=False`, `configure_logging=`',
         lambda: bool(begun()),

@@ -113,8 +113,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
-        | {"options", "ray_options", "report.format", "report.sessions"},
+        {"config", "context", "core.snapshot", "engines.base", "engines.local", "error_notes"}
+        | {"errors", "options", "ray_options", "report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -383,6 +383,18 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+
+    def __enter__(self) -> Self:
+        """``with init() as session:``; the block's end is a `lifecycle.shutdown`."""
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def __getitem__(self, key: str) -> str:
+        """``session["address"]`` is what `init` takes as its ``address``: see `address_info`."""
+
+    @property
+    def address_info(self) -> dict[str, str]:
+        """Ray's, as far as there is such a thing: ``address`` and ``node_id``."""
 
     @property
     def workers(self) -> int:
