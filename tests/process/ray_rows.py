@@ -496,10 +496,22 @@ OF_REFS = [
     same("`ref.hex()`", lambda: int(ray.put(1).hex(), 16) > 0, "16 digits, not 56."),
     same("`ref.binary()`", lambda: len(ray.put(1).binary()) == 8, "8 bytes, not 28."),
     same("`ref.as_future()`", lambda: asyncio.run(_as_future()) == 1),
-    refused("`ref.task_id()`, `ref.job_id()`", lambda: ray.put(1).task_id(), IN_RAY["TaskID"]),
+    same(
+        "`ref.task_id()`",
+        lambda: (lambda ref: ref.task_id().hex() == got(ref))(
+            ray.remote(lambda: ray.get_runtime_context().get_task_id()).remote()
+        ),
+        "A text, with `hex()`.",
+    ),
+    refused("`ref.job_id()`", lambda: ray.put(1).job_id(), IN_RAY["JobID"]),  # type: ignore[attr-defined]
     same("`for ref in generator`", lambda: [got(r) for r in count.remote(2)] == [0, 1]),
     same("`async for ref in generator`", lambda: asyncio.run(iterated()) == [0, 1, 2]),
     same("`generator.completed()`", lambda: completed()),
+    refused(
+        "a generator as an argument",
+        lambda: one.remote(count.remote(2)),
+        "A stream has one reader. Pass its refs, one by one, or `list(generator)`.",
+    ),
     same(
         "a ref as an argument, and in a list",
         lambda: got(one.remote(ray.put(1), [ray.put(2)])) == 1,
@@ -509,6 +521,17 @@ OF_REFS = [
 
 async def _as_future() -> Any:
     return await one.remote().as_future()
+
+
+def reconstructed() -> bool:
+    made = Counter.options(max_restarts=1).remote()
+
+    def ask(_: Any) -> bool:
+        return ray.get_runtime_context().was_current_actor_reconstructed
+
+    first = got(made.__ray_call__.remote(ask))
+    ray.wait([made.die.remote()])
+    return not first and got(made.__ray_call__.remote(ask))
 
 
 CONTEXT = [
@@ -553,10 +576,11 @@ CONTEXT = [
         lambda: ray.get_runtime_context().gcs_address,
         "There is one machine; nothing listens on the network.",
     ),
-    refused(
-        "`was_current_actor_reconstructed`",
-        lambda: ray.get_runtime_context().was_current_actor_reconstructed,
-        "`__init__` runs again in that case, and can tell.",
+    same("`was_current_actor_reconstructed`", reconstructed),
+    same(
+        "`get()`, `job_id`, `node_id`, `task_id`, `actor_id`",
+        lambda: ray.get_runtime_context().get()["node_id"] == os.uname().nodename,
+        "Texts, with `hex()`; None for the last two where there is none.",
     ),
 ]
 
@@ -591,6 +615,17 @@ def _catches(name: str, call: Callable[[], Any]) -> Row:
     return same(f"`exceptions.{name}`", lambda: raises(getattr(ray.exceptions, name), call))
 
 
+def identified() -> bool:
+    made = Counter.remote()
+    id = got(made.me.remote())[0]
+    ray.kill(made)
+    try:
+        got(made.add.remote())
+    except ray.exceptions.ActorDiedError as error:
+        return error.actor_id == id
+    return False
+
+
 ERRORS = [
     _catches("RayError", lambda: got(fails.remote())),
     _catches("RayTaskError", lambda: got(fails.remote())),
@@ -607,6 +642,7 @@ ERRORS = [
     same("`exceptions.TaskCancelledError`", cancelled),
     _catches("WorkerCrashedError", lambda: got(crashes.remote())),
     same("`exceptions.RayActorError`, `ActorDiedError`", killed),
+    same("`exceptions.ActorDiedError.actor_id`", identified),
     same("`exceptions.ObjectFreedError`, `ObjectLostError`", freed),
     _catches("ObjectStoreFullError", lambda: ray.put(bytes(100_000_000))),
     same(

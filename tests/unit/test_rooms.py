@@ -131,7 +131,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
         set(),
     ),
-    "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
+    "runtime_context": ({"actors", "engines.base", "lifecycle", "ref"}, set()),
     "options": ({"ray_options"}, set()),
     "signatures": (set(), set()),
     "ray_options": (set(), set()),

@@ -121,9 +121,9 @@ class Client:
         role, worker = self._role, self._base.worker
         run = role.task
         if run is None:
-            return Running(worker, actor=role.actor)
+            return Running(worker, actor=role.actor, restarted=role.is_restarted)
         cpus = 0.0 if role.actor else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
-        return Running(worker, run.task, run.name, role.actor, cpus)
+        return Running(worker, run.task, run.name, role.actor, cpus, role.is_restarted)
 
     # -- custom serializers ---------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Driver(Client):
 
     task = None  # the code that calls is no task's
     actor = 0
+    is_restarted = False
 
     def __init__(
         self,

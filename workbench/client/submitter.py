@@ -142,6 +142,8 @@ class Submitter:
         del ids[returns:]
         self._objects.expect(ids)
         refs = [self._references.new(id) for id in ids]
+        for ref in refs[1:]:
+            ref._task = task
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)

@@ -68,7 +68,9 @@ class Task:
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
-        self.made = 0  # items, if it is a stream
+        self.made = (
+            0  # items, if it is a stream; of an actor's creation, how often it was made again
+        )
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.argument_bytes = 0  # of its message, as long as these are pinned
