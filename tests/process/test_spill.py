@@ -97,6 +97,27 @@ def test_small_objects_move_too_when_they_are_many(session: Engine) -> None:
         assert wb.get(ref) == n.to_bytes(2, "big") * (size // 2)
 
 
+def test_what_is_larger_than_the_store_goes_to_disk_at_once(session: Engine, disk: Path) -> None:
+    large = array(70, 1)
+    ref = wb.put({"x": large, "n": 3})
+    assert where(ref) == "disk"
+    assert session.snapshot().spilled > 70 * MB
+    got = wb.get(ref)
+    assert digest(got["x"]) == digest(large)
+    assert not got["x"].flags.writeable
+
+    @wb.remote
+    def doubled(value: Any) -> Bytes:
+        return np.concatenate([value["x"], value["x"]])
+
+    twice = doubled.remote(ref)
+    assert digest(wb.get(twice)[: large.size]) == digest(large)
+    assert where(twice) == "disk"
+    del got, ref, twice
+    assert eventually(lambda: session.snapshot().spilled == 0)
+    assert not spill_files(psutil.Process(), disk)
+
+
 def test_results_and_puts_of_workers_spill_too(session: Engine) -> None:
     @wb.remote
     def made(seed: int) -> Any:

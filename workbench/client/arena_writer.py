@@ -22,8 +22,9 @@ from workbench.errors import StoreFullError
 from workbench.fallocate import punch
 from workbench.ki_protection import ki_protection
 from workbench.memory import segment as seg
+from workbench.memory import spill
 from workbench.memory.arena import Arena, Extent
-from workbench.memory.copying import Bytes, Copier, fill
+from workbench.memory.copying import Bytes, Copier, fill, write_cold
 from workbench.memory.views import Views
 from workbench.report.facts import Held, full_text
 from workbench.report.format import human_bytes
@@ -92,13 +93,19 @@ class ArenaWriter:
         self._segment = 0
         self._memory: _Memory | None = None
         self._granted = 0
+        self._is_welcome = False
+        self._spill_dir = ""
         self._inline_left = 0
         self._ask_again_at = 0.0
         self.copy_speed = self._copier.speed
         self.held: Callable[[], Held] = dict
 
-    def welcome(self, capacity: int) -> None:
-        self._inline_left = inline_allowance(capacity)
+    def welcome(self, capacity: int, spill_dir: str) -> None:
+        """How much the store holds, and where more may go. Once, or again with the same."""
+        if not self._is_welcome:
+            self._is_welcome = True
+            self._spill_dir = spill_dir
+            self._inline_left = inline_allowance(capacity)
 
     def may_inline(self, nbytes: int, capacity: int, claims: Claims) -> bool:
         """Whether so much may travel inside a message, and then it is added to ``claims``; False
@@ -134,6 +141,8 @@ class ArenaWriter:
         Returns the value, how long the copying took, without what was waited for room, and whether
         the memory was cold. Raises StoreFullError if there is no room and none can be made.
         """
+        if self._spill_dir and round_up(serialized.size) > capacity:
+            return self._write_file(serialized, contains)
         memory = self._memory or self._started(capacity)
         extent = self._allocate(memory, serialized.size, claims)
         fd = memory.descriptors.writable
@@ -142,6 +151,43 @@ class ArenaWriter:
         seconds = time.perf_counter() - began
         place = self._segment, extent.offset, extent.length
         return ev.Value(serialized.header(), *place, contains), seconds, not extent.warm
+
+    def _write_file(
+        self, serialized: codec.Serialized, contains: tuple[int, ...]
+    ) -> tuple[ev.Value, float, bool]:
+        """Write an object that is larger than the store to disk, into a file of its own."""
+        began, size = time.perf_counter(), round_up(serialized.size)
+        segment = self._next_id()
+        try:
+            descriptors = spill.create(self._spill_dir, size)
+        except OSError as error:
+            raise self._no_file(size, error) from None
+        try:
+            spill.check_space(descriptors.writable, size)
+            for offset, part in serialized.layout():
+                data = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+                write_cold(descriptors.writable, data, offset)
+            digest = spill.digest(descriptors.readonly, 0, size)
+            self._views.map(segment, os.dup(descriptors.readonly), size)
+        except BaseException as error:
+            descriptors.close()
+            if isinstance(error, OSError):
+                raise self._no_file(size, error) from None
+            raise
+        fds = descriptors.writable, descriptors.readonly
+        try:
+            self._send(Parcel(ev.Opened(segment, size, disk=True), fds))
+            self._ask(ev.Ask)  # the answer says that they have arrived
+        finally:
+            descriptors.close()
+        value = ev.Value(serialized.header(), segment, 0, size, contains, digest=digest)
+        return value, time.perf_counter() - began, False
+
+    def _no_file(self, size: int, error: OSError) -> StoreFullError:
+        return StoreFullError(
+            f"The object needs {human_bytes(size)}, more than the whole store holds, and can't be "
+            f"written to {self._spill_dir}: {error.strerror or error}. Put it in pieces."
+        )
 
     def copying(self) -> tuple[int, int] | None:
         filling = self._copier.filling

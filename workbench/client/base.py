@@ -174,7 +174,7 @@ class ClientBase:
     def _welcome(self, message: do.Welcome) -> None:
         self.session = message.session
         self.workers = message.workers
-        self.arena.welcome(message.capacity)
+        self.arena.welcome(message.capacity, message.spill_dir)
         self.capacity = message.capacity
 
     def _ready(self, message: do.Ready) -> None:

@@ -105,6 +105,7 @@ class Budget:
         # besides, unasked.
         self._inline_left: dict[int, int] = {}
         self._by_owner: dict[int, ArenaUsage] = {}
+        self._files: dict[int, int] = {}  # segment on disk that nothing was sealed in → its client
         self._filling: dict[bool, ArenaUsage] = {}  # on disk? → the one that is being filled
         self._own_segments = 0
         self.requests: deque[GrowRequest] = deque()  # the first is served first
@@ -134,6 +135,11 @@ class Budget:
             return False
         self.arenas[segment] = self._by_owner[client] = ArenaUsage(segment, size, client)
         return True
+
+    def open_file(self, client: int, segment: int, size: int) -> None:
+        """The client wrote one object to disk, and will say so."""
+        self.arenas[segment] = ArenaUsage(segment, size, None, disk=True)
+        self._files[segment] = client
 
     def reserve(self, nbytes: int, disk: bool) -> tuple[int, int]:
         """An extent in a segment of the server's own, as (segment, offset). Counts at once."""
@@ -182,6 +188,18 @@ class Budget:
         if small and not self.admits_inline(client, sum(len(v.header) for v in small)):
             return False
         placed = [v for v in values if v.segment]
+        files = [v for v in placed if v.segment in self._files]
+        if files:
+            placed = [v for v in placed if v.segment not in self._files]
+            if len({v.segment for v in files}) < len(files) or not all(
+                self._files[v.segment] == client
+                and not v.offset
+                and 0 < v.length == self.arenas[v.segment].size
+                and v.digest
+                and not v.failed
+                for v in files
+            ):
+                return False
         if not placed:
             return True
         arena = self.arenas.get(placed[0].segment)
@@ -204,6 +222,7 @@ class Budget:
 
     def seal(self, segment: int, offset: int, length: int) -> None:
         arena = self.arenas[segment]
+        self._files.pop(segment, None)
         length = round_up(length)
         arena.extents[offset] = length // PAGE  # a small number is nobody's own object
         arena.end = max(arena.end, offset + length)
@@ -237,6 +256,9 @@ class Budget:
         self._dry.discard(client)
         self._inline_left.pop(client, None)
         self.requests = deque(r for r in self.requests if r.client != client)
+        for segment in [segment for segment, owner in self._files.items() if owner == client]:
+            del self._files[segment]
+            yield self.arenas[segment], ()
         arena = self._by_owner.pop(client, None)
         if arena is not None:
             arena.owner = None

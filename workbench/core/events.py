@@ -52,10 +52,14 @@ class Bye(Event, tag=2):
 
 
 class Opened(Event, tag=3):
-    """The client made a segment; its descriptors (writable, read-only) travel beside this."""
+    """The client made a segment; its descriptors (writable, read-only) travel beside this.
+
+    ``disk``: a file for one object, which is larger than the store, and is all it writes there.
+    """
 
     segment: Id
     size: Bytes
+    disk: bool = False
 
 
 # -- objects -------------------------------------------------------------------------------

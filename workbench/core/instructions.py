@@ -21,6 +21,7 @@ class Welcome(Instruction, tag=1):
     session: str
     workers: int
     capacity: int
+    spill_dir: str = ""
 
 
 class Ready(Instruction, tag=2):

@@ -158,7 +158,12 @@ class ObjectManager:
     def opened(self, client: ClientState, event: ev.Opened) -> None:
         if not self._state.owns(client, event.segment):
             return
-        if self._state.budget.open(client.number, event.segment, event.size):
+        if event.segment in self._state.budget.arenas:
+            self._state.hang_up(client.number, "a segment opened twice")
+        elif event.disk and self._spilling.enabled:
+            self._state.budget.open_file(client.number, event.segment, event.size)
+            client.segments.add(event.segment)
+        elif self._state.budget.open(client.number, event.segment, event.size):
             client.segments.add(event.segment)
         else:
             self._state.hang_up(client.number, "a second arena")

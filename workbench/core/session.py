@@ -53,6 +53,7 @@ class Session:
         idle: float = 0.0,
     ) -> None:
         self.state = state = State(name, workers, capacity)
+        self.spill_dir = ""  # clients put there what is larger than the store
         self._exit_at: float | None = None
         self._started = False
         self._prefixes: set[int] = set()  # of all who have been here
@@ -297,7 +298,9 @@ class Session:
             state.linger = max(state.linger, hello.linger)
         self._prefixes.add(hello.prefix)
         state.clients[number] = ClientState(number, hello)
-        state.send(number, do.Welcome(state.name, state.pool.target, state.budget.capacity))
+        state.send(
+            number, do.Welcome(state.name, state.pool.target, state.budget.capacity, self.spill_dir)
+        )
         if hello.worker:
             state.catalog.follow(number)
             self.serializers.tell_all(number)

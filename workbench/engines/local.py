@@ -65,6 +65,7 @@ def connect(config: Config, variables: Variables = (), namespace: str = "") -> D
                 process, session = _launch(config, name, address, sock, variables)
                 base = _base(sock, session, config)
                 base.workers, base.capacity = config.workers, config.memory  # as Welcome will say
+                base.arena.welcome(config.memory, config.spill_dir)
                 reap = ServerProcess(process).reap
                 return Driver(base, config.linger, reap, config.log_to_driver, namespace)
         base = _base(sock, "", config)

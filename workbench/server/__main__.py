@@ -34,6 +34,7 @@ def main() -> None:
         settings.session, settings.workers, settings.capacity, settings.headroom,
         bool(settings.spill_dir), settings.idle,
     )  # fmt: skip
+    session.spill_dir = settings.spill_dir
     try:
         with contextlib.suppress(SystemExit):  # SIGTERM
             Server(listener, session, forkserver, settings.spill_dir).run()
