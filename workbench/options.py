@@ -89,6 +89,7 @@ class ActorOptions:
     runtime_env: Variables = ()
     namespace: str = ""
     lifetime: str = ""
+    allow_out_of_order_execution: bool | None = None
 
 
 ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
@@ -240,6 +241,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_task_retries": _whole(-1),
     "max_concurrency": _whole(1),
     "get_if_exists": _switch,
+    "allow_out_of_order_execution": _switch,
 }
 
 

@@ -422,6 +422,12 @@ OF_TASKS = [
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
 
+
+def overtakes() -> bool:
+    made = Counter.options(max_concurrency=2).remote()
+    return pending(lambda ref: got([made.add.remote(ref), made.add.remote()][1]) == 1)
+
+
 OF_ACTORS = [
     same("`name=`, `get_if_exists=`", lambda: of_one_name()),
     same("`namespace=`", lambda: of_one_name(namespace="lab")),
@@ -446,13 +452,10 @@ OF_ACTORS = [
         "`max_pending_calls=-1`", lambda: actor(max_pending_calls=-1) == 1, "Any number may wait."
     ),
     refused("`max_pending_calls=10`", lambda: actor(max_pending_calls=10)),
-    ignored(
-        "`allow_out_of_order_execution=False`",
-        lambda: actor(allow_out_of_order_execution=False) == 1,
-        "It is so.",
-    ),
-    refused(
-        "`allow_out_of_order_execution=True`", lambda: actor(allow_out_of_order_execution=True)
+    same(
+        "`allow_out_of_order_execution=`",
+        lambda: actor(allow_out_of_order_execution=True) == 1 and overtakes(),
+        "Default: of actors with `max_concurrency` above 1, or `async def` methods.",
     ),
     refused("`concurrency_groups=`", lambda: actor(concurrency_groups={"io": 2})),
     refused("`enable_tensor_transport=`", lambda: actor(enable_tensor_transport=True)),

@@ -1,4 +1,4 @@
-"""Actors where Ray's users look: what ends them, and what doesn't."""
+"""Actors where Ray's users look: what ends them, and what doesn't; which call is next."""
 
 from __future__ import annotations
 
@@ -92,3 +92,30 @@ def test_a_call_cannot_be_cancelled_by_force(session: Engine, gate: Gate, kind: 
     wb.cancel(call, force=True)  # too late, as for a task: nothing happens
     wb.cancel(actor.count.remote())
     assert wb.get(actor.count.remote())
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "overtakes"),
+    [
+        ("plain", None, False),
+        ("plain", True, True),
+        ("threaded", None, True),
+        ("threaded", False, False),
+        ("async", None, True),
+    ],
+)
+def test_a_call_whose_argument_is_missing_holds_up_no_other(
+    session: Engine, gate: Gate, kind: str, asked: bool | None, overtakes: bool
+) -> None:
+    """But where calls go in the order of their submission, as one thread's do."""
+    cls, options = KINDS[kind]
+    actor = wb.remote(cls).options(allow_out_of_order_execution=asked, **options).remote()
+    late = actor.add.remote(wb.remote(stopper(gate.path)).remote())
+    early = actor.add.remote("early")
+    visitor = gate.next()
+    if overtakes:
+        assert wb.get(early) == "early"
+    assert wb.wait([late], timeout=0)[0] == []
+    assert (wb.wait([early], timeout=0)[0] == [early]) is overtakes
+    visitor.let_on()
+    assert wb.get([late, early]) == ["go", "early"]

@@ -90,12 +90,13 @@ class Submitter:
             self._role.origin(), 0, ref.id, "__init__", spec,
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
+        in_order = not options.allow_out_of_order_execution
         other = None
         if name:  # of several that are made at a time one has it, and all hear which
-            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n))
+            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n, in_order))
             other = named if named is not ref else None
         else:
-            self._connection.send(ev.Create(create, *limits))
+            self._connection.send(ev.Create(create, *limits, in_order=in_order))
         del packed
         return ref, other
 

@@ -35,7 +35,8 @@ class ActorManager:
         if not state.budget.admits_inline(client.number, len(submit.args)):
             return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
-        actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
+        limits = event.restarts, event.concurrency, event.in_order
+        actor = Actor(submit.actor, submit.name, task, *limits)
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
         state.pool.try_again()

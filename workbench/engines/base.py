@@ -308,7 +308,7 @@ class Actors(Protocol):
         then there is no new one. ``description`` is what `get` of the handle gives."""
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        """Run a method of an actor, after all that this process called before."""
+        """Run a method of an actor: see `ActorMethod.remote` for when."""
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """The actor of that name."""
