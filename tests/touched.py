@@ -19,6 +19,7 @@ WHOLE = {
     "engines": ["process/test_sessions.py", "process/test_views.py", "unit/test_observed.py"],
     "error_notes": ["kernel/test_refs_as_values.py", "process/test_serialization.py"],
     "host": ["kernel/test_remote.py"],
+    "interop": ["process/test_executor.py", "process/test_pool.py", "kernel/test_libraries.py"],
     "ipython": ["kernel"],
     "memory": ["process/test_memory.py", "contract"],
     "plots": ["process/test_plots.py"],

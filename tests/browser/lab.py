@@ -23,6 +23,7 @@ from playwright.sync_api import (
 
 from tests import notebooks
 from tests.browser.server import Server
+from tests.patience import TIMEOUT
 
 SIZE = ViewportSize(width=1066, height=1600)
 """Pixels of a window. It is so wide that a notebook, and so a picture, has 1000 of them."""
@@ -119,10 +120,11 @@ class Notebook:
         """JupyterLab adds an empty cell when the last one is run."""
         return self._cells.filter(has=self.page.locator(".cm-line", has_text=re.compile("."))).last
 
-    def ready(self) -> None:
+    def ready(self, timeout: float = TIMEOUT) -> None:
         """Wait until the notebook is there, and its kernel."""
         # The indicator in the notebook's toolbar is no help: it begins with "idle".
-        expect(self.page.locator("#jp-main-statusbar")).to_contain_text("(ipykernel) | Idle")
+        status = self.page.locator("#jp-main-statusbar")
+        expect(status).to_contain_text("(ipykernel) | Idle", timeout=1000 * timeout)
 
 
 Picture = Callable[[str, Notebook], None]
@@ -171,7 +173,11 @@ class Lab:
             return self.reopen(name)
         page.evaluate(OPENS, [f"{name}.ipynb", theme])
         expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
-        return self._ready(name, page)
+        try:
+            return self._ready(name, page, TIMEOUT / 4)
+        except AssertionError:  # JupyterLab's window has missed that its last kernel went
+            page.close()
+            return self.reopen(name)
 
     def reopen(self, name: str) -> Notebook:
         """Open a notebook that is there. What its cells show is from another kernel."""
@@ -179,9 +185,9 @@ class Lab:
         page.goto(self._server.address(f"{name}.ipynb"))
         return self._ready(name, page)
 
-    def _ready(self, name: str, page: Page) -> Notebook:
+    def _ready(self, name: str, page: Page, timeout: float = TIMEOUT) -> Notebook:
         notebook = Notebook(page, self.root / f"{name}.ipynb")
-        notebook.ready()
+        notebook.ready(timeout)
         return notebook
 
     def close(self, keep: bool = False) -> None:

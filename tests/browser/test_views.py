@@ -240,7 +240,7 @@ def test_types_have_the_same_colours_in_every_view_and_whatever_comes(lab: Lab) 
 
 def test_names_are_whole_where_there_is_room_and_costs_come_by_their_sum(lab: Lab) -> None:
     name = "measurements_of_the_second_experiment"
-    puts = f"{name} = wb.put(np.ones(5))\ntable = wb.put([str(n) for n in range(100_000)])"
+    puts = f"{name} = wb.put(np.ones(5))\ntable = wb.put([str(n) for n in range(1_000_000)])"
     notebook = lab.open("room", START, f"{PUTS}\n{puts}", DASHBOARD)
     notebook.run(1, 2, 3)
     view = View(notebook.output(3))

@@ -323,7 +323,7 @@ def small(kernel: Kernel) -> Kernel:
         "wb.init(session='other')\n"
         "foreign = wb.put(1)\n"
         "%workbench stop\n"
-        "%workbench start --memory 16MB\n"
+        "%workbench start --memory 16MB --spill-dir none\n"
         "%put --name keep 'this'\n"
         "gone = wb.put(1)\n"
         "wb.free(gone)"
@@ -342,7 +342,7 @@ def test_bad_input_is_one_paragraph_of_our_own_type(
     assert "\n\n" not in cell.failure
     if "stop" in code:
         small.ok(
-            "%workbench start --memory 16MB\n%put --name keep 'this'\n"
+            "%workbench start --memory 16MB --spill-dir none\n%put --name keep 'this'\n"
             "gone = wb.put(1)\nwb.free(gone)"
         )
     small.ok("%get keep")  # nothing is lost, the session goes on

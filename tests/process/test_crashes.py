@@ -44,6 +44,8 @@ DEATHS = {
     "SIGSEGV": "was killed by SIGSEGV",
 }
 
+DEATHS_OF_ACTORS = DEATHS | {"sys.exit": "exited with status 6"}
+
 LAST_WORDS = {
     "SIGSEGV": r"\nThe last it wrote to stderr:\nFatal Python error: Segmentation fault\n"
     r"(.*\n)*.*in string_at\n.*endings\.py"
@@ -381,14 +383,14 @@ def test_a_call_that_goes_wrong(doom: Doom, session: Engine, step: str) -> None:
         call = patient.call.options(name="doomed")
         assert wb.get(call.remote()) == 1
         ref = call.remote(*arguments[step])
-        if way not in DEATHS:
+        if way not in DEATHS_OF_ACTORS:
             if kind is None:
                 assert (wb.get(ref).bytes == np.arange(LARGE)).all()
             else:
                 assert_fails(ref, kind, text)
             assert wb.get(call.remote()) == (2 if step == "argument unpickling" else 3)
         else:
-            crash = rf"Worker \d+ \(pid \d+\) {DEATHS[way]} while it ran `doomed`"
+            crash = rf"Worker \d+ \(pid \d+\) {DEATHS_OF_ACTORS[way]} while it ran `doomed`"
             words = LAST_WORDS.get(way, "$")
             with pytest.raises(ActorDiedError, match=rf"^{crash}; Patient is made again\.{words}"):
                 wb.get(ref)

@@ -48,7 +48,7 @@ def test_workers_and_free_memory_go_back_and_come_again(
 def test_the_machine_has_the_last_word_on_memory(
     runtime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WORKBENCH_HEADROOM", "900TB")
+    monkeypatch.setenv("WORKBENCH_HEADROOM", "15TB")
     wb.init(workers=1, memory="256MB")
     with pytest.raises(StoreFullError, match="The machine has too little memory left"):
         wb.put(np.ones(1_000_000))

@@ -68,7 +68,7 @@ def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None
     assert wb.get(ran) == [2]
     del ran
     actor = wb.remote(type("Kept", (), {})).remote()
-    with pytest.raises(SessionError, match=r"lose 1 actor: Kept"):
+    with pytest.raises(SessionError, match=r"lose 1 actor: Kept "):
         wb.init(workers=1)
     wb.kill(actor)
     del actor

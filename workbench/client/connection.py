@@ -223,12 +223,16 @@ class Connection:
     def _disarm(self) -> None:
         if self._armed:
             self._armed = False
-            self._gate.modify(self._sock, 0)
+            self._watch(0)
 
     def _arm(self) -> None:
         if not self._armed and self._ended is None:
-            self._gate.modify(self._sock, select.EPOLLIN)
+            self._watch(select.EPOLLIN)
             self._armed = True
+
+    def _watch(self, events: int) -> None:
+        with contextlib.suppress(FileNotFoundError):  # whoever reads has just seen the end
+            self._gate.modify(self._sock, events)
 
     def _follow(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Another thread reads; it tells us after each read, and when it stops."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from types import FunctionType
 from typing import Any
 
 from workbench.client.arena_writer import Claims
@@ -212,7 +213,7 @@ class Submitter:
             function.function,
             "",
             lambda: {function.name: function.function},
-            f"{kind} {function.name}",
+            "" if type(function.function) is FunctionType else f"{kind} {function.name}",
         )
         functions = encoded.serialized.functions
         export = Export(ref, functions, lambda: self._marshal.reducers([]))

@@ -279,10 +279,12 @@ class Feed:
         former.close()
 
     def _note(self, session: Snapshot) -> None:
-        samples = [
-            (round(session.taken - s.age, 2), s.live, s.spilled, s.puts, s.frees, s.spills)
-            for s in session.history or ()
-        ]
+        last = self._timeline[-1][0] if self._timeline else 0.0
+        samples = []
+        for s in session.history or ():
+            # One that was long on its way seems to be of later than it is, and than the next.
+            last = max(last, round(session.taken - s.age, 2))
+            samples.append((last, s.live, s.spilled, s.puts, s.frees, s.spills))
         if self._timeline and samples and samples[-1][1:] == self._timeline[-1][1:]:
             samples.pop()  # as it was
         self._timeline.extend(samples)
