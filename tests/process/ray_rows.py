@@ -704,6 +704,7 @@ def blocked() -> bool:
 
 OF_INIT = [
     same("`num_cpus=`", lambda: begun()["workers"] == 1, "It is `workers=`."),
+    refused("`num_cpus=0`", lambda: ray.init(num_cpus=0), "A session has one worker or more."),
     same("`object_store_memory=`", lambda: begun()["memory"] == 1 << 26, "It is `memory=`."),
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),
