@@ -83,7 +83,8 @@ class ActorMethod:
         self._options = options
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Submit one call; it runs after all that this process has submitted to the actor before.
+        """Submit one call. It begins after all that this process has submitted to the actor before;
+        if that runs several at a time, as soon as its arguments are there.
 
         Parameters
         ----------
@@ -301,7 +302,12 @@ class ActorClass:
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for _, f in members
         )
         concurrency = options.max_concurrency or (ASYNC_CONCURRENCY if is_async else 1)
-        options = replace(options, max_concurrency=concurrency)
+        unordered = options.allow_out_of_order_execution
+        if unordered is None:
+            unordered = is_async or concurrency > 1
+        options = replace(
+            options, max_concurrency=concurrency, allow_out_of_order_execution=unordered
+        )
         exported = self._exported.get(concurrency)
         if exported is None:
             blueprint: Any = Blueprint(self._cls, concurrency, is_async)

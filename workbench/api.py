@@ -388,7 +388,8 @@ def cancel(
     ref : ObjectRef or ObjectRefGenerator
         What the task returned: one of its results, or its stream.
     force : bool
-        End the worker's process instead: for code that doesn't listen. Not for actors: see `kill`.
+        End the worker's process instead: for code that doesn't listen. Not for calls of actors: see
+        `kill`.
     recursive : bool
         Stop what the task has submitted too.
 
@@ -396,12 +397,20 @@ def cancel(
     ------
     TypeError
         If it is no ref.
+    ValueError
+        If an actor's call is to be ended by ``force``.
     """
     if isinstance(ref, ObjectRefGenerator):
         ref = ref.completed()
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel takes an ObjectRef, not {type(ref).__name__}.")
-    engine_of(ref).cancel(ref, force, recursive)
+    engine = engine_of(ref)
+    if force and (actor := engine.actor_of(ref)):
+        raise ValueError(
+            f"force=True would end {actor}, an actor, with all it has: `kill(handle)` does that. "
+            "`cancel(ref)` stops this call alone."
+        )
+    engine.cancel(ref, force, recursive)
 
 
 def _render(thing: Any) -> dict[str, str]:

@@ -369,7 +369,15 @@ def _plain(failure: TaskFailure, notes: Sequence[str]) -> TaskError:
 
 
 class ActorDiedError(WorkbenchError):
-    """The actor is dead: its worker died, it left, it was ended, or it could not be made."""
+    """The actor is dead: its worker died, it left, it was ended, or it could not be made.
+
+    Attributes
+    ----------
+    actor_id : str or None
+        What `get_runtime_context` says in it as ``get_actor_id()``; None if it isn't known.
+    """
+
+    actor_id: str | None = None
 
 
 class ActorExit(BaseException):

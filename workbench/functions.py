@@ -177,6 +177,10 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             How often a call is tried again for that reason (default 0; -1: always).
         max_concurrency : int
             How many of its calls run at a time (default 1; with ``async def`` methods 1000).
+        allow_out_of_order_execution : bool
+            Begin calls as soon as their arguments are there, and not in the order in which their
+            caller submitted them (default: if there are ``async def`` methods, or
+            ``max_concurrency`` is above 1).
         num_cpus : float
             Processors that it takes from tasks while it lives (default 0). If other actors have
             them, it is made when they have ended; one task runs in any case.

@@ -7,10 +7,12 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from workbench import config as config_module
 from workbench import context, error_notes
+from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
@@ -78,12 +80,14 @@ def init(
         In which this process, and what it submits, gives and looks up names of actors.
     **others
         Ray's that Workbench lacks. They are accepted if they ask for what is so here anyway, and
-        else refused with what to do instead.
+        else refused with what to do instead. ``address`` may be that of a session here, as
+        ``init()["address"]`` says it: it is joined, or it is over.
 
     Returns
     -------
     Engine
-        The session; shown in a notebook, it says what it has.
+        The session; shown in a notebook, it says what it has. ``with init(...):`` leaves it at the
+        block's end.
 
     Raises
     ------
@@ -95,6 +99,9 @@ def init(
         If this process has a session already, and would lose something there; the message says
         what.
     """
+    address = others.get("address")
+    if isinstance(address, str) and INCARNATION in address and session in (None, address):
+        session = others.pop("address")
     unknown = [key for key, value in others.items() if not asks_nothing(key, value, OF_INIT)]
     if unknown:
         raise TypeError(f"init has no option {', '.join(unknown)}; `help(init)` lists what it has.")
@@ -123,6 +130,7 @@ def init(
 
         config = config_module.load(given)
         engine = local.connect(config, variables, namespace)
+        engine.leave = partial(_leave_block, engine)
         atexit.register(_leave)
         error_notes.install()
         context.set(engine)
@@ -171,6 +179,12 @@ def shutdown() -> None:
     _leave(goodbye=True)
     atexit.unregister(_leave)
     error_notes.uninstall()
+
+
+def _leave_block(engine: Engine) -> None:
+    """At the end of ``with init():``, unless it was left by then, and there is another session."""
+    if context.get() is engine:
+        shutdown()
 
 
 def _leave(goodbye: bool = False) -> None:

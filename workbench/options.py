@@ -89,6 +89,7 @@ class ActorOptions:
     runtime_env: Variables = ()
     namespace: str = ""
     lifetime: str = ""
+    allow_out_of_order_execution: bool | None = None
 
 
 ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
@@ -122,7 +123,8 @@ def changed(options: Options, given: Mapping[str, Any], what: str) -> Options:
 def _whole(least: int) -> Callable[[str, Any], int]:
     def check(key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{key}={value!r} must be a whole number, {least} or more.")
+            wrong = f"{key}={value!r} must be a whole number, {least} or more."
+            raise _error(value, int)(wrong)
         return value
 
     return check
@@ -130,8 +132,13 @@ def _whole(least: int) -> Callable[[str, Any], int]:
 
 def _number(key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
-        raise ValueError(f"{key}={value!r} must be a number, 0 or more.")
+        raise _error(value, int, float)(f"{key}={value!r} must be a number, 0 or more.")
     return float(value)
+
+
+def _error(value: Any, *types: type) -> type[TypeError | ValueError]:
+    """What a wrong value is: of none of the types, or of one and out of range. A bool is no int."""
+    return ValueError if type(value) is not bool and isinstance(value, types) else TypeError
 
 
 def _positive(key: str, value: Any) -> float:
@@ -171,13 +178,15 @@ def _exceptions(key: str, value: Any) -> tuple[type[BaseException], ...]:
     if not isinstance(types, tuple | list) or not all(
         isinstance(t, type) and issubclass(t, Exception) for t in types
     ):
-        raise ValueError(f"{key}={value!r} must be True, or a list of exception types.")
+        wrong = f"{key}={value!r} must be True, or a list of exception types."
+        raise _error(value, tuple, list)(wrong)
     return tuple(types)
 
 
 def _bytes(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 62:
-        raise ValueError(f"{key}={value!r} must be a number of bytes, 0 or more.")
+        wrong = f"{key}={value!r} must be a number of bytes, 0 or more."
+        raise _error(value, int, float)(wrong)
     return int(value)
 
 
@@ -189,16 +198,14 @@ def _namespace(key: str, value: Any) -> str:
 
 def _lifetime(key: str, value: Any) -> str:
     if value not in ("detached", "non_detached"):
-        raise ValueError(f"{key}={value!r} must be 'detached' or 'non_detached'.")
+        raise _error(value, str)(f"{key}={value!r} must be 'detached' or 'non_detached'.")
     return str(value)
 
 
 def environment_of(key: str, value: Any) -> Variables:
-    """The variables of a ``runtime_env``; ValueError if it asks for anything else."""
+    """The variables of a ``runtime_env``; TypeError, ValueError if it asks for anything else."""
     if not isinstance(value, Mapping):
-        raise ValueError(
-            f"{key}={value!r} must be a dict like {{'env_vars': {{'NAME': 'value'}}}}."
-        )
+        raise TypeError(f"{key}={value!r} must be a dict like {{'env_vars': {{'NAME': 'value'}}}}.")
     others = [part for part, content in value.items() if content and part != "env_vars"]
     if others:
         raise ValueError(
@@ -210,7 +217,7 @@ def environment_of(key: str, value: Any) -> Variables:
     if not isinstance(variables, Mapping) or not all(
         isinstance(text, str) and "\0" not in text for pair in variables.items() for text in pair
     ):
-        raise ValueError(f"The env_vars of {key} must be texts by name, not {variables!r}.")
+        raise TypeError(f"The env_vars of {key} must be texts by name, not {variables!r}.")
     return tuple(variables.items())
 
 
@@ -234,6 +241,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_task_retries": _whole(-1),
     "max_concurrency": _whole(1),
     "get_if_exists": _switch,
+    "allow_out_of_order_execution": _switch,
 }
 
 

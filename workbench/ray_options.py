@@ -40,11 +40,6 @@ OF_TASKS: Lacking = {
         (-1,),
         "Any number of calls may wait: leave it out, and `wait` for some before you submit more.",
     ),
-    "allow_out_of_order_execution": (
-        (False,),
-        "A caller's calls run in the order in which they were submitted: leave it out. With "
-        "max_concurrency several run at a time.",
-    ),
     "concurrency_groups": (({},), _GROUPS),
     "concurrency_group": ((), _GROUPS),
     "enable_task_events": ((True, False), "True or False, it changes nothing here."),
@@ -58,7 +53,7 @@ OF_INIT: Lacking = {
     "address": (
         ("local",),
         "Sessions are of this machine, and have names: `init(session=...)` joins the one of that "
-        "name, or starts it.",
+        'name, or starts it; `init(address=...)` joins the one whose `init()["address"]` that is.',
     ),
     "num_gpus": OF_TASKS["num_gpus"],
     "resources": OF_TASKS["resources"],

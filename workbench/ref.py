@@ -10,6 +10,21 @@ if TYPE_CHECKING:
     import asyncio
 
 
+class IdText(str):
+    """An id as text; it has ``hex()``, for code that knows Ray's ids."""
+
+    __slots__ = ()
+
+    def hex(self) -> str:
+        """The same text.
+
+        Returns
+        -------
+        str
+        """
+        return str(self)
+
+
 class RefEngine(Protocol):
     """What a ref asks of the engine it belongs to: see `engines.base.Engine`."""
 
@@ -36,7 +51,10 @@ class ObjectRef:
         The session it lives in.
     """
 
-    __slots__ = ("__weakref__", "_engine", "id")
+    __slots__ = ("__weakref__", "_engine", "_task", "id")
+
+    _task: int
+    """The task's id, where it is known to be another: most refs have none."""
 
     def __init__(self, id: int, engine: RefEngine) -> None:
         self.id = id
@@ -66,6 +84,18 @@ class ObjectRef:
             8 of them; `hex` says the same as text.
         """
         return self.id.to_bytes(8, "big")
+
+    def task_id(self) -> IdText:
+        """The task that makes it, as ``get_task_id()`` says it there.
+
+        Of a task's further results and items that is known where it was submitted; of them
+        elsewhere, and of what was put, it is the object's own id.
+
+        Returns
+        -------
+        str
+        """
+        return IdText(f"{getattr(self, '_task', self.id):016x}")
 
     def future(self) -> Future[Any]:
         """A future of the object. Cancelling it doesn't cancel the task.

@@ -149,7 +149,8 @@ class ObjectRefGenerator:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "A stream has one reader, in this process: pass the refs it gives, or a list of them."
+            "A stream has one reader, in this process: pass the refs it gives, one by one, or when "
+            "all are there (`list(generator)`)."
         )
 
     def __repr__(self) -> str:

@@ -7,6 +7,9 @@ import platform
 from workbench.actors import ActorHandle, Description, handle_of
 from workbench.engines.base import Engine
 from workbench.lifecycle import engine
+from workbench.ref import IdText
+
+_NO_ACTOR = "There is no current actor: this code runs in none."
 
 
 class RuntimeContext:
@@ -70,8 +73,53 @@ class RuntimeContext:
         """
         actor = self._engine.running().actor
         if not actor:
-            raise RuntimeError("There is no current actor: this code runs in none.")
+            raise RuntimeError(_NO_ACTOR)
         return handle_of(self._engine, self._engine.borrow(actor))
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Whether this actor was made again, after its process had died.
+
+        Raises
+        ------
+        RuntimeError
+            If the code that asks is no actor's.
+        """
+        running = self._engine.running()
+        if not running.actor:
+            raise RuntimeError(_NO_ACTOR)
+        return running.restarted
+
+    @property
+    def job_id(self) -> IdText:
+        """That of `get_job_id`, with ``hex()``; so are the others."""
+        return IdText(self.get_job_id())
+
+    @property
+    def node_id(self) -> IdText:
+        """See `get_node_id`."""
+        return IdText(self.get_node_id())
+
+    @property
+    def task_id(self) -> IdText | None:
+        """See `get_task_id`."""
+        task = self.get_task_id()
+        return IdText(task) if task else None
+
+    @property
+    def actor_id(self) -> IdText | None:
+        """See `get_actor_id`."""
+        actor = self.get_actor_id()
+        return IdText(actor) if actor else None
+
+    def get(self) -> dict[str, str]:
+        """All of that: ``job_id``, ``node_id``, ``namespace``, and what there is of ``task_id`` and
+        ``actor_id``."""
+        found = {
+            "job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace,
+            "task_id": self.task_id, "actor_id": self.actor_id,
+        }  # fmt: skip
+        return {name: id for name, id in found.items() if id is not None}
 
     def get_assigned_resources(self) -> dict[str, float]:
         """``{"CPU": n}``: the processors that the task or the actor has of the session's."""

@@ -316,6 +316,10 @@ CORE = [
             lambda: (lambda ref: (ray.cancel(ref, force=True), got(ref)))(never.remote()),
         ),
     ),
+    refused(
+        "`cancel(…, force=True)` of an actor's call",
+        lambda: pending(lambda ref: ray.cancel(Counter.remote().add.remote(ref), force=True)),
+    ),
     same("`cancel(…, recursive=)`", lambda: ray.cancel(ray.put(1), recursive=True) is None),
     same("`kill(actor)`", killed),
     same(
@@ -418,6 +422,12 @@ OF_TASKS = [
     refused("`async def` functions", lambda: ray.remote(awaited)),
 ]
 
+
+def overtakes() -> bool:
+    made = Counter.options(max_concurrency=2).remote()
+    return pending(lambda ref: got([made.add.remote(ref), made.add.remote()][1]) == 1)
+
+
 OF_ACTORS = [
     same("`name=`, `get_if_exists=`", lambda: of_one_name()),
     same("`namespace=`", lambda: of_one_name(namespace="lab")),
@@ -442,13 +452,10 @@ OF_ACTORS = [
         "`max_pending_calls=-1`", lambda: actor(max_pending_calls=-1) == 1, "Any number may wait."
     ),
     refused("`max_pending_calls=10`", lambda: actor(max_pending_calls=10)),
-    ignored(
-        "`allow_out_of_order_execution=False`",
-        lambda: actor(allow_out_of_order_execution=False) == 1,
-        "It is so.",
-    ),
-    refused(
-        "`allow_out_of_order_execution=True`", lambda: actor(allow_out_of_order_execution=True)
+    same(
+        "`allow_out_of_order_execution=`",
+        lambda: actor(allow_out_of_order_execution=True) == 1 and overtakes(),
+        "Default: of actors with `max_concurrency` above 1, or `async def` methods.",
     ),
     refused("`concurrency_groups=`", lambda: actor(concurrency_groups={"io": 2})),
     refused("`enable_tensor_transport=`", lambda: actor(enable_tensor_transport=True)),
@@ -492,10 +499,22 @@ OF_REFS = [
     same("`ref.hex()`", lambda: int(ray.put(1).hex(), 16) > 0, "16 digits, not 56."),
     same("`ref.binary()`", lambda: len(ray.put(1).binary()) == 8, "8 bytes, not 28."),
     same("`ref.as_future()`", lambda: asyncio.run(_as_future()) == 1),
-    refused("`ref.task_id()`, `ref.job_id()`", lambda: ray.put(1).task_id(), IN_RAY["TaskID"]),
+    same(
+        "`ref.task_id()`",
+        lambda: (lambda ref: ref.task_id().hex() == got(ref))(
+            ray.remote(lambda: ray.get_runtime_context().get_task_id()).remote()
+        ),
+        "A text, with `hex()`.",
+    ),
+    refused("`ref.job_id()`", lambda: ray.put(1).job_id(), IN_RAY["JobID"]),  # type: ignore[attr-defined]
     same("`for ref in generator`", lambda: [got(r) for r in count.remote(2)] == [0, 1]),
     same("`async for ref in generator`", lambda: asyncio.run(iterated()) == [0, 1, 2]),
     same("`generator.completed()`", lambda: completed()),
+    refused(
+        "a generator as an argument",
+        lambda: one.remote(count.remote(2)),
+        "A stream has one reader. Pass its refs, one by one, or `list(generator)`.",
+    ),
     same(
         "a ref as an argument, and in a list",
         lambda: got(one.remote(ray.put(1), [ray.put(2)])) == 1,
@@ -505,6 +524,17 @@ OF_REFS = [
 
 async def _as_future() -> Any:
     return await one.remote().as_future()
+
+
+def reconstructed() -> bool:
+    made = Counter.options(max_restarts=1).remote()
+
+    def ask(_: Any) -> bool:
+        return ray.get_runtime_context().was_current_actor_reconstructed
+
+    first = got(made.__ray_call__.remote(ask))
+    ray.wait([made.die.remote()])
+    return not first and got(made.__ray_call__.remote(ask))
 
 
 CONTEXT = [
@@ -549,10 +579,11 @@ CONTEXT = [
         lambda: ray.get_runtime_context().gcs_address,
         "There is one machine; nothing listens on the network.",
     ),
-    refused(
-        "`was_current_actor_reconstructed`",
-        lambda: ray.get_runtime_context().was_current_actor_reconstructed,
-        "`__init__` runs again in that case, and can tell.",
+    same("`was_current_actor_reconstructed`", reconstructed),
+    same(
+        "`get()`, `job_id`, `node_id`, `task_id`, `actor_id`",
+        lambda: ray.get_runtime_context().get()["node_id"] == os.uname().nodename,
+        "Texts, with `hex()`; None for the last two where there is none.",
     ),
 ]
 
@@ -587,6 +618,17 @@ def _catches(name: str, call: Callable[[], Any]) -> Row:
     return same(f"`exceptions.{name}`", lambda: raises(getattr(ray.exceptions, name), call))
 
 
+def identified() -> bool:
+    made = Counter.remote()
+    id = got(made.me.remote())[0]
+    ray.kill(made)
+    try:
+        got(made.add.remote())
+    except ray.exceptions.ActorDiedError as error:
+        return error.actor_id == id
+    return False
+
+
 ERRORS = [
     _catches("RayError", lambda: got(fails.remote())),
     _catches("RayTaskError", lambda: got(fails.remote())),
@@ -603,6 +645,7 @@ ERRORS = [
     same("`exceptions.TaskCancelledError`", cancelled),
     _catches("WorkerCrashedError", lambda: got(crashes.remote())),
     same("`exceptions.RayActorError`, `ActorDiedError`", killed),
+    same("`exceptions.ActorDiedError.actor_id`", identified),
     same("`exceptions.ObjectFreedError`, `ObjectLostError`", freed),
     _catches("ObjectStoreFullError", lambda: ray.put(bytes(100_000_000))),
     same(
@@ -646,19 +689,33 @@ def begun() -> dict[str, Any]:
         "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
         "memory": session.capacity,
+        "address": session["address"] == session.address_info["address"] == session.session,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
 
 
+def blocked() -> bool:
+    with ray.init(num_cpus=1):
+        got(one.remote())
+    return not ray.is_initialized()
+
+
 OF_INIT = [
     same("`num_cpus=`", lambda: begun()["workers"] == 1, "It is `workers=`."),
+    refused("`num_cpus=0`", lambda: ray.init(num_cpus=0), "A session has one worker or more."),
     same("`object_store_memory=`", lambda: begun()["memory"] == 1 << 26, "It is `memory=`."),
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),
     same('`runtime_env={"env_vars": …}`', lambda: begun()["color"] == "red"),
     same("`shutdown()`", lambda: begun()["left"]),
+    same("`with init(…):`", blocked),
+    same(
+        '`init(…)["address"]`, `.address_info`',
+        lambda: begun()["address"],
+        "The session's unique name; `init(address=…)` takes it.",
+    ),
     ignored(
         '`address="local"`, `local_mode=False`, `include_dashboard=False`, `configure_logging=`',
         lambda: bool(begun()),

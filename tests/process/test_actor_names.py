@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -198,10 +199,79 @@ def test_code_knows_where_it_runs(session: Engine) -> None:
     ref = actor.where.remote()
     *_, task, name, id, own, namespace, cpus = wb.get(ref)
     assert (task, name, id) == (ref.hex(), "Here.where", actor._ref.hex())
+    assert ref.task_id() == ref.task_id().hex() == task
     assert (own, namespace, cpus) == ("me", "", {"CPU": 1.0})
     wb.kill(actor)
     with pytest.raises(RuntimeError, match="no current actor"):
         wb.get_runtime_context().current_actor  # noqa: B018 - it is a property
+
+
+def test_rays_older_names_of_where_code_runs(session: Engine) -> None:
+    def here() -> Any:
+        found = wb.get_runtime_context()
+        assert found.node_id.hex() == os.uname().nodename
+        return found.get(), found.task_id, found.actor_id
+
+    place = {"job_id": session.session, "node_id": os.uname().nodename, "namespace": ""}
+    assert here() == (place, None, None)
+    ref = wb.remote(here).remote()
+    assert wb.get(ref) == ({**place, "task_id": ref.task_id()}, ref.task_id().hex(), None)
+    with pytest.raises(RuntimeError, match="no current actor"):
+        wb.get_runtime_context().was_current_actor_reconstructed  # noqa: B018 - a property
+
+    @wb.remote(max_restarts=-1)
+    class Here:
+        def where(self) -> Any:
+            return here()
+
+        def die(self) -> None:
+            os._exit(1)
+
+        def again(self) -> bool:
+            return wb.get_runtime_context().was_current_actor_reconstructed
+
+    actor = Here.remote()
+    ref = actor.where.remote()
+    assert wb.get(ref)[0] == {**place, "task_id": ref.task_id(), "actor_id": actor._ref.hex()}
+    assert not wb.get(actor.again.remote())
+    with pytest.raises(ActorDiedError, match="is made again"):
+        wb.get(actor.die.remote())
+    assert wb.get(actor.again.remote())
+
+
+def test_every_result_knows_its_task(session: Engine) -> None:
+    def own() -> Any:
+        return wb.get_runtime_context().get_task_id()
+
+    def items() -> Any:
+        yield own()
+        yield own()
+
+    for refs in (
+        wb.remote(num_returns=2)(lambda: [own()] * 2).remote(),
+        list(wb.remote(items).remote()),
+    ):
+        first, second = refs
+        assert first != second
+        assert first.task_id() == second.task_id() == wb.get(first) == wb.get(second)
+
+
+def test_the_error_of_a_dead_actor_says_which(session: Engine) -> None:
+    class Dies:
+        def __init__(self, fails: bool) -> None:
+            assert not fails
+
+        def die(self) -> None:
+            os._exit(1)
+
+    killed, crashed, failed = (wb.remote(Dies).remote(fails) for fails in (False, False, True))
+    wb.kill(killed)
+    for actor in (killed, crashed, failed):
+        for _ in range(2):
+            with pytest.raises(ActorDiedError) as caught:
+                wb.get(actor.die.remote())
+            assert caught.value.actor_id == actor._ref.hex()
+            assert pickle.loads(pickle.dumps(caught.value)).actor_id == actor._ref.hex()
 
 
 def test_leaving_no_actor_is_refused(session: Engine) -> None:

@@ -245,17 +245,23 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
     ("given", "kind", "complaint"),
     [
         ({"num_returns": "many"}, ValueError, "must be a number, or 'streaming'"),
-        ({"num_returns": 1.5}, ValueError, "whole number, 0 or more"),
-        ({"num_returns": True}, ValueError, "whole number"),
+        ({"num_returns": 1.5}, TypeError, "whole number, 0 or more"),
+        ({"num_returns": True}, TypeError, "whole number"),
         ({"num_returns": 100_001}, ValueError, "more than 100,000: yield"),
         ({"max_retries": -2}, ValueError, "-1 or more"),
-        ({"timeout": "soon"}, ValueError, "timeout='soon' must be a number"),
+        ({"max_retries": 0.89}, TypeError, "max_retries=0.89 must be a whole number, -1 or more"),
+        ({"max_retries": "3"}, TypeError, "whole number"),
+        ({"num_cpus": "1"}, TypeError, "must be a number"),
+        ({"memory": "1GB"}, TypeError, "number of bytes, 0 or more"),
+        ({"runtime_env": ["A"]}, TypeError, "must be a dict like .*env_vars"),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError, "texts by name"),
+        ({"timeout": "soon"}, TypeError, "timeout='soon' must be a number"),
         ({"timeout": float("nan")}, ValueError, "must be a number"),
         ({"timeout": 0}, ValueError, "above 0; leave it out"),
         ({"num_cpus": -1}, ValueError, "num_cpus=-1 must be a number, 0 or more"),
         ({"max_ahead": 0}, ValueError, "max_ahead=0 must be a whole number, 1 or more"),
         ({"name": 3}, TypeError, "must be text"),
-        ({"retry_exceptions": "ValueError"}, ValueError, "list of exception types"),
+        ({"retry_exceptions": "ValueError"}, TypeError, "list of exception types"),
         ({"retry_exceptions": [KeyboardInterrupt]}, ValueError, "list of exception types"),
         ({"restarts": 3}, TypeError, "A task has no option restarts. There are: num_returns"),
     ],
@@ -263,6 +269,25 @@ def test_nobody_overtakes_a_heavy_task(session: Engine, gate: Gate) -> None:
 def test_bad_options_are_told(given: dict[str, Any], kind: type[Exception], complaint: str) -> None:
     with pytest.raises(kind, match=complaint):
         wb.remote(lambda: 1).options(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"max_restarts": 1.5}, TypeError),
+        ({"max_restarts": -2}, ValueError),
+        ({"max_concurrency": "2"}, TypeError),
+        ({"max_concurrency": 0}, ValueError),
+        ({"lifetime": 1}, TypeError),
+        ({"lifetime": "long"}, ValueError),
+        ({"namespace": 1}, TypeError),
+        ({"namespace": ""}, ValueError),
+    ],
+)
+def test_bad_options_of_actors_are_told(given: dict[str, Any], kind: type[Exception]) -> None:
+    """A type that can't be is a TypeError, as Ray's; a value that can't be a ValueError."""
+    with pytest.raises(kind, match=next(iter(given))):
+        wb.remote(**given)(type("Actor", (), {}))
 
 
 def test_more_processors_than_there_are_is_an_error_at_once(session: Engine) -> None:

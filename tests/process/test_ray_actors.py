@@ -1,4 +1,4 @@
-"""Actors where Ray's users look: `sys.exit` in a method ends the actor."""
+"""Actors where Ray's users look: what ends them, and what doesn't; which call is next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.process.gates import Gate, stopper
 from workbench.engines.base import Engine
 from workbench.errors import ActorDiedError
 
@@ -19,6 +20,9 @@ class Exits:
     def count(self) -> int:
         self.calls += 1
         return self.calls
+
+    def add(self, value: object) -> object:
+        return value
 
     def exit(self, code: object) -> None:
         sys.exit(code)  # type: ignore[arg-type]
@@ -72,3 +76,46 @@ def test_a_call_that_exited_is_tried_again(session: Engine) -> None:
     actor = wb.remote(Exits).options(max_restarts=1, max_task_retries=1).remote()
     assert wb.get(actor.exit_once.remote(queue)) == "again"
     queue.shutdown()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_cannot_be_cancelled_by_force(session: Engine, gate: Gate, kind: str) -> None:
+    """That would end its actor: `kill` does, and says so."""
+    cls, options = KINDS[kind]
+    actor = wb.remote(cls).options(**options).remote()
+    argument = wb.remote(stopper(gate.path)).remote()
+    call = actor.add.remote(argument)
+    with pytest.raises(ValueError, match=rf"would end {cls.__name__}, an actor.*`kill"):
+        wb.cancel(call, force=True)
+    gate.next().let_on()
+    assert wb.get(call) == "go"  # nothing happened to it
+    wb.cancel(call, force=True)  # too late, as for a task: nothing happens
+    wb.cancel(actor.count.remote())
+    assert wb.get(actor.count.remote())
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "overtakes"),
+    [
+        ("plain", None, False),
+        ("plain", True, True),
+        ("threaded", None, True),
+        ("threaded", False, False),
+        ("async", None, True),
+    ],
+)
+def test_a_call_whose_argument_is_missing_holds_up_no_other(
+    session: Engine, gate: Gate, kind: str, asked: bool | None, overtakes: bool
+) -> None:
+    """But where calls go in the order of their submission, as one thread's do."""
+    cls, options = KINDS[kind]
+    actor = wb.remote(cls).options(allow_out_of_order_execution=asked, **options).remote()
+    late = actor.add.remote(wb.remote(stopper(gate.path)).remote())
+    early = actor.add.remote("early")
+    visitor = gate.next()
+    if overtakes:
+        assert wb.get(early) == "early"
+    assert wb.wait([late], timeout=0)[0] == []
+    assert (wb.wait([early], timeout=0)[0] == [early]) is overtakes
+    visitor.let_on()
+    assert wb.get([late, early]) == ["go", "early"]

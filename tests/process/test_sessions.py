@@ -130,6 +130,48 @@ def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[...
     other.tell()
 
 
+def test_a_block_leaves_its_session(runtime: str, processes: Processes) -> None:
+    with wb.init(workers=1) as engine:
+        assert wb.get(wb.put(1)) == 1
+    assert not wb.is_initialized()
+    assert engine.ended is not None
+    with pytest.raises(KeyError), wb.init(workers=1):
+        raise KeyError
+    assert not wb.is_initialized()
+    with wb.init(workers=1):  # left within, and another begun: that one stays
+        wb.shutdown()
+        other = wb.init(workers=1)
+    assert wb.is_initialized()
+    assert other.ended is None
+
+
+def test_its_address_joins_a_session(script: Callable[..., Script]) -> None:
+    """Ray's name of what a session is joined by."""
+    other = script("""
+        with wb.init(workers=1) as engine:
+            wb.put("there", name="x")
+            say(engine["address"])
+            hear()
+        say("over")
+        hear()
+    """)
+    address = other.line()
+    with wb.init(address=address) as engine:
+        assert engine.joined
+        assert engine.names() == ["x"]
+        assert engine["address"] == engine.address_info["address"] == address == engine.session
+        with pytest.raises(KeyError):
+            engine["webui_url"]
+    other.tell()
+    assert other.line() == "over"
+    with wb.init(workers=1) as engine:
+        address = engine["address"]
+    with pytest.raises(SessionError, match="is over"):
+        wb.init(address=address)
+    with pytest.raises(ValueError, match=r"init\(address=...\)` joins the one whose"):
+        wb.init(address="auto")
+
+
 def test_the_first_use_starts_a_session(runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
     assert wb.get(wb.put(1)) == 1

@@ -311,6 +311,8 @@ def test_a_stream_stays_where_it_is(session: Engine) -> None:
         pickle.dumps(stream)
     with pytest.raises(SerializationError, match="one reader"):
         wb.put([stream])
+    with pytest.raises(SerializationError, match=r"pass the refs it gives.*list\(generator\)"):
+        wb.remote(len).remote(stream)
     assert len(list(stream)) == 3
 
 

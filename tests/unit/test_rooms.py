@@ -113,8 +113,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "lifecycle": (
-        {"config", "context", "engines.base", "engines.local", "error_notes", "errors"}
-        | {"options", "ray_options", "report.format", "report.sessions"},
+        {"config", "context", "core.snapshot", "engines.base", "engines.local", "error_notes"}
+        | {"errors", "options", "ray_options", "report.format", "report.sessions"},
         set(),
     ),
     "serializers": ({"context", "lifecycle", "ref", "serialization"}, set()),
@@ -131,7 +131,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"actors", "context", "engines.base", "errors", "lifecycle", "options"},
         set(),
     ),
-    "runtime_context": ({"actors", "engines.base", "lifecycle"}, set()),
+    "runtime_context": ({"actors", "engines.base", "lifecycle", "ref"}, set()),
     "options": ({"ray_options"}, set()),
     "signatures": (set(), set()),
     "ray_options": (set(), set()),

@@ -66,6 +66,7 @@ class Client:
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
+        self.actor_of = tasks.actor_of
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
@@ -120,9 +121,9 @@ class Client:
         role, worker = self._role, self._base.worker
         run = role.task
         if run is None:
-            return Running(worker, actor=role.actor)
+            return Running(worker, actor=role.actor, restarted=role.is_restarted)
         cpus = 0.0 if role.actor else (run.spec or ev.USUAL).cpus / ev.USUAL.cpus
-        return Running(worker, run.task, run.name, role.actor, cpus)
+        return Running(worker, run.task, run.name, role.actor, cpus, role.is_restarted)
 
     # -- custom serializers ---------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Self
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
@@ -33,6 +34,7 @@ class Driver(Client):
 
     task = None  # the code that calls is no task's
     actor = 0
+    is_restarted = False
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Driver(Client):
         self._reap = reap
         super().__init__(base, self)
         self.abandon = self._abandon
+        self.leave: Callable[[], None] = self.close  # at the end of a `with` block
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
         base.join()
 
@@ -64,6 +67,19 @@ class Driver(Client):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return self.mimebundle(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def __getitem__(self, key: str) -> str:
+        return self.address_info[key]
+
+    @property
+    def address_info(self) -> dict[str, str]:
+        return {"address": self.session, "node_id": platform.node()}
 
     @property
     def namespace(self) -> str:

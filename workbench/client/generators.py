@@ -72,6 +72,7 @@ class GeneratorReaders:
         with self._objects.lock:
             ref = self._references.grant(message.object)
             self._objects.values[message.object] = message.value
+        ref._task = message.task
         watch = self._readers.get(message.task)
         reader = watch() if watch is not None else None
         if reader is not None:

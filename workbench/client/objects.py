@@ -356,5 +356,9 @@ def chunks(ids: list[int]) -> Iterator[tuple[int, ...]]:
 def _failure(value: ev.Value) -> BaseException:
     if value.header[:1] == b"!":
         code, _, text = value.header[1:].decode().partition("\n")
-        return _REFUSALS.get(code, errors.WorkbenchError)(text)
+        code, _, actor = code.partition(" ")
+        error = _REFUSALS.get(code, errors.WorkbenchError)(text)
+        if actor and isinstance(error, errors.ActorDiedError):
+            error.actor_id = actor
+        return error
     return errors.task_error(codec.deserialize_inline(value.header))

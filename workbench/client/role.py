@@ -25,6 +25,10 @@ class Role(Protocol):
         """The actor whose process this is, 0 if it is none's."""
 
     @property
+    def is_restarted(self) -> bool:
+        """Whether that was made again, after its process had died."""
+
+    @property
     def namespace(self) -> str:
         """That of the driver from which the calling code comes: of actors' names."""
 

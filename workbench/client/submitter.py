@@ -91,12 +91,13 @@ class Submitter:
             self._role.origin(), 0, ref.id, "__init__", spec,
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
+        in_order = not options.allow_out_of_order_execution
         other = None
         if name:  # of several that are made at a time one has it, and all hear which
-            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n))
+            named = self._base.requests.ask(lambda n: ev.Create(create, *limits, name, n, in_order))
             other = named if named is not ref else None
         else:
-            self._connection.send(ev.Create(create, *limits))
+            self._connection.send(ev.Create(create, *limits, in_order=in_order))
         del packed
         return ref, other
 
@@ -120,6 +121,10 @@ class Submitter:
         self._base.check_refs([ref])
         return self._base.requests.task("task", ref.id) != "waiting"
 
+    def actor_of(self, ref: ObjectRef) -> str:
+        self._base.check_refs([ref])
+        return self._base.requests.task("actor", ref.id)
+
     def _submit(
         self, function: int, call: Call[TaskOptions], name: str, parameters: Parameters,
         actor: int = 0, method: str = "",
@@ -139,6 +144,8 @@ class Submitter:
         del ids[returns:]
         self._objects.expect(ids)
         refs = [self._references.new(id) for id in ids]
+        for ref in refs[1:]:
+            ref._task = task
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)

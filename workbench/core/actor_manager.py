@@ -35,12 +35,13 @@ class ActorManager:
         if not state.budget.admits_inline(client.number, len(submit.args)):
             return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
-        actor = Actor(submit.actor, submit.name, task, event.restarts, event.concurrency)
+        limits = event.restarts, event.concurrency, event.in_order
+        actor = Actor(submit.actor, submit.name, task, *limits)
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
-            why = ev.error_value("actor", f"There is another actor of the name of {actor.name}.")
+            why = died(actor.id, f"There is another actor of the name of {actor.name}.")
         elif event.name:
             self._catalog.bind(event.name, entry)
         self._scheduler.add(task)
@@ -63,7 +64,7 @@ class ActorManager:
             if pool.broken or len(self._scheduler.workers) >= pool.most:
                 why = pool.last_words or f"there are {pool.most} workers already"
                 text = f"No worker could be started for {actor.name}: {why}."
-                self.dies(actor, ev.error_value("actor", text))
+                self.dies(actor, died(actor.id, text))
             else:
                 self._state.out.append(do.Fork(pool.spawn(actor)))
 
@@ -89,7 +90,8 @@ class ActorManager:
         actor = self._scheduler.actors.get(task.submit.actor)
         entry = self._catalog.get(task.submit.actor)
         if actor is None or entry is None or entry.state is FREED:
-            return ev.error_value("actor", "There is no such actor: its last handle was gone.")
+            text = "There is no such actor: its last handle was gone."
+            return died(task.submit.actor, text)
         self._catalog.need(entry, task)
         return actor.why
 
@@ -115,14 +117,15 @@ class ActorManager:
         if not actor.restarts:
             while_it = f" while it ran `{tasks[last].submit.name}`" if tasks else ""
             text = f"{actor.name} died: {crash}{while_it}.{words}"
-            self.dies(actor, ev.error_value("actor", text), tasks)
+            self.dies(actor, died(actor.id, text), tasks)
             return
         actor.restarts -= actor.restarts > 0
+        actor.creation_task.made += 1
         actor.state = ActorState.STARTING
         again, over = actor.lost(tasks, last)
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
-            self._state.fail(task, ev.error_value("actor", text))
+            self._state.fail(task, died(actor.id, text))
         for task in again:
             if task.final_value is not None:
                 self._state.fail(task, task.final_value)
@@ -137,7 +140,7 @@ class ActorManager:
         worker = actor.worker
         if not (event.restart and actor.restarts):
             text = f"{actor.name} was ended by kill()."
-            self.dies(actor, ev.error_value("actor", text))
+            self.dies(actor, died(actor.id, text))
         if worker is not None:
             self._state.out.append(do.Kill(worker.number))
 
@@ -145,7 +148,7 @@ class ActorManager:
         worker = self._scheduler.by_client.get(client.number)
         if worker is not None and worker.actor is not None:
             text = f"{worker.actor.name} left by exit_actor()."
-            self.dies(worker.actor, ev.error_value("actor", text))
+            self.dies(worker.actor, died(worker.actor.id, text))
             self.release(worker.actor)
 
     def dies(self, actor: Actor, why: ev.Value, tasks: Iterable[Task] = ()) -> None:
@@ -168,7 +171,7 @@ class ActorManager:
     def retire(self, actor: Actor) -> None:
         """No handle is left, and no call."""
         del self._scheduler.actors[actor.id]
-        self.dies(actor, ev.error_value("actor", "Its last handle is gone."))
+        self.dies(actor, died(actor.id, "Its last handle is gone."))
         self.release(actor)
 
     def release(self, actor: Actor) -> None:
@@ -177,6 +180,11 @@ class ActorManager:
             self._state.hang_up(worker.client, "its actor has ended")
         elif worker is not None:
             self._state.out.append(do.Kill(worker.number))
+
+
+def died(actor: int, text: str) -> ev.Value:
+    """What the calls of an actor fail with that is dead."""
+    return ev.error_value(f"actor {actor:016x}", text)
 
 
 def place_of(running: int, tasks: list[Task]) -> int:

@@ -240,7 +240,8 @@ class Ask(Event, tag=21):
     ``name``, with what its holders find out (``deep``: however long that takes); jobs: all
     background cells that are remembered; log: what the job ``object`` has shown; spill: move
     ``object`` to disk, answered when it is there or can't be; task: where the task that makes
-    ``object`` is: waiting, sent, or over; or withdraw: the same, and one that waits is dropped.
+    ``object`` is: waiting, sent, or over; withdraw: the same, and one that waits is dropped; or
+    actor: the name of the actor whose call it is, if it is one.
     What an answer may have doesn't depend on how many objects there are.
     """
 
@@ -281,9 +282,9 @@ class Create(Event, tag=25):
     The actor's id is an object of the sender's, sealed before: its handles' object. When nothing
     keeps that any more, and no call of it is left, the actor ends. ``creation`` has that id too,
     and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
-    always; ``concurrency`` how many of its calls run at a time. ``name`` is given to the object,
-    unless another has it: then there is no actor. Answered by Found, if it has one: with whoever
-    has it now.
+    always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
+    begin in the order of their submission. ``name`` is given to the object, unless another has it:
+    then there is no actor. Answered by Found, if it has one: with whoever has it now.
     """
 
     creation: Submit
@@ -291,6 +292,7 @@ class Create(Event, tag=25):
     concurrency: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
     name: str = ""
     request: Number = 0
+    in_order: bool = True
 
 
 class KillActor(Event, tag=26):

@@ -52,7 +52,8 @@ class Run(Instruction, tag=5):
 
     A worker keeps a function's Value, even of a task it gives back, until it is to forget it.
     ``last``: it may not be run again, so its results are to be handed over before all else.
-    Of a stream that is made again, ``made`` items were made before; its reader took ``taken``.
+    Of a stream that is made again, ``made`` items were made before; its reader took ``taken``. An
+    actor was made again ``made`` times.
     """
 
     task: int

@@ -56,7 +56,8 @@ class Value(Event):
 
 
 def error_value(code: str, text: str) -> Value:
-    """The value of an object that will never be there. ``code`` names the error type."""
+    """The value of an object that will never be there. ``code`` names the error type; behind
+    ``actor`` stands the id of the one that died."""
     return Value(f"!{code}\n{text}".encode(), failed=True)
 
 

@@ -91,7 +91,7 @@ class Scheduler:
         task.pending_dependencies -= 1
         actor = task.actor
         if actor is not None and task is not actor.creation_task:
-            actor.advance(task.owner)
+            actor.arguments_came(task)
             self.notify(actor)
         elif not task.pending_dependencies:
             self._enqueue(task)

@@ -386,7 +386,7 @@ class Session:
             return self.referrers.ask(client, event)
         if event.what == "spill":
             return self.spilling.spill(client, event)
-        if event.what in ("task", "withdraw"):
+        if event.what in ("task", "withdraw", "actor"):
             return self.tasks.answer(client, event)
         if event.what == "log":
             return self.jobs.log(client, event)

@@ -230,12 +230,15 @@ class TaskManager:
             self.stop(task, event.force, event.recursive)
 
     def answer(self, client: ClientState, event: ev.Ask) -> None:
-        """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn."""
+        """Where a task is; one that wasn't sent is dropped, if it is to be withdrawn. Or whose."""
         task = self._scheduler.maker(event.object)
+        if event.what == "actor":
+            actor = "" if task is None or task.actor is None else task.actor.name
+            return self._state.send(client.number, do.Answer(event.request, text=actor))
         where = "over" if task is None else "waiting" if task.worker is None else "sent"
         if task is not None and where == "waiting" and event.what == "withdraw":
             self._state.fail(task, cancelled(task))
-        self._state.send(client.number, do.Answer(event.request, text=where))
+        return self._state.send(client.number, do.Answer(event.request, text=where))
 
     def interrupt(self, client: ClientState, event: ev.Interrupt) -> None:
         tasks = [task for job in event.jobs for task in self._jobs.cancelled(job)]

@@ -68,7 +68,9 @@ class Task:
         self.cpus = ONE if submit.spec is None else submit.spec.cpus
         self.state = WAITING
         self.final_value: Value | None = None  # it was told to stop; what its results are then
-        self.made = 0  # items, if it is a stream
+        self.made = (
+            0  # items, if it is a stream; of an actor's creation, how often it was made again
+        )
         self.taken = 0  # those that its reader took
         self.pins: list[int] = []  # objects that live as long as it does, one entry per pin
         self.argument_bytes = 0  # of its message, as long as these are pinned
@@ -167,9 +169,9 @@ class ActorState(Enum):
 class Actor:
     """One actor, from its Create until no handle is left: a worker of its own, and its calls.
 
-    A call runs after all calls that the same caller submitted before it, and after
-    ``creation_task``, which makes the instance. The pins of that are held until the actor is
-    dead: it may be needed again.
+    A call runs after ``creation_task``, which makes the instance; if calls go ``in_order``, after
+    all that the same caller submitted before it, else as soon as its arguments are there. The pins
+    of ``creation_task`` are held until the actor is dead: it may be needed again.
     """
 
     id: int
@@ -177,22 +179,40 @@ class Actor:
     creation_task: Task
     restarts: int
     concurrency: int
+    in_order: bool
     state: ActorState = ActorState.STARTING
     worker: Worker | None = None
     why: Value | None = None  # once it is dead: what its calls fail with
     waiting: dict[int, deque[Task]] = field(default_factory=dict)  # by caller: the first one waits
+    incomplete: dict[Task, None] = field(default_factory=dict)  # in any order: wait for arguments
     ready: deque[Task] = field(default_factory=deque)  # those that are queued
 
     def add(self, task: Task) -> None:
-        self.waiting.setdefault(task.owner, deque()).append(task)
-        self.advance(task.owner)
+        if self.in_order:
+            self.waiting.setdefault(task.owner, deque()).append(task)
+            self._advance(task.owner)
+        elif task.pending_dependencies:
+            self.incomplete[task] = None
+        else:
+            self._enqueue(task)
 
-    def advance(self, owner: int) -> None:
+    def arguments_came(self, task: Task) -> None:
+        """One more of them is there."""
+        if self.in_order:
+            self._advance(task.owner)
+        elif not task.pending_dependencies:
+            del self.incomplete[task]
+            self._enqueue(task)
+
+    def _enqueue(self, task: Task) -> None:
+        task.to(QUEUED)
+        self.ready.append(task)
+
+    def _advance(self, owner: int) -> None:
         """Calls of this caller whose arguments are there, and those of all before, may be sent."""
         queue = self.waiting.get(owner)
         while queue and not queue[0].pending_dependencies:
-            queue[0].to(QUEUED)
-            self.ready.append(queue.popleft())
+            self._enqueue(queue.popleft())
         if queue is not None and not queue:
             del self.waiting[owner]
 
@@ -200,9 +220,11 @@ class Actor:
         """A call that was queued or waited will not be sent."""
         if task in self.ready:
             self.ready.remove(task)
-        else:
+        elif self.in_order:
             self.waiting[task.owner].remove(task)
-            self.advance(task.owner)
+            self._advance(task.owner)
+        else:
+            del self.incomplete[task]
 
     def put_back(self, tasks: list[Task]) -> None:
         """Sent, but not done, and to be sent again, before all others."""
@@ -246,7 +268,8 @@ class Actor:
     @property
     def calls(self) -> list[Task]:
         """All that wasn't sent."""
-        return [*self.ready, *(task for queue in self.waiting.values() for task in queue)]
+        waiting = (task for queue in self.waiting.values() for task in queue)
+        return [*self.ready, *waiting, *self.incomplete]
 
 
 @dataclass(slots=True, eq=False)

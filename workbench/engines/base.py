@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
@@ -281,6 +281,9 @@ class Tasks(Protocol):
     def has_begun(self, ref: ObjectRef) -> bool:
         """Whether the task that makes this object was sent to a worker, or is over."""
 
+    def actor_of(self, ref: ObjectRef) -> str:
+        """The name of the actor whose call makes this object; '' if none does, or did by now."""
+
     def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
         """Around code in a task that waits, for one of these or for what nobody knows of: meanwhile
         others run in its place."""
@@ -305,7 +308,7 @@ class Actors(Protocol):
         then there is no new one. ``description`` is what `get` of the handle gives."""
 
     def call(self, actor: ObjectRef, method: str, call: Call[TaskOptions]) -> Submitted:
-        """Run a method of an actor, after all that this process called before."""
+        """Run a method of an actor: see `ActorMethod.remote` for when."""
 
     def find_actor(self, name: str) -> ObjectRef | None:
         """The actor of that name."""
@@ -380,6 +383,18 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     joined: bool
     """Whether the session was there before this process came."""
+
+    def __enter__(self) -> Self:
+        """``with init() as session:``; the block's end is a `lifecycle.shutdown`."""
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def __getitem__(self, key: str) -> str:
+        """``session["address"]`` is what `init` takes as its ``address``: see `address_info`."""
+
+    @property
+    def address_info(self) -> dict[str, str]:
+        """Ray's, as far as there is such a thing: ``address`` and ``node_id``."""
 
     @property
     def workers(self) -> int:

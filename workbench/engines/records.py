@@ -60,6 +60,7 @@ class Running(NamedTuple):
     """Where code runs: in which ``worker`` (0: a driver), task and actor (0: none).
 
     ``name`` is what people call the task, ``cpus`` are the processors that it was given.
+    ``restarted``: the actor was made again.
     """
 
     worker: int = 0
@@ -67,3 +68,4 @@ class Running(NamedTuple):
     name: str = ""
     actor: int = 0
     cpus: float = 0.0
+    restarted: bool = False

@@ -45,6 +45,7 @@ class ActorHost:
         self,
         id: int,
         namespace: str,
+        is_restarted: bool,
         blueprint: Blueprint,
         connection: Connection,
         next_call: Callable[[], do.Run | None],
@@ -53,6 +54,7 @@ class ActorHost:
     ) -> None:
         self.id = id
         self.namespace = namespace
+        self.is_restarted = is_restarted
         self._blueprint = blueprint
         self._connection = connection
         self._next_call = next_call

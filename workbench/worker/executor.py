@@ -144,6 +144,11 @@ class TaskExecutor:
         return 0 if host is None else host.id
 
     @property
+    def is_restarted(self) -> bool:
+        host = self._runner.actor
+        return host is not None and host.is_restarted
+
+    @property
     def namespace(self) -> str:
         host, run = self._runner.actor, self._work.current
         if host is not None:

@@ -172,6 +172,7 @@ class TaskRunner:
             self.actor = ActorHost(
                 run.task,
                 run.spec.namespace if run.spec is not None else "",
+                run.made > 0,
                 blueprint,
                 self._connection,
                 self._next_run,
@@ -297,7 +298,7 @@ class TaskRunner:
         if stopped and isinstance(error, _STOPPED):
             return cancelled(run), (), False, ()
         again = isinstance(error, retry_on) and not stopped
-        shown = _no_actor(error) if run.method == CREATION else error
+        shown = _no_actor(error, run.task) if run.method == CREATION else error
         value, refs = self._error_value(shown, run.name)
         let_go(error)
         return (value,) * _owed(run), (), again, refs
@@ -353,9 +354,10 @@ def _retry_on(run: do.Run) -> Types:
     return types
 
 
-def _no_actor(error: BaseException) -> ActorDiedError:
+def _no_actor(error: BaseException, actor: int) -> ActorDiedError:
     """What the actor's calls raise if it could not be made."""
     died = ActorDiedError(f"The actor could not be made: {said_of(error)}")
+    died.actor_id = f"{actor:016x}"
     died.__cause__ = error
     return died.with_traceback(error.__traceback__)
 

@@ -1,4 +1,6 @@
-"""Random lives of actors: calls in each caller's order, none lost, none twice without a crash."""
+"""Random lives of actors: calls in each caller's order, or as soon as they can; none lost, none
+twice without a crash.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from tests.unit.core.conftest import Stage
 from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.tasks import ActorState
 
 T = TypeVar("T")
 
@@ -39,6 +42,7 @@ class ActorMachine(RuleBasedStateMachine):
         self.drivers[1].borrow((self.cls,))
         self.handles: dict[int, set[int]] = {}  # actor → drivers that hold it
         self.concurrency: dict[int, int] = {}
+        self.in_order: dict[int, bool] = {}
         self.calls: dict[int, tuple[int, int]] = {}  # task → (actor, caller)
         self.retries: dict[int, int] = {}
         self.results: dict[int, list[int]] = defaultdict(list)  # caller → its calls' results
@@ -55,6 +59,12 @@ class ActorMachine(RuleBasedStateMachine):
         self.obey(self.stage.turn())
         for number, peer in list(self.workers.items()):
             self.look(number, peer)
+        for actor in self.stage.session.state.scheduler.actors.values():
+            worker = actor.worker
+            room = worker is not None and len(worker.sent) < actor.concurrency
+            if room and not actor.in_order and actor.state is ActorState.ALIVE:
+                waits = [task.pending_dependencies for task in actor.calls]
+                assert all(waits), "held up by another call's argument"
 
     def obey(self, out: list[do.Anything]) -> None:
         for instruction in out:
@@ -92,7 +102,8 @@ class ActorMachine(RuleBasedStateMachine):
             assert len(self.sent[number]) <= self.concurrency[actor] + 64
             if self.times[message.task] == 1:
                 before = self.ran[actor, caller]
-                assert not before or before[-1] < message.task, "out of its caller's order"
+                if self.in_order[actor] and before:
+                    assert before[-1] < message.task, "out of its caller's order"
                 before.append(message.task)
 
     def ends(self, worker: int) -> None:
@@ -112,9 +123,15 @@ class ActorMachine(RuleBasedStateMachine):
     # -- what happens -----------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.handles) < 5)
-    @rule(n=PICK, restarts=st.sampled_from([0, 1, -1]), concurrency=st.integers(1, 2),
-          late=st.booleans(), cpus=st.sampled_from([0, 0, 500, 1000]))  # fmt: skip
-    def creates(self, n: int, restarts: int, concurrency: int, late: bool, cpus: int) -> None:
+    @rule(
+        n=PICK, restarts=st.sampled_from([0, 1, -1]), concurrency=st.integers(1, 2),
+        in_order=st.booleans(), late=st.booleans(), made=st.booleans(),
+        cpus=st.sampled_from([0, 0, 500, 1000]),
+    )  # fmt: skip
+    def creates(
+        self, n: int, restarts: int, concurrency: int, in_order: bool, late: bool, made: bool,
+        cpus: int,
+    ) -> None:  # fmt: skip
         driver = pick(self.drivers, n)
         actor = driver.put(ev.Value(b"described"))
         deps = (driver.submit(self.cls, (), ())[0],) if late else ()
@@ -122,25 +139,32 @@ class ActorMachine(RuleBasedStateMachine):
             actor, self.cls, b"", deps, (), 0, "Actor", 0, 0, actor, "__init__",
             ev.TaskSpec(cpus) if cpus else None,
         )  # fmt: skip
-        driver.post(ev.Create(creation_task, restarts, concurrency))
+        driver.post(ev.Create(creation_task, restarts, concurrency, in_order=in_order))
         self.handles[actor] = {driver.number}
         self.concurrency[actor] = concurrency
+        self.in_order[actor] = in_order
         self.settle()
+        for worker, tasks in self.sent.items():
+            if made and actor in tasks:
+                self.finish(worker, actor, NONE)
+                self.settle()
 
     @precondition(lambda self: any(self.handles.values()))
-    @rule(n=PICK, d=PICK, late=st.booleans(), retries=st.integers(0, 1))
-    def calls_it(self, n: int, d: int, late: bool, retries: int) -> None:
+    @rule(n=PICK, d=PICK, late=st.lists(st.booleans(), min_size=1, max_size=3),
+          retries=st.integers(0, 1))  # fmt: skip
+    def calls_it(self, n: int, d: int, late: list[bool], retries: int) -> None:
         actor = pick([a for a, holders in self.handles.items() if holders], n)
         driver = pick(self.drivers, d)
         if driver.number not in self.handles[actor]:
             driver.borrow((actor,))
             self.handles[actor].add(driver.number)
-        deps = (driver.submit(self.cls, (), ())[0],) if late else ()
-        task = driver.id()
-        driver.holds[task] += 1
-        self.calls[task] = actor, driver.number
-        self.results[driver.number].append(task)
-        driver.post(ev.Submit(task, 0, b"", deps, (), 1, "call", 0, retries, actor, "method"))
+        for waits in late:
+            deps = (driver.submit(self.cls, (), ())[0],) if waits else ()
+            task = driver.id()
+            driver.holds[task] += 1
+            self.calls[task] = actor, driver.number
+            self.results[driver.number].append(task)
+            driver.post(ev.Submit(task, 0, b"", deps, (), 1, "call", 0, retries, actor, "method"))
         self.settle()
 
     @rule(n=PICK, failed=st.sampled_from([False, False, True]))
