@@ -178,8 +178,8 @@ def test_options(session: Engine) -> None:
     assert "in other name" in rendered(fails.options(name="other name"))
     with pytest.raises(TypeError, match=r"fails\.remote\("):
         fails()
-    for wrong in ({"num_returns": -1}, {"max_retries": 1.5}):
-        with pytest.raises(ValueError, match="whole number"):
+    for wrong, kind in (({"num_returns": -1}, ValueError), ({"max_retries": 1.5}, TypeError)):
+        with pytest.raises(kind, match="whole number"):
             fails.options(**wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no option colour"):
         wb.remote(colour="red")  # type: ignore[call-overload]
