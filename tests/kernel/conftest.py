@@ -92,9 +92,18 @@ class Kernel:
         self._start()
 
     def _start(self) -> None:
-        self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(env={**os.environ, **self._environment})
-        self._connect()
+        for attempt in range(3):
+            self.manager = KernelManager(kernel_name="python3")
+            self.manager.start_kernel(env={**os.environ, **self._environment})
+            try:
+                return self._connect()
+            except RuntimeError:  # of two that start at once, both had found the same port free
+                self.client.stop_channels()
+                self.manager.shutdown_kernel(now=True)
+                self.manager.cleanup_resources()
+                if attempt == 2:
+                    raise
+        return None
 
     def _connect(self) -> None:
         self.client: BlockingKernelClient = self.manager.client()

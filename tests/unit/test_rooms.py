@@ -105,7 +105,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"api", "engines.base", "errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl"},
     ),
     # top-level modules
     "api": (
