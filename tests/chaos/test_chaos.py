@@ -34,7 +34,7 @@ DRIVERS = 3
 MOST_NAMES = 40
 MOST_SHOWN = 2
 SEEDS = [*map(int, os.environ.get("CHAOS_SEED", "").split())] or range(12 if THOROUGH else 3)
-ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "200" if THOROUGH else "30"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "200" if THOROUGH else "20"))
 REMEMBERED = 60
 """Actions that a failure tells."""
 

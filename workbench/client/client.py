@@ -80,9 +80,11 @@ class Client:
         }
         base.at_end.append(self._ended)
 
-    def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
+    def waiting(
+        self, refs: Sequence[ObjectRef] = (), some: bool = False
+    ) -> AbstractContextManager[None]:
         ids = [ref.id for ref in refs]
-        return self._role.blocking(lambda: ids, 1)
+        return self._role.blocking(lambda: ids, 1 if some else 0)
 
     # -- objects ------------------------------------------------------------------------------
 

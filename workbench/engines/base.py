@@ -284,9 +284,11 @@ class Tasks(Protocol):
     def actor_of(self, ref: ObjectRef) -> str:
         """The name of the actor whose call makes this object; '' if none does, or did by now."""
 
-    def waiting(self, refs: Sequence[ObjectRef] = ()) -> AbstractContextManager[None]:
-        """Around code in a task that waits, for one of these or for what nobody knows of: meanwhile
-        others run in its place."""
+    def waiting(
+        self, refs: Sequence[ObjectRef] = (), some: bool = False
+    ) -> AbstractContextManager[None]:
+        """Around code in a task that waits: for all of these (``some``: for one), or until it ends,
+        if it waits for none. Meanwhile others run in its place."""
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""

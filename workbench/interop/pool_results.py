@@ -199,7 +199,7 @@ class Results(Generic[T]):
         late = PoolTimeoutError(f"The next result wasn't there after {timeout} s.")
         if not self._ordered:
             try:
-                with waiting(self._waiting):
+                with waiting(self._waiting, some=True):
                     return self._came.get(timeout=timeout)
             except Empty:
                 raise late from None

@@ -160,10 +160,13 @@ def stop(calls: Iterable[futures.Future[Any]]) -> None:
                 each.engine.cancel(each.ref, False, True)
 
 
-def waiting(calls: Iterable[futures.Future[Any]]) -> AbstractContextManager[None]:
-    """Around code that waits for calls of an executor: in a task, others run in its place."""
+def waiting(
+    calls: Iterable[futures.Future[Any]], some: bool = False
+) -> AbstractContextManager[None]:
+    """Around code that waits for all calls of an executor, or for one of them: in a task, others
+    run in its place."""
     left = [each for each in calls if isinstance(each, TaskFuture) and not each.done()]
-    return left[0].engine.waiting([each.ref for each in left]) if left else nullcontext()
+    return left[0].engine.waiting([each.ref for each in left], some) if left else nullcontext()
 
 
 class Settler:
@@ -202,7 +205,7 @@ class Settler:
             for future in reversed(pending):  # so that none begins meanwhile
                 future.cancel()
         if wait and thread is not None and thread is not threading.current_thread():
-            with waiting(pending):
+            with self._engine.waiting():
                 thread.join()
 
     def _run(self) -> None:
