@@ -128,10 +128,14 @@ class Feed:
         with self._lock:
             if self._thread is None and not self.is_over:
                 self._take_in(0.0)  # what has been on its way since it was asked for last
-                self._take_in(0.0)  # asks anew
-                with contextlib.suppress(WorkbenchError):  # it has just ended, or doesn't answer
-                    self.engine.settle()
-                self._take_in(0.0)
+                # Twice: the first answer may be of half of what was done, the rest on its way.
+                for _ in range(2):
+                    self._take_in(0.0)  # asks anew
+                    with contextlib.suppress(
+                        WorkbenchError
+                    ):  # it has just ended, or doesn't answer
+                        self.engine.settle()
+                    self._take_in(0.0)
                 if self._difference():
                     self.seq += 1
 
