@@ -131,9 +131,7 @@ class Feed:
                 # Twice: the first answer may be of half of what was done, the rest on its way.
                 for _ in range(2):
                     self._take_in(0.0)  # asks anew
-                    with contextlib.suppress(
-                        WorkbenchError
-                    ):  # it has just ended, or doesn't answer
+                    with contextlib.suppress(WorkbenchError):  # it ended, or doesn't answer
                         self.engine.settle()
                     self._take_in(0.0)
                 if self._difference():
