@@ -99,6 +99,13 @@ def test_nested_calls_end(session: Engine) -> None:
     assert Parallel()(delayed(inner)(n) for n in range(6)) == [0, 0, 1, 5, 14, 30]
 
 
+def test_arrays_for_an_initializer() -> None:
+    for _ in range(2):
+        with parallel_config("workbench", initializer=len, initargs=(np.ones(3),)):
+            for _ in range(2):
+                assert Parallel()(delayed(square)(n) for n in range(3)) == [0, 1, 4]
+
+
 def test_an_initializer_and_threads() -> None:
     def threads() -> set[int]:
         from threadpoolctl import threadpool_info

@@ -1,4 +1,4 @@
-"""What runs in a worker for `executor`: calls, and what is done before the first one there."""
+"""What runs in a worker for executors and joblib: calls, and what is done before the first one."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Executor(futures.Executor):
     ValueError
         If ``max_workers`` is less than 1.
     TypeError
-        If ``initializer`` can't be called.
+        If ``initializer`` can't be called, or ``max_workers`` is no whole number.
     """
 
     def __init__(

@@ -64,8 +64,10 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         self._engine: Engine = api.engine()
         self._futures: dict[Future[Any], None] = {}
         initializer, initargs = given.get("initializer"), given.get("initargs", ())
+        # Of several calls one executor, and one call of its initializer. Compared by identity:
+        # arrays among the arguments can't be compared so.
         kind = self._engine, n_jobs, initializer, initargs
-        if kind != self._kind:  # of several calls one executor, and one call of its initializer
+        if not self._kind or any(a is not b for a, b in zip(kind, self._kind, strict=True)):
             self._kind = kind
             self._executor = Executor(n_jobs, initializer=initializer, initargs=initargs)
         return n_jobs

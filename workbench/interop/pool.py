@@ -282,7 +282,7 @@ class Pool:
     def __exit__(self, *exc: object) -> None:
         self.terminate()
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> NoReturn:  # raises what multiprocessing's raises
         raise NotImplementedError("A pool can't be sent to another process: make one there.")
 
     # -- for all of them --------------------------------------------------------------------------

@@ -34,16 +34,16 @@ class SharedArguments:
 
     def ref_of(self, engine: Engine, value: Any) -> ObjectRef | None:
         """The object that has this value; None if it isn't large, or nobody could tell its end."""
+        known = self._known.get(id(value))  # first: to ask a frame for its size takes longer
+        is_known = known is not None and known.is_of(engine, value)
+        if known is not None and is_known and known.is_same(self._round):
+            return known.ref
         if size_of(value) < LARGE:
             return None
         view = engine.stored_as(value)
         if view is not None:
             return view
-        known = self._known.get(id(value))
-        if known is not None and known.is_of(engine, value):
-            if known.is_same(self._round):
-                return known.ref
-        else:
+        if not is_known:
             try:
                 finalizer = weakref.finalize(value, self._known.pop, id(value), None)
             except TypeError:
