@@ -18,9 +18,9 @@ from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
-from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
+from workbench.report.markup import Rich, Table, page
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
 from workbench.serialization.mutations import BUDGET

@@ -23,9 +23,9 @@ from workbench.errors import (
     TaskTimeoutError,
 )
 from workbench.ipython.originals import Originals
-from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.markup import Rich
 from workbench.report.mistyped import did_you_mean
 from workbench.serialization.mutations import Mutations
 

@@ -22,8 +22,8 @@ from workbench.errors import SessionError
 from workbench.ipython.interleave import Screen, Text
 from workbench.ipython.job import Job, key_of
 from workbench.ipython.output import Router
-from workbench.markup import line_place, mood_color
 from workbench.report.job_status import AS_OF, JobStatus, elsewhere, of_record
+from workbench.report.markup import line_place, mood_color
 
 TICK = 0.5
 """Seconds between two looks at the cells that run, and before a cell gets a button: one that is

@@ -12,19 +12,6 @@ from textwrap import wrap
 from typing import Any
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
-from workbench.markup import (
-    Html,
-    Key,
-    Piece,
-    Rich,
-    Strip,
-    Table,
-    clip,
-    heading,
-    muted,
-    page,
-    scroll,
-)
 from workbench.report import facts, view_texts
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
@@ -38,6 +25,19 @@ from workbench.report.format import (
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
+from workbench.report.markup import (
+    Html,
+    Key,
+    Piece,
+    Rich,
+    Strip,
+    Table,
+    clip,
+    heading,
+    muted,
+    page,
+    scroll,
+)
 from workbench.report.processes import Processes
 
 MOST_BOXES = 200

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
-from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
+from workbench.report.markup import Rich, status
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from workbench.core.events import Place
 from workbench.core.snapshot import Account, PinRecord, WorkerRecord
-from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.format import count, human_bytes, human_count
+from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 
 

@@ -11,8 +11,8 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
+from workbench.report.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text

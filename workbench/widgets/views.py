@@ -20,8 +20,8 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from workbench import markup
 from workbench.plots.pictures import picture
+from workbench.report import markup
 from workbench.report.html import PARTS, Still
 from workbench.widgets import actions
 from workbench.widgets.feed import Message, feed_of
