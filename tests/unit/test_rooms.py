@@ -69,7 +69,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"api", "engines.base", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
-        | {"interop.registration", "widgets.lines", "widgets.views"},
+        | {"interop.registration", "widgets.lines", "widgets.page_model"}
+        | {"widgets.views"},
         {"IPython", "comm"},
     ),
     "report": (

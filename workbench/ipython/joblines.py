@@ -123,11 +123,9 @@ class JobLine:
             self.name, job.key, job.name, self._number, shown["text/html"]
         )
         if self.view is not None:
-            shown["application/vnd.jupyter.widget-view+json"] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.view.model_id,
-            }
+            from workbench.widgets.page_model import view_bundle
+
+            shown |= view_bundle(self.view)
         return shown
 
     # -- what pages are told ----------------------------------------------------------------------
@@ -294,7 +292,8 @@ class JobLines:
             may_have_page, self._may_have_page = self._may_have_page, False
         if not may_have_page:
             return
-        from workbench.widgets.lines import LinePage, needs_view
+        from workbench.widgets.lines import LinePage
+        from workbench.widgets.page_model import needs_view
 
         self._router.introduce_widgets()
         if not needs_view():
