@@ -46,7 +46,7 @@ class Carried:
     at_least: bool = False  # whether there are more bytes: counting them was given up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CargoPreview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
@@ -72,8 +72,6 @@ class CargoPreview(Rich):
 
     def _text(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self._title(), self._table.html() if self.records else "")

@@ -344,8 +344,6 @@ class Job(Rich):
     def _text(self) -> str:
         return str(self.status)
 
-    __repr__ = Rich.__str__
-
     def _repr_html_(self) -> str:
         return self.status._repr_html_()
 

@@ -36,7 +36,7 @@ _LOST = ("!", "bad")
 """It did what it was to do, and some of that isn't there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JobStatus(Rich):
     """One background cell at a moment. Prints as a line.
 
@@ -101,8 +101,6 @@ class JobStatus(Rich):
             ]
         when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""

@@ -68,8 +68,6 @@ class Listing(Rich, Generic[Item]):
     def _text(self) -> str:
         return self.table().text() if self.records else self.nothing
 
-    __repr__ = Rich.__str__
-
     def _repr_html_(self) -> str:
         return page(self.table().html() if self.records else self.nothing)
 

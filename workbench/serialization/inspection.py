@@ -113,6 +113,8 @@ class Inspection(Rich, _Answer):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
+    __repr__ = _Answer.__repr__
+
     def _repr_html_(self) -> str:
         if self.ok:
             return page(str(self))
