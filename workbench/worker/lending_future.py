@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from workbench.client.role import Missing
@@ -28,16 +29,12 @@ class LendingFuture(Future[Any]):
         self._waiters = _Waiters(self)  # whom `concurrent.futures.wait` and `as_completed` add
 
     def result(self, timeout: float | None = None) -> Any:
-        if self._waits(timeout):
-            with self._lending.waiting(self._missing, 1, self._item):
-                return super().result(timeout)
-        return super().result(timeout)
+        with self._waiting(timeout):
+            return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        if self._waits(timeout):
-            with self._lending.waiting(self._missing, 1, self._item):
-                return super().exception(timeout)
-        return super().exception(timeout)
+        with self._waiting(timeout):
+            return super().exception(timeout)
 
     def done(self) -> bool:
         if not self.is_over():
@@ -48,14 +45,14 @@ class LendingFuture(Future[Any]):
         """As `done`, for ourselves: nobody looks again and again."""
         return super().done()
 
-    def _waits(self, timeout: float | None) -> bool:
-        """Whether whoever asks for it now will wait."""
+    def _waiting(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Around asking for it: lends, if that will wait."""
         if self.is_over():
-            return False
+            return nullcontext()
         if timeout is not None and timeout <= 0:
             self._lending.polled(self._missing())
-            return False
-        return True
+            return nullcontext()
+        return self._lending.waiting(self._missing, 1, self._item)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Also what asyncio waits by."""
