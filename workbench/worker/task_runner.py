@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -26,7 +26,6 @@ from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import let_go, said_of, task_failure
-from workbench.options import parameters_of
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.worker.actor_host import ActorHost
