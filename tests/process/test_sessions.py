@@ -18,6 +18,7 @@ from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes
 from tests.process.scripts import Script
+from workbench.engines.base import Engine
 from workbench.errors import ConfigError, SessionError
 
 
@@ -99,6 +100,10 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     other.tell()
 
 
+def drivers(engine: Engine) -> int:
+    return [client.role for client in engine.snapshot().clients].count("driver")
+
+
 def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
     text = """
         engine = wb.init(session="lab", workers=1)
@@ -119,6 +124,7 @@ def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[...
     assert engine.names() == ["x"]
     other.tell()
     assert other.line() == "over"
+    assert eventually(lambda: drivers(engine) == 1)  # else the session ends after we have left
     wb.shutdown()
     for again in (True, False):
         with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):
