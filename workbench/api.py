@@ -67,17 +67,17 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
 
 
 @overload
-def get(refs: ObjectRef, *, timeout: float | None = None, copy: bool = False) -> Any: ...
+def get(refs: ObjectRef | str, *, timeout: float | None = None, copy: bool = False) -> Any: ...
 @overload
 def get(
     refs: ObjectRefGenerator, *, timeout: float | None = None, copy: bool = False
 ) -> ObjectRefGenerator: ...
 @overload
 def get(
-    refs: Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
+    refs: Sequence[ObjectRef | str], *, timeout: float | None = None, copy: bool = False
 ) -> list[Any]: ...
 def get(
-    refs: ObjectRef | ObjectRefGenerator | Sequence[ObjectRef],
+    refs: ObjectRef | str | ObjectRefGenerator | Sequence[ObjectRef | str],
     *,
     timeout: float | None = None,
     copy: bool = False,
@@ -86,8 +86,9 @@ def get(
 
     Parameters
     ----------
-    refs : ObjectRef, sequence of ObjectRef, or ObjectRefGenerator
-        What to get. A generator is given back as it is: its items are refs.
+    refs : ObjectRef or str, sequence of them, or ObjectRefGenerator
+        What to get: refs, or names or ids in the store. A generator is given back as it is: its
+        items are refs.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
@@ -105,18 +106,16 @@ def get(
     TaskError
         If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
-        If the object can't be had; the message says why.
+        If the object can't be had, or there is none of that name; the message says why.
     """
-    if isinstance(refs, ObjectRef):
-        return engine().get([refs], timeout, copy)[0]
+    if isinstance(refs, ObjectRef | str):
+        return engine().get([_ref_of(refs)], timeout, copy)[0]
     if isinstance(refs, ObjectRefGenerator):
         return refs
     if not isinstance(refs, list | tuple):
         raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
-    for ref in refs:
-        if not isinstance(ref, ObjectRef):
-            raise TypeError(f"get takes ObjectRefs; the list has {_a(ref)}.")
-    return engine().get(refs, timeout, copy)
+    found = [ref if isinstance(ref, ObjectRef) else _ref_of(ref) for ref in refs]
+    return engine().get(found, timeout, copy)
 
 
 def wait(

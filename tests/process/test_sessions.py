@@ -55,6 +55,17 @@ def test_one_session_at_a_time(runtime: str) -> None:
     wb.shutdown()
 
 
+def test_the_name_of_the_session_one_is_in_changes_nothing(runtime: str) -> None:
+    session = wb.init(session="lab", workers=1)
+    kept = wb.put([1], name="kept")
+    assert wb.init(session="lab") is session
+    assert wb.init(session=session.session) is session
+    with pytest.raises(SessionError, match="lose 1 object"):
+        wb.init(session="other")
+    assert wb.get(kept) == [1]
+    wb.shutdown()
+
+
 def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None:
     wb.init(workers=1)
     assert wb.get(wb.remote(lambda: "ran").remote()) == "ran"
