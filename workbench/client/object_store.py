@@ -19,11 +19,11 @@ from workbench.client.role import Missing, Role
 from workbench.core import events as ev
 from workbench.engines.base import Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.system.ki_protection import ki_protection
 
 
 class ObjectStore:

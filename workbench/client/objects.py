@@ -21,11 +21,11 @@ from workbench.client.reference_counter import HandleWatch, ReferenceCounter
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ObjectLostError, OutOfDescriptorsError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.memory.copying import Bytes
 from workbench.memory.views import Views, Watch, bases
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.system.ki_protection import ki_protection
 
 CHUNK = 10_000
 """Most ids in one message."""

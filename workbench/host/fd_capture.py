@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from workbench.fallocate import punch
 from workbench.host.text_cuts import whole
+from workbench.system.fallocate import punch
 
 KEPT = 64 << 10
 """Bytes that stay in the file after they were read: the fault handler's report is long."""

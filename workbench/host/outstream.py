@@ -21,8 +21,8 @@ from workbench.core.events import Output
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
 from workbench.host.throttle import TEXT, Shown, Throttle, process_room
-from workbench.ki_protection import ki_protection
 from workbench.report.format import human_bytes
+from workbench.system.ki_protection import ki_protection
 
 PAUSE = 0.05  # seconds from one sending to the next. What comes after a pause is sent at once
 MOST_QUEUED = 256_000  # characters in the queue. Who shows more takes them out of it himself

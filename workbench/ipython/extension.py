@@ -15,8 +15,7 @@ from workbench.interop.registration import register_when_imported
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
-from workbench.ipython.debugging import explained
-from workbench.ipython.error_display import rendered
+from workbench.ipython.error_display import explained, rendered
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics

@@ -14,7 +14,7 @@ import select
 import tempfile
 from dataclasses import dataclass
 
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC
 """How a directory is opened for a file without a name. Where that can't be, it is an error."""

@@ -23,11 +23,11 @@ from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
+from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import failure_of, let_go, said_of
 from workbench.options import parameters_of
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.task_context import TaskContext
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.generators import GeneratorSender, is_generator, take, take_async
 

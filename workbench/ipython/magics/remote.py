@@ -11,7 +11,7 @@ from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
-from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label, for_future
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell

@@ -16,7 +16,7 @@ from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
-from workbench.ray_options import OF_INIT, asks_nothing
+from workbench.ray_api.options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
 
 _starting = threading.Lock()

@@ -11,19 +11,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import context
-from workbench.actors import ActorHandle
-from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Observed, Waitable, engine_of
-from workbench.errors import ObjectLostError, SpillError
-from workbench.lifecycle import engine, init, is_initialized, shutdown
-from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
-from workbench.serializers import (
+from workbench.api.actors import ActorHandle
+from workbench.api.lifecycle import engine, init, is_initialized, shutdown
+from workbench.api.serializers import (
     deregister_serializer,
     explain_cost,
     inspect_serializability,
     register_serializer,
 )
+from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Observed, Waitable, engine_of
+from workbench.errors import ObjectLostError, SpillError
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.report.text import ObjectTable
