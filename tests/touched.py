@@ -43,6 +43,8 @@ def touched_by(changed: str) -> list[str]:
     parts = changed.split("/")
     if parts[0] == "notebooks":
         return ["tests/kernel/test_notebooks.py"]
+    if parts[0] == "docs" or changed == "README.md":
+        return ["tests/kernel/test_docs.py"]
     if parts[0] == "tests":
         is_test = parts[-1].startswith("test_")
         return [changed if is_test else "/".join(parts[:-1])] if len(parts) > 2 else []

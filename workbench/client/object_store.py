@@ -17,7 +17,7 @@ from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
 from workbench.client.role import Missing, Role
 from workbench.core import events as ev
-from workbench.engines.base import Waitable
+from workbench.engines.base import Copying, Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -86,7 +86,7 @@ class ObjectStore:
 
     # -- reading and waiting --------------------------------------------------------------------
 
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):

@@ -25,6 +25,9 @@ from workbench.ipython.missing_names import explain
 from workbench.ipython.notebook import Notebook
 from workbench.report.text import started_line
 
+MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
+"""All there are, in four classes."""
+
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """What a cell ends with that was interrupted; the latter if it was awaiting something."""
 
@@ -35,8 +38,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._notebook = notebook = Notebook(shell)
-        kinds = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
-        self._magics = [kind(notebook) for kind in kinds]
+        self._magics = [kind(notebook) for kind in MAGICS]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
         self._tells = False  # a session that begins is told of, whatever starts it

@@ -19,6 +19,7 @@ from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.events import ID_BITS
 from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
@@ -28,6 +29,7 @@ from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import let_go, said_of, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
+from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.generators import GeneratorSender, Types, is_generator, take, take_async
 
@@ -160,6 +162,8 @@ class TaskRunner:
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         if run.spec is not None and run.spec.env:
             set_variables(run.spec.env)
+        submitter = run.task >> ID_BITS
+        building.submitter, building.origin = submitter, (submitter, run.task)
         args, kwargs = self._arguments(run)
         if not run.method:
             return self._function(run), args, kwargs

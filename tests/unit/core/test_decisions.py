@@ -406,7 +406,7 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     assert len(s.session.state.catalog) == 10_001
     driver.drop(outer)
     s.turn()
-    while s.session.state.catalog.backlog:
+    while s.session.state.catalog.backlog.work:
         s.turn()
     assert not len(s.session.state.catalog)
 

@@ -332,7 +332,7 @@ class RemoteMagics(NotebookMagics):
                 raise MagicError(f"{what}: {item!r} can't be a variable.")
             if expression.isidentifier() and expression not in self._notebook.variables:
                 names = self._notebook.own_names()
-                raise missing([expression], "the notebook", names, outcome="Nothing was sent.")
+                raise missing([expression], "the notebook", names)
             try:
                 items = list(self.shell.ev(expression))
             except TypeError as error:
