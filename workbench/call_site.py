@@ -11,7 +11,7 @@ import sysconfig
 from types import FrameType
 from typing import Any, NamedTuple
 
-from workbench.errors import cell_label
+from workbench.errors.remote_frames import cell_label
 
 MOST_FRAMES = 200
 """Frames looked through for the notebook's cell."""

@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from workbench.errors import exception_state, remote_frames
 from workbench.errors.remote_frames import Frame
-from workbench.errors.remote_frames import cell_label as cell_label
 from workbench.report.format import printable
 
 
