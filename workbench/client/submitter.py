@@ -75,9 +75,9 @@ class Submitter:
         self._connection.check_open()
         export = self._exported(blueprint, "class")
         options = call.options
-        asks = options.num_cpus or options.memory or options.runtime_env
-        namespace = self._role.namespace
-        spec = self._spec_of_actor(options, namespace) if asks or namespace else None
+        env, namespace, spec = options.runtime_env, self._role.namespace, None
+        if options.num_cpus or options.memory or env or namespace:
+            spec = ev.TaskSpec(self._cpus(options), env=env, namespace=namespace)
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -159,9 +159,6 @@ class Submitter:
             raise
         del packed  # the Submit that needs the arguments is before their Drop in the queue
         return stream or (refs[0] if given == 1 else refs or None)
-
-    def _spec_of_actor(self, options: ActorOptions, namespace: str) -> ev.TaskSpec:
-        return ev.TaskSpec(self._cpus(options), env=options.runtime_env, namespace=namespace)
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
         """Thousandths of a processor. Memory counts as the share of them that it is of the
