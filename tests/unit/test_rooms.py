@@ -103,7 +103,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         {"IPython", "tqdm"},
     ),
-    "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
+    "error_notes": (
+        {"call_site", "context", "engines.base", "errors", "ref", "report.format"},
+        set(),
+    ),
     "errors": ({"report.format"}, {"IPython", "pygments"}),
     "ray_api": (set(), set()),
     "system": (set(), set()),
