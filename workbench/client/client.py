@@ -23,6 +23,7 @@ from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
 from workbench.ki_protection import ki_protection
+from workbench.lending_future import Lending
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.packing import PackedValues
@@ -85,6 +86,10 @@ class Client:
     ) -> AbstractContextManager[None]:
         ids = [ref.id for ref in refs]
         return self._role.blocking(lambda: ids, 1 if some else 0)
+
+    @property
+    def lending(self) -> Lending | None:
+        return self._role.lending
 
     # -- objects ------------------------------------------------------------------------------
 

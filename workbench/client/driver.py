@@ -12,12 +12,12 @@ from typing import Any, Self
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
 from workbench.errors import SessionError
+from workbench.lending_future import Missing
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
@@ -35,6 +35,7 @@ class Driver(Client):
     task = None  # the code that calls is no task's
     actor = 0
     is_restarted = False
+    lending = None  # it has no slot
 
     def __init__(
         self,

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.engines.records import Abilities as Abilities
 from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
 from workbench.engines.records import Exported as Exported
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
 from workbench.errors import WorkbenchError
+from workbench.lending_future import Lending
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
@@ -96,23 +97,6 @@ class Changes(Protocol):
 
 
 # -- what is asked --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
-
-    get: str = ""
-    free: str = ""
-    pin: str = ""
-    spill: str = ""
-    why: str = ""
-    interrupt: str = ""
-
-    @classmethod
-    def none(cls, sentence: str) -> Abilities:
-        """Nothing of it, for one reason."""
-        return cls(*(sentence for _ in fields(cls)))
 
 
 class Observed(Protocol):
@@ -289,6 +273,10 @@ class Tasks(Protocol):
     ) -> AbstractContextManager[None]:
         """Around code in a task that waits: for all of these (``some``: for one), or until it ends,
         if it waits for none. Meanwhile others run in its place."""
+
+    @property
+    def lending(self) -> Lending | None:
+        """What futures lend by while a task waits for them; None if this process has no slot."""
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""

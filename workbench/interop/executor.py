@@ -44,8 +44,7 @@ class Executor(futures.Executor):
     The pool is the session's, and so are its rules: arrays in arguments and results go through
     shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
     ref among the arguments stands for its object. A script doesn't end before its calls have.
-    A task that waits by a future's ``result`` or ``exception``, by `map` or `shutdown`, lets others
-    run in its place; one that waits by ``concurrent.futures.wait`` doesn't.
+    A task that waits for its calls, by whatever means, lets others run in its place.
 
     Parameters
     ----------

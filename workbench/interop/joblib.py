@@ -24,6 +24,7 @@ from workbench.interop import calls
 from workbench.interop.executor import Executor
 from workbench.interop.shared_arguments import SharedArguments
 from workbench.interop.task_futures import stop
+from workbench.lending_future import when_over
 
 if TYPE_CHECKING:
     from joblib.parallel import BatchedCalls, Parallel
@@ -87,9 +88,9 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         call = calls.Batch(items, backend, self.inner_max_num_threads)
         future: Any = self._executor.submit(calls.run_batch, call, *refs)
         self._futures[future] = None
-        future.add_done_callback(lambda done: self._futures.pop(done, None))
+        when_over(future, lambda done: self._futures.pop(done, None))
         if callback is not None:
-            future.add_done_callback(callback)
+            when_over(future, callback)
         return future  # type: ignore[no-any-return]
 
     def _slots(self, kwargs: dict[str, Any], refs: list[Any]) -> dict[str, Any]:

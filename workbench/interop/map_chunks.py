@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.interop import calls
+from workbench.lending_future import when_over
 
 AHEAD = 4
 """Chunks submitted for each worker, while it isn't known how long calls take, and later."""
@@ -72,7 +73,7 @@ class MapChunks:
             future = self._submit_chunk(chunk)
             self._chunks.append(future)
         if self._size is None:
-            future.add_done_callback(self._next)
+            when_over(future, self._next)
         return True
 
     def _best_size(self) -> int:

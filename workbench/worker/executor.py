@@ -15,16 +15,15 @@ from concurrent.futures import Future
 from typing import Any
 
 from workbench.client.base import ClientBase
-from workbench.client.role import Missing
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
+from workbench.lending_future import Lending, LendingFuture, Missing
 from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
-from workbench.worker.lending_future import LendingFuture
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
 
 PAUSE = 0.001
@@ -180,8 +179,12 @@ class TaskExecutor:
         if self._has_slot:
             self._lending.polled(missing())
 
+    @property
+    def lending(self) -> Lending | None:
+        return self._lending if self._has_slot else None
+
     def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
-        return LendingFuture(self._lending, missing, item) if self._has_slot else Future()
+        return Future() if self.lending is None else LendingFuture(self.lending, missing, item)
 
     def _over(self, task: int) -> None:
         """Its Done comes next."""
