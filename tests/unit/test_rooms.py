@@ -19,7 +19,7 @@ TESTS = Path(__file__).parents[1]
 NEUTRAL = {
     "errors", "exception_state", "sizes", "markup", "config", "options", "ray_options", "ref",
     "ref_generator", "context", "spare_descriptors", "spin_poll", "call_site", "ki_protection",
-    "task_context", "lending_future", "fallocate", "report.format",
+    "task_context", "lending_future", "tally", "fallocate", "report.format",
 }  # fmt: skip
 """Top-level modules that everyone may import, but for those that must stay pure."""
 
@@ -102,7 +102,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "msgspec"},
     ),
     "interop": (
-        {"api", "engines.base", "errors", "lending_future", "options", "ref"}
+        {"api", "engines.base", "errors", "lending_future", "options", "ref", "tally"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
         {"joblib", "numpy", "threadpoolctl"},
@@ -156,6 +156,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ki_protection": (set(), set()),
     "task_context": (set(), set()),
     "lending_future": (set(), set()),
+    "tally": (set(), set()),
     "call_site": ({"errors"}, set()),
     "fallocate": ({"sizes"}, set()),
     "spare_descriptors": (set(), set()),

@@ -28,6 +28,7 @@ from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
+from workbench.tally import CallTally
 
 
 class Client:
@@ -68,6 +69,8 @@ class Client:
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
         self.actor_of = tasks.actor_of
+
+        self.tally: Callable[[], CallTally | None] = role.tally
 
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle

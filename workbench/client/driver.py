@@ -18,6 +18,7 @@ from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
 from workbench.errors import SessionError
 from workbench.lending_future import Missing
+from workbench.tally import CallTally
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
@@ -53,6 +54,7 @@ class Driver(Client):
         self.began: Callable[[int, int], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
+        self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap

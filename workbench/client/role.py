@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from workbench.core import instructions as do
 from workbench.lending_future import Lending, Missing
+from workbench.tally import CallTally
 
 
 class Role(Protocol):
@@ -52,6 +53,9 @@ class Role(Protocol):
     @property
     def lending(self) -> Lending | None:
         """What lends the slot of the task that runs here; None if there is none to lend."""
+
+    def tally(self) -> CallTally | None:
+        """Where the calls that the running cell submits are counted; None if nobody looks."""
 
     def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
         """A new one, for one of these objects."""

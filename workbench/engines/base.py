@@ -24,6 +24,7 @@ from workbench.lending_future import Lending
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
+from workbench.tally import CallTally
 
 if TYPE_CHECKING:
     from workbench.serialization.comparison import ChangeCheck, Comparison
@@ -277,6 +278,9 @@ class Tasks(Protocol):
     @property
     def lending(self) -> Lending | None:
         """What futures lend by while a task waits for them; None if this process has no slot."""
+
+    tally: Callable[[], CallTally | None]
+    """Where the calls that the running cell submits are counted; None if nobody looks."""
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""

@@ -6,7 +6,7 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +20,7 @@ from workbench.interop.sent_functions import SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
+from workbench.tally import CallTally
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,13 +109,40 @@ class Executor(futures.Executor):
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
         """
+        return self.submit_batch(1, fn, args, kwargs)
+
+    def submit_batch(
+        self,
+        count: int,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> futures.Future[T]:
+        """Submit a call that makes several, which are counted as those are.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        fn : callable
+            What to call on a worker.
+        args : tuple
+            Its arguments.
+        kwargs : mapping, optional
+            More of them, by name.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            As of `submit`.
+        """
         with self._lock:
             self._check_open()
             function, sent = self._functions.call(fn, args)
-            return self._submit(function, sent, kwargs)
+            return self._submit(function, sent, kwargs or {}, count)
 
     def chunks_of(
-        self, fn: Callable[..., Any]
+        self, fn: Callable[..., Any], known: int = 0
     ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
@@ -122,6 +150,8 @@ class Executor(futures.Executor):
         ----------
         fn : callable
             What to call on a worker.
+        known : int
+            How many there will be in all, if that is known.
 
         Returns
         -------
@@ -136,10 +166,13 @@ class Executor(futures.Executor):
         with self._lock:
             self._check_open()
             function = self._functions.for_chunks(fn)
+            tally = self._bound()[0].tally() if known else None
+        if tally is not None:
+            tally.expect(known)
 
         def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
             with self._lock:
-                return self._submit(function, (chunk,), {})
+                return self._submit(function, (chunk,), {}, len(chunk), tally)
 
         return submit
 
@@ -148,8 +181,14 @@ class Executor(futures.Executor):
             raise RuntimeError("This executor was shut down: it takes no more calls.")
 
     def _submit(
-        self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        count: int,
+        tally: CallTally | None = None,
     ) -> futures.Future[Any]:
+        """``tally`` knows of the calls."""
         engine, settler = self._bound()
         try:
             ref = engine.submit(function, Call(args, kwargs, self._options))
@@ -157,6 +196,9 @@ class Executor(futures.Executor):
             raise BrokenProcessPool(str(error)) from error
         assert isinstance(ref, ObjectRef)
         future: TaskFuture[Any] = TaskFuture(engine, ref)
+        if tally is None and (tally := engine.tally()) is not None:
+            tally.expect(count)
+        future.tally, future.calls = tally, count
         settler.add(future)
         return future
 
@@ -197,10 +239,14 @@ class Executor(futures.Executor):
         chunksize = at_least_one("chunksize", chunksize)
         buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
-        each = zip(*iterables, strict=False)
+        each: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        submit = self.chunks_of(fn)
+        known = 0
+        if buffersize is None:
+            listed = list(each)
+            known, each = len(listed), iter(listed)
+        submit = self.chunks_of(fn, known)
         return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

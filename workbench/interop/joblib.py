@@ -86,7 +86,7 @@ class WorkbenchBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[
         ]
         backend = func._backend, func._n_jobs
         call = calls.Batch(items, backend, self.inner_max_num_threads)
-        future: Any = self._executor.submit(calls.run_batch, call, *refs)
+        future: Any = self._executor.submit_batch(len(items), calls.run_batch, (call, *refs))
         self._futures[future] = None
         when_over(future, lambda done: self._futures.pop(done, None))
         if callback is not None:

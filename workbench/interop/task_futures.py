@@ -22,6 +22,7 @@ from workbench.errors import (
 from workbench.interop import calls
 from workbench.lending_future import LendingFuture
 from workbench.ref import ObjectRef
+from workbench.tally import CallTally
 
 T = TypeVar("T")
 
@@ -47,6 +48,8 @@ class TaskFuture(LendingFuture[T]):
         super().__init__(engine.lending, lambda: ids)
         self.engine = engine
         self.ref = ref
+        self.tally: CallTally | None = None  # counts it when it is over,
+        self.calls = 1  # as so many
         self._unsettled = threading.Lock()  # whoever gets it settles; never given back
         self._settled = threading.Event()
         self._pid = os.getpid()
@@ -139,18 +142,24 @@ class TaskFuture(LendingFuture[T]):
         except BaseException as error:
             self.fail(error, error.__cause__)
         else:
-            if self._unsettled.acquire(blocking=False):
-                self.set_running_or_notify_cancel()
+            if self._begins_end():
                 self.set_result(value)
                 self._settled.set()
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """It has no value."""
-        if self._unsettled.acquire(blocking=False):
+        if self._begins_end():
             error.__cause__ = cause
-            self.set_running_or_notify_cancel()
             self.set_exception(error)
             self._settled.set()
+
+    def _begins_end(self) -> bool:
+        """It has an outcome, which the caller is to set; False if somebody else settles it."""
+        if not self._unsettled.acquire(blocking=False):
+            return False
+        if self.tally is not None:  # before anybody goes on because of it
+            self.tally.count(self.calls)
+        return self.set_running_or_notify_cancel()
 
 
 def stop(calls: Iterable[futures.Future[Any]]) -> None:

@@ -17,6 +17,7 @@ from workbench.ref import ObjectRef
 from workbench.report import progress as texts
 from workbench.report.format import printable
 from workbench.serialization.estimate import Estimator
+from workbench.tally import CallTally
 
 AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
 WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second
@@ -83,6 +84,49 @@ def watch_put(
         return texts.pickling_text(name, nbytes, at_least, seconds)
 
     return progress(router, tell)
+
+
+class CallsProgress:
+    """The calls that running cells submit to executors, in joblib too: each cell has its line."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._shown: dict[int, _ShownTally] = {}  # by cell
+        self._lock = threading.Lock()
+
+    def tally(self) -> CallTally | None:
+        """That of the cell whose code is running here. None once it is over, and where nobody
+        would look."""
+        router, origin = self._router, self._router.origin()
+        if router.is_terminal or router.headless or not router.cell(origin).is_running:
+            return None
+        with self._lock:
+            if origin not in self._shown:
+                self._shown[origin] = _ShownTally(router)
+            return self._shown[origin].tally
+
+    def end(self) -> None:
+        """Bring the lines of cells that are over to their end."""
+        for origin in [each for each in self._shown if not self._router.cell(each).is_running]:
+            self._shown.pop(origin).close()
+
+
+class _ShownTally:
+    """What is counted of a cell, and its line."""
+
+    def __init__(self, router: Router) -> None:
+        self.tally = CallTally(self._show)
+        self._line = _ProgressLine(router)
+        self._began = time.monotonic()
+
+    def _show(self, done: int, known: int) -> None:
+        self._line.show(texts.calls_text(done, known))
+
+    def close(self) -> None:
+        self.tally.close()
+        done, known = self.tally.done, self.tally.known
+        seconds = time.monotonic() - self._began
+        self._line.close(texts.calls_ended_text(done, known, seconds), only_instead=True)
 
 
 class Waiting:

@@ -8,6 +8,7 @@ from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
 from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
+from workbench.report.progress import calls_text
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
@@ -57,6 +58,7 @@ class JobStatus(Rich):
     assigned: tuple[str, ...] = ()  # names that have a value by it
     notes: tuple[str, ...] = ()  # what stands below its line, a line each
     lost: bool = False  # some of what it made isn't there; a note says what, and why
+    calls: tuple[int, int] | None = None  # of those that it submits: done, and known so far
     when: str = ""  # the time of which this is told, if that isn't now
 
     def _text(self) -> str:
@@ -86,6 +88,8 @@ class JobStatus(Rich):
             worker = f"worker {self.worker}" if self.size == 1 else ""
             doing = "stopping" if self.is_stopping else "running"
             share = human_share(self.share) if self.size == 1 and self.share is not None else ""
+            if self.calls is not None:
+                share = calls_text(*self.calls)
             parts = [
                 f"in {self.actor}" if self.actor else worker,
                 f"{doing} {human_elapsed(self.seconds)}",

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from workbench.client.base import ClientBase
@@ -21,6 +22,7 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.lending_future import Lending, LendingFuture, Missing
+from workbench.tally import CallTally
 from workbench.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
@@ -65,6 +67,7 @@ class TaskExecutor:
             base, work, self._generators, self._interrupts, reloader, self._next, begins, self._over
         )  # fmt: skip
         self._ends = ends
+        self._tallies: dict[int, CallTally] = {}  # by task
         self.on_signal = self._interrupts.handle
         base.handlers |= {
             do.Run: self._add,
@@ -183,12 +186,27 @@ class TaskExecutor:
     def lending(self) -> Lending | None:
         return self._lending if self._has_slot else None
 
+    def tally(self) -> CallTally | None:
+        """A background cell's own calls, not those that these make."""
+        run = self._work.current
+        if run is None or run.spec is None or not run.spec.job or not self._work.runs(run.task):
+            return None
+        if run.task not in self._tallies:
+            self._tallies[run.task] = CallTally(partial(self._tell, run.task))
+        return self._tallies[run.task]
+
+    def _tell(self, task: int, done: int, known: int) -> None:
+        if self._work.runs(task):
+            self._connection.send(ev.Output(task, ev.PROGRESS, b"%d %d" % (done, known)))
+
     def new_future(self, missing: Missing, item: int = 0) -> Future[Any]:
         return Future() if self.lending is None else LendingFuture(self.lending, missing, item)
 
     def _over(self, task: int) -> None:
         """Its Done comes next."""
         self._lending.task_over()
+        if self._tallies and (tally := self._tallies.pop(task, None)) is not None:
+            tally.close()
         self._ends(task)
 
     def show_prints(self) -> None:
