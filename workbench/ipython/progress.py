@@ -13,9 +13,11 @@ from typing import Any, Protocol
 from workbench.engines.base import Engine
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
+from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report import progress as texts
 from workbench.report.format import printable
+from workbench.report.job_status import CallsStatus
 from workbench.serialization.estimate import Estimator
 from workbench.tally import CallTally
 
@@ -120,13 +122,13 @@ class _ShownTally:
         self._began = time.monotonic()
 
     def _show(self, done: int, known: int) -> None:
-        self._line.show(texts.calls_text(done, known))
+        self._line.show(CallsStatus(done, known))
 
     def close(self) -> None:
         self.tally.close()
         done, known = self.tally.done, self.tally.known
         seconds = time.monotonic() - self._began
-        self._line.close(texts.calls_ended_text(done, known, seconds), only_instead=True)
+        self._line.close(CallsStatus(done, known, seconds), only_instead=True)
 
 
 class Waiting:
@@ -181,13 +183,13 @@ class _ProgressLine:
         self._id = ""
         self._closed = False
 
-    def show(self, text: str) -> None:
+    def show(self, text: str | Rich) -> None:
         """Appear, or say something else. In the thread."""
         with self._lock:
             if not self._closed:
                 self._write(text)
 
-    def close(self, text: str = "", only_instead: bool = False) -> None:
+    def close(self, text: str | Rich = "", only_instead: bool = False) -> None:
         """Say the last word, unless that was said; a look that is late shows nothing any more."""
         with self._lock:
             if self._closed:
@@ -196,14 +198,15 @@ class _ProgressLine:
             if self._id:
                 self._write(text, last=True)
             elif text and not only_instead:
-                print(printable(text))
+                print(printable(str(text)))
 
-    def _write(self, text: str, last: bool = False) -> None:
-        text = printable(text)
+    def _write(self, what: str | Rich, last: bool = False) -> None:
+        text = printable(str(what))
         is_new = not self._id
         self._id = self._id or self._router.display_id("progress")
         if not self._router.is_terminal:
-            self._router.display(self._origin, self._id, {"text/plain": text}, is_new)
+            bundle = {"text/plain": text} if isinstance(what, str) else what._repr_mimebundle_()
+            self._router.display(self._origin, self._id, bundle, is_new)
         elif sys.stdout.isatty():
             sys.stdout.write(_ERASE + text + "\n" * (last and bool(text)))
             sys.stdout.flush()

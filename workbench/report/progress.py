@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.report.format import human_bytes, human_count, human_seconds, human_time
-
-
-def calls_text(done: int, known: int) -> str:
-    """Of the calls that a cell has submitted to executors."""
-    return f"{human_count(done)} of {human_count(known)} calls done"
-
-
-def calls_ended_text(done: int, known: int, seconds: float) -> str:
-    if done < known:
-        return f"{calls_text(done, known)} after {human_seconds(seconds)}"
-    return f"{human_count(known)} calls done in {human_seconds(seconds)}"
+from workbench.report.format import human_bytes, human_seconds, human_time
 
 
 def copying_text(name: str, done: int, whole: int) -> str:
