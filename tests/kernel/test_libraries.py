@@ -53,7 +53,7 @@ WAITS = [
     "[f.result() for f in [wb.Executor().submit(waits, n) for n in range(6)]]",
     "joblib.Parallel(backend='workbench')(joblib.delayed(waits)(n) for n in range(6))",
 ]
-SOON = "import workbench.tally; workbench.tally.EVERY = 0.05"
+SOON = "import workbench.engines.tally; workbench.engines.tally.EVERY = 0.05"
 
 
 def progress_of(cell: Cell) -> list[str]:

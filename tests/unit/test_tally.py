@@ -9,8 +9,8 @@ import pytest
 
 from tests.leaks import eventually
 from tests.patience import TIMEOUT
-from workbench import tally as tally_module
-from workbench.tally import CallTally
+from workbench.engines import tally as tally_module
+from workbench.engines.tally import CallTally
 
 Told = list[tuple[int, int]]
 

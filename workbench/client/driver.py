@@ -16,9 +16,9 @@ from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
+from workbench.engines.lending_future import Missing
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
-from workbench.lending_future import Missing
-from workbench.tally import CallTally
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""

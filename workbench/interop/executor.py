@@ -13,14 +13,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
-from workbench.interop.sent_functions import SentFunctions
+from workbench.interop.sent_functions import Kind, SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
-from workbench.tally import CallTally
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -142,21 +142,23 @@ class Executor(futures.Executor):
             return self._submit(function, sent, kwargs or {}, count)
 
     def chunks_of(
-        self, fn: Callable[..., Any], known: int = 0
-    ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
+        self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
+    ) -> Callable[..., futures.Future[Any]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
             What to call on a worker.
+        kind : callable
+            What makes of it the function that is called with the arguments of several calls.
         known : int
             How many there will be in all, if that is known.
 
         Returns
         -------
         callable
-            Takes the positional arguments of each call of a chunk, and gives its future.
+            Takes the arguments of a chunk, and gives its future.
 
         Raises
         ------
@@ -165,14 +167,14 @@ class Executor(futures.Executor):
         """
         with self._lock:
             self._check_open()
-            function = self._functions.for_chunks(fn)
+            function = self._functions.for_chunks(fn, kind)
             tally = self._bound()[0].tally() if known else None
         if tally is not None:
             tally.expect(known)
 
-        def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
+        def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, (chunk,), {}, len(chunk), tally)
+                return self._submit(function, chunk, {}, len(chunk[0]), tally)
 
         return submit
 
@@ -246,7 +248,7 @@ class Executor(futures.Executor):
         if buffersize is None:
             listed = list(each)
             known, each = len(listed), iter(listed)
-        submit = self.chunks_of(fn, known)
+        submit = self.chunks_of(fn, known=known)
         return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

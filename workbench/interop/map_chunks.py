@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
-from workbench.lending_future import when_over
 
 AHEAD = 4
 """Chunks submitted for each worker, while it isn't known how long calls take, and later."""

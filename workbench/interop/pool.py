@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.executor import Executor, at_least_one
 from workbench.interop.pool_results import AsyncResult, Results
 from workbench.interop.task_futures import stop
-from workbench.lending_future import when_over
 
 T = TypeVar("T")
 

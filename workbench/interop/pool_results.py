@@ -10,9 +10,9 @@ from multiprocessing import TimeoutError as PoolTimeoutError
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.task_futures import waiting
-from workbench.lending_future import when_over
 
 T = TypeVar("T")
 

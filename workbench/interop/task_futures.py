@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from workbench.engines.base import Arrivals, Engine
+from workbench.engines.lending_future import LendingFuture
+from workbench.engines.tally import CallTally
 from workbench.errors import (
     OutOfMemoryError,
     SessionError,
@@ -20,9 +22,7 @@ from workbench.errors import (
     WorkerCrashedError,
 )
 from workbench.interop import calls
-from workbench.lending_future import LendingFuture
 from workbench.ref import ObjectRef
-from workbench.tally import CallTally
 
 T = TypeVar("T")
 

@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from workbench.engines.base import Engine
+from workbench.engines.tally import CallTally
 from workbench.errors import GetTimeoutError
 from workbench.ipython.output import Router
-from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report import progress as texts
 from workbench.report.format import printable
 from workbench.report.job_status import CallsStatus
+from workbench.report.markup import Rich
 from workbench.serialization.estimate import Estimator
-from workbench.tally import CallTally
 
 AFTER = 1.0  # seconds until the line appears: whoever waits less has no use for it
 WORTH_WATCHING = 1_000_000  # bytes; storing less takes no second

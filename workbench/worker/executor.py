@@ -18,12 +18,12 @@ from typing import Any
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.engines.lending_future import Lending, LendingFuture, Missing
+from workbench.engines.tally import CallTally
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
-from workbench.lending_future import Lending, LendingFuture, Missing
-from workbench.tally import CallTally
-from workbench.task_context import TaskContext
+from workbench.host.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
