@@ -191,9 +191,15 @@ class Done(Event, tag=16):
     threads: bool = False
 
 
+PROGRESS = "progress"
+"""The kind of output that says how many of a cell's calls are done, of how many known: two numbers.
+It isn't kept."""
+
+
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear or comm; see
-    `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
+    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear, comm or progress;
+    see `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it
+    comes."""
 
     task: Id
     kind: str
