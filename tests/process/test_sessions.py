@@ -73,7 +73,7 @@ def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None
     wb.kill(actor)
     del actor
     with pytest.raises(ConfigError):
-        wb.init(workers=0)
+        wb.init(workers=-1)
     assert wb.init(workers=1, session="named").workers == 1
     wb.shutdown()
 
@@ -99,7 +99,9 @@ def test_of_a_shared_session_only_what_is_ours_alone_would_be_lost(
     other.tell()
 
 
-def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[..., Script]) -> None:
+def test_a_sessions_unique_name_joins_that_one_and_no_other(
+    script: Callable[..., Script], processes: Processes
+) -> None:
     text = """
         engine = wb.init(session="lab", workers=1)
         wb.put("there", name="x")
@@ -120,6 +122,7 @@ def test_a_sessions_unique_name_joins_that_one_and_no_other(script: Callable[...
     other.tell()
     assert other.line() == "over"
     wb.shutdown()
+    assert processes.end_within(TIMEOUT)  # it isn't our server: nobody waits for it
     for again in (True, False):
         with pytest.raises(SessionError, match=rf"{unique}' is over. `init\(session='lab'\)`"):
             wb.init(session=unique)
