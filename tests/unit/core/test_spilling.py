@@ -132,6 +132,7 @@ def test_memory_that_somebody_waits_for_goes_to_the_machine(stage: Make) -> None
     out = s.turn()
     assert [copy.object for copy in copies(out)] == ids[:1]
     finish(s, out)
+    assert other.inbox.popleft() == do.CollectGarbage()
     assert not other.inbox, "the driver may still map the old place"
     while driver.inbox:
         driver.read()
