@@ -16,7 +16,7 @@ from typing import Any
 
 import workbench as ray
 from tests.leaks import eventually
-from workbench.ray_names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from workbench.ray_api.names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
 IGNORED = "accepted and ignored"

@@ -27,10 +27,10 @@ from workbench.client.shared_segments import SharedSegments
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
-from workbench.ki_protection import ki_protection
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
-from workbench.spare_descriptors import SpareDescriptors
+from workbench.system.ki_protection import ki_protection
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 SPARES = 8

@@ -16,7 +16,7 @@ from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
-from workbench.interop.sent_functions import SentFunctions
+from workbench.interop.sent_functions import Kind, SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -115,19 +115,21 @@ class Executor(futures.Executor):
             return self._submit(function, sent, kwargs)
 
     def chunks_of(
-        self, fn: Callable[..., Any]
-    ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
+        self, fn: Callable[..., Any], kind: Kind = calls.Each
+    ) -> Callable[..., futures.Future[Any]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
             What to call on a worker.
+        kind : callable
+            What makes of it the function that is called with the arguments of several calls.
 
         Returns
         -------
         callable
-            Takes the positional arguments of each call of a chunk, and gives its future.
+            Takes the arguments of a chunk, and gives its future.
 
         Raises
         ------
@@ -136,11 +138,11 @@ class Executor(futures.Executor):
         """
         with self._lock:
             self._check_open()
-            function = self._functions.for_chunks(fn)
+            function = self._functions.for_chunks(fn, kind)
 
-        def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
+        def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, (chunk,), {})
+                return self._submit(function, chunk, {})
 
         return submit
 

@@ -16,10 +16,10 @@ from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import DynamicObjectRefGenerator as Refs
 from workbench.serialization import codec
+from workbench.system.ki_protection import ki_protection
 
 _END = object()
 
