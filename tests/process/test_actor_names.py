@@ -104,7 +104,7 @@ def test_namespaces_are_apart(session: Engine) -> None:
 def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     wb.init(namespace="mine", workers=1)
     CallTally = tally()
-    CallTally.options(name="it").remote(1)
+    own = CallTally.options(name="it").remote(1)
     other = CallTally.options(name="it", namespace="theirs").remote(10)
 
     @wb.remote
@@ -123,15 +123,14 @@ def test_a_driver_s_namespace_is_that_of_its_tasks_and_actors() -> None:
     with pytest.raises(ValueError, match=r"get_actor\('it', 'mine'\)"):
         CallTally.options(name="it").remote()
     assert {"name": "it", "namespace": "theirs"} in wb.list_named_actors(all_namespaces=True)
-    del other
+    del own, other
     wb.shutdown()
 
 
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"lifetime": "detached"}, "Give `name`"),
-        ({"lifetime": "non_detached", "name": "it"}, "lives until `kill`"),
+        ({"lifetime": "detached"}, "needs a `name`"),
         ({"lifetime": "for ever"}, "'detached' or 'non_detached'"),
         ({"name": "a::b"}, "must not have '::'"),
         ({"name": "b", "namespace": "a::"}, "or have '::'"),

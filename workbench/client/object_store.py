@@ -66,12 +66,7 @@ class ObjectStore:
 
     def seal(self, stored: ev.Value, about: ev.About, claims: Claims, name: str = "") -> ObjectRef:
         """Tell the server of an object whose bytes are in place."""
-        id = self._base.next_id()
-        with ki_protection():
-            ref = self._references.new(id)
-            self._objects.values[id] = stored
-            self._connection.send(ev.Sealed(id, stored, about, name))
-            claims.clear()  # the server's business now
+        ref = self._base.seal(stored, about, claims, name)
         if name:
             self._confirm()
         return ref

@@ -290,7 +290,8 @@ class Create(Event, tag=25):
     and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
     always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
     begin in the order of their submission. ``name`` is given to the object, unless another has it:
-    then there is no actor. Answered by Found, if it has one: with whoever has it now.
+    then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
+    one: with whoever has it now.
     """
 
     creation: Submit
@@ -299,6 +300,7 @@ class Create(Event, tag=25):
     name: str = ""
     request: Number = 0
     in_order: bool = True
+    detached: bool = False
 
 
 class KillActor(Event, tag=26):

@@ -289,8 +289,8 @@ class Tasks(Protocol):
     def next_item(self, stream: ObjectRefGenerator) -> Future[None] | None:
         """A future of that; None if it is so already."""
 
-    def took(self, stream: ObjectRefGenerator, taken: int) -> None:
-        """So many items were taken in all: `max_ahead` more than these may be made."""
+    def took(self, stream: ObjectRefGenerator, taken: int, at_once: bool) -> None:
+        """So many were taken in all: `max_ahead` more may be made. If not ``at_once``, soon."""
 
 
 class Actors(Protocol):

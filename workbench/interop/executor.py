@@ -276,7 +276,7 @@ class Executor(futures.Executor):
         """
         with self._lock:
             engine, _ = self._bound()
-        return min(self._most or engine.workers, engine.workers)
+        return max(min(self._most or engine.workers, engine.workers), 1)
 
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""

@@ -62,7 +62,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if n_jobs is None:
             return 1
         workers = api.engine().workers
-        return max(workers + 1 + n_jobs, 1) if n_jobs < 0 else min(n_jobs, workers)
+        return max(workers + 1 + n_jobs if n_jobs < 0 else min(n_jobs, workers), 1)
 
     def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
         n_jobs = self.effective_n_jobs(n_jobs)
