@@ -27,8 +27,8 @@ MOST_SHOWN = 16 << 20
 QUESTIONS = (ev.Ask, ev.Subscribe, ev.Collect)
 """Their answers may be large: one at a time, and the next when that has been read."""
 
-MOST_OBJECTS = 10_000
-"""That one client's messages name in one batch: to free so many takes the core some 20 ms, which
+MOST_OBJECTS = 5_000
+"""That one client's messages name in one batch: to free so many takes the core some 10 ms, which
 others wait. The rest is its next turn."""
 
 _FIELDS: dict[type, str] = {
