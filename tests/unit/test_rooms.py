@@ -48,7 +48,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "host": (
         PURE
-        | {"call_site", "context", "system", "core.events", "error_notes"}
+        | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
         | {"serialization"},  # what a cell captured by value, and what it changed of that
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),

@@ -30,6 +30,7 @@ BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate
 ``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
 
 CREATION = "__init__"
+"""The method that makes an actor."""
 
 _OPTIONS = "__workbench_method__"
 """The attribute of a function in which `method` keeps what it was given."""

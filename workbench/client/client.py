@@ -16,7 +16,7 @@ from workbench.client.object_store import ObjectStore
 from workbench.client.referrer_search import find_referrers
 from workbench.client.role import Role
 from workbench.client.submitter import ARGUMENTS, Submitter
-from workbench.client.subscriptions import Gauge, Subscription
+from workbench.client.subscriptions import Subscription, measured
 from workbench.client.survey import Places, main_variables, survey
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -47,7 +47,6 @@ class Client:
         self.connection = base.connection
         self.objects = base.objects
         self._requests = requests = base.requests
-        self._gauge = Gauge()
         self._subscriptions: dict[int, Subscription] = {}  # by number
 
         store = ObjectStore(base, role)
@@ -188,7 +187,7 @@ class Client:
         return self.connection.ended
 
     def snapshot(self) -> Snapshot:
-        return self._gauge.measured(self._requests.snapshot())
+        return measured(self._requests.snapshot())
 
     def search(self, pattern: str, order: str, most: int) -> Change:
         return self._requests.search(ev.Search(pattern, order, most))
@@ -197,7 +196,7 @@ class Client:
         self.connection.check_open()
         number = self._requests.number()
         made = self._subscriptions[number] = Subscription(
-            number, self._tell, self._gauge, lambda n: self._subscriptions.pop(n, None)
+            number, self._tell, lambda n: self._subscriptions.pop(n, None)
         )
         if self.connection.ended is not None:  # just now: `_ended` may not have seen this one
             made.came(None)

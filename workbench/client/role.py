@@ -36,7 +36,7 @@ class Role(Protocol):
         ...
 
     def roots(self) -> Mapping[str, Any]:
-        """What holds objects here under a name that is no variable's; see `engines.base.WHERE`."""
+        """What holds objects here under a name that is no variable's; see `Cells.roots`."""
         ...
 
     def blocking(

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
+from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
 from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
@@ -26,7 +26,6 @@ from workbench.options import (
     CellOptions,
     ExecutorOptions,
     TaskOptions,
-    parameters_of,
 )
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare

@@ -49,7 +49,7 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 """
 
 
-WHERE = "\0"
+ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
 # -- what it answers with ----------------------------------------------------------------------
@@ -333,7 +333,7 @@ class Cells(Protocol):
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `ROOT_NOTE`."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""
