@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.machine import cpu_count, memory_limit, spill_directory
 from workbench.report.format import human_bytes
-from workbench.sizes import parse_bytes
+from workbench.system.machine import cpu_count, memory_limit, spill_directory
+from workbench.system.sizes import parse_bytes
 
 SHARE_OF_MEMORY = 0.3
 """The store's default share of the memory there is: what Ray takes too."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from workbench.ray_options import asks_nothing
+from workbench.ray_api.options import asks_nothing
 
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 import workbench as ray
-from workbench.ray_names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from workbench.ray_api.names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
 IGNORED = "accepted and ignored"

@@ -14,7 +14,7 @@ from tests.process.gates import Gate
 from tests.process.scripts import Script
 from workbench.engines.base import Engine
 from workbench.errors import ConfigError
-from workbench.machine import memory_limit
+from workbench.system.machine import memory_limit
 
 VARIABLE = "WB_TEST_VARIABLE"
 

@@ -27,7 +27,7 @@ from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.views import Views
 from workbench.ref import ObjectRef
-from workbench.spare_descriptors import SpareDescriptors
+from workbench.system.spare_descriptors import SpareDescriptors
 from workbench.wire.buffers import Parcel
 
 SPARES = 8

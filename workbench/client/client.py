@@ -22,11 +22,11 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
+from workbench.system.ki_protection import ki_protection
 
 
 class Client:

@@ -17,13 +17,13 @@ from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
 from workbench.client.role import Missing, Role
 from workbench.core import events as ev
-from workbench.engines.base import Waitable
+from workbench.engines.base import Copying, Waitable
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 from workbench.serialization import codec
 from workbench.serialization.comparison import ChangeCheck, Comparison
+from workbench.system.ki_protection import ki_protection
 
 
 class ObjectStore:
@@ -86,7 +86,7 @@ class ObjectStore:
 
     # -- reading and waiting --------------------------------------------------------------------
 
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         values = self._objects.values
         ids = [ref.id for ref in refs]
         if not all(map(values.__contains__, ids)):

@@ -18,7 +18,6 @@ from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.core.snapshot import ACTOR_PREFIX
 from workbench.engines.base import Call, Exported, Submitted
-from workbench.machine import memory_limit
 from workbench.options import (
     STREAMING,
     ActorOptions,
@@ -29,6 +28,7 @@ from workbench.options import (
 )
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare
+from workbench.system.machine import memory_limit
 
 Packed = tuple[bytes, tuple[int, ...], tuple[int, ...], ObjectRef | None]
 _NOTHING: Packed = b"", (), (), None

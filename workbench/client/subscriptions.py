@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 from workbench.core import events as ev
 from workbench.core.snapshot import Change, MemoryRecord, Snapshot
-from workbench.machine import MemoryGauge
+from workbench.system.machine import MemoryGauge
 
 _INTERRUPTED = object()
 """Stands where a change would be, for who shall wait no longer."""

@@ -119,7 +119,7 @@ class Catalog(dict[int, Entry]):
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()  # later objects of these kinds have their own copy
         entry.describe(about, self._kinds.setdefault(kind, kind))
-        self.own += _is_own(entry)
+        self.own += kind[0].startswith(OWN)
 
     def _inside(self, id: int) -> Entry:
         """The entry of a contained object; one that is already gone counts as freed."""
@@ -359,8 +359,8 @@ class Catalog(dict[int, Entry]):
             value, entry.value = entry.value, None
             if value is not None:
                 self.on_release(entry, value)
-            if not entry.alive and self.pop(entry.id, None) is not None:
-                self.own -= _is_own(entry)
+            if not entry.alive and self.pop(entry.id, None) is not None and entry.kind is not None:
+                self.own -= entry.kind[0].startswith(OWN)
 
     def _settle_all(self, entries: Iterable[Entry]) -> Iterator[None]:
         for entry in entries:
@@ -395,7 +395,3 @@ class Catalog(dict[int, Entry]):
             child.parents -= 1
             self.touch(child)
         return children
-
-
-def _is_own(entry: Entry) -> bool:
-    return entry.kind is not None and entry.kind[0].startswith(OWN)

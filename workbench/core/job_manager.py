@@ -19,7 +19,7 @@ from workbench.core.entry import FREED, Entry
 from workbench.core.snapshot import JobRecord
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task, TaskGroup
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 MOST_JOBS = 1000
 """Jobs remembered after their end. Those whose results are kept don't count."""

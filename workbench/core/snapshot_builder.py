@@ -161,13 +161,14 @@ def _task(task: Task) -> TaskRecord:
 def actor_record(state: State, actor: Actor) -> ActorRecord:
     entry = state.catalog.get(actor.id)
     worker = actor.worker
+    sent = () if worker is None else worker.sent.values()
     return ActorRecord(
         id=actor.id,
         cls=actor.name,
         names=() if entry is None else entry.names,
         state=actor.state.value,
         worker=0 if worker is None else worker.number,
-        calls=len(actor.calls) + (0 if worker is None else len(worker.sent)),
+        calls=len(actor.calls) + sum(task is not actor.creation_task for task in sent),
         restarts=actor.restarts,
     )
 

@@ -16,6 +16,7 @@ from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
 from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
+from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
@@ -154,7 +155,7 @@ class Store(Protocol):
     def put(self, value: Any, name: str = "") -> tuple[ObjectRef, About]:
         """Store a value, under a name if given; returns its handle and what it cost."""
 
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: bool) -> list[Any]:
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None, copy: Copying) -> list[Any]:
         """The values, in order; raises what a failed one failed with."""
 
     def wait(
@@ -426,9 +427,7 @@ class Engine(Observed, Store, Tasks, Actors, Cells, Protocol):
 
     def abandon(self) -> None:
         """In a forked child: the session is the parent's. Let go of it without a word to anybody.
-
-        Arrays that show objects stay valid.
-        """
+        Arrays that show objects stay valid."""
 
 
 def engine_of(ref: ObjectRef) -> Engine:

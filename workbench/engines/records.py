@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.core.snapshot import JobRecord
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
 
 Options = TypeVar("Options", TaskOptions, ActorOptions, covariant=True)
+
+
+Copying = bool | Literal["on write"]
+"""Whether what is read is private and writable: all of it (True), or each page once it is written
+to; else it is a read-only view."""
 
 
 class Exported:

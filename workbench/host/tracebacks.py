@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench import error_notes, errors
 from workbench.errors import MOST_TEXT, TaskError, TaskFailure, WorkbenchError, task_error
-from workbench.exception_state import notes_of
+from workbench.errors.exception_state import notes_of
 from workbench.serialization.exceptions import left_out_note, pack
 
 MOST_FRAMES = 60

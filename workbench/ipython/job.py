@@ -23,9 +23,9 @@ from workbench.errors import (
     TaskTimeoutError,
 )
 from workbench.ipython.originals import Originals
-from workbench.markup import Rich
 from workbench.ref import ObjectRef
 from workbench.report.job_status import DROPPED, JobStatus, why_lost
+from workbench.report.markup import Rich
 from workbench.report.mistyped import did_you_mean
 from workbench.serialization.mutations import Mutations
 
@@ -343,8 +343,6 @@ class Job(Rich):
 
     def _text(self) -> str:
         return str(self.status)
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()

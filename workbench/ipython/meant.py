@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench import api
-from workbench.actors import ActorHandle
+from workbench.api.actors import ActorHandle
 from workbench.engines.base import WHERE
 from workbench.errors import MagicError, ObjectLostError
 from workbench.ipython.arguments import unquoted

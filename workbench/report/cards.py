@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench import markup
 from workbench.core.snapshot import ObjectDescription, Snapshot
 from workbench.engines.base import Engine
 from workbench.errors import ObjectFreedError, TaskCancelledError, TaskError, failure_of
 from workbench.ref import ObjectRef
-from workbench.report import facts, text
+from workbench.report import facts, markup, text
 from workbench.report.format import NOW, human_age, human_bytes, printable
 from workbench.report.previews import Preview, preview
 from workbench.report.processes import Processes

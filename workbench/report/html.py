@@ -12,19 +12,6 @@ from textwrap import wrap
 from typing import Any
 
 from workbench.core.snapshot import HISTORY_SECONDS, JobRecord, ObjectRecord, Snapshot
-from workbench.markup import (
-    Html,
-    Key,
-    Piece,
-    Rich,
-    Strip,
-    Table,
-    clip,
-    heading,
-    muted,
-    page,
-    scroll,
-)
 from workbench.report import facts, view_texts
 from workbench.report.colors import OTHER, STATES, STRENGTHS, Coloring
 from workbench.report.facts import Held
@@ -38,6 +25,19 @@ from workbench.report.format import (
     human_seconds,
 )
 from workbench.report.lanes import Lane, lanes
+from workbench.report.markup import (
+    Html,
+    Key,
+    Piece,
+    Rich,
+    Strip,
+    Table,
+    clip,
+    heading,
+    muted,
+    page,
+    scroll,
+)
 from workbench.report.processes import Processes
 
 MOST_BOXES = 200
@@ -56,7 +56,7 @@ Block = str | Strip | Key | Table
 """A view consists of these, below each other."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Still(Rich):
     """One view, or several below each other, of one moment: ``parts`` are some of `PARTS`.
 
@@ -78,8 +78,6 @@ class Still(Rich):
             blocks = [_as_text(block) for block in self._blocks(part)]
             sections.append("\n".join([part.capitalize(), *filter(None, blocks)]))
         return "\n\n".join([*sections, clip(self.caption(), COLUMNS)])
-
-    __repr__ = Rich.__str__
 
     def html(self) -> Html:
         """For a page: no scripts, no style sheet; where styles are taken away it can be read."""

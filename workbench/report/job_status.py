@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from workbench.core.snapshot import JobRecord
 from workbench.errors import SerializationError, TaskError, failure_of
-from workbench.markup import Rich, status
 from workbench.report.format import human_bytes, human_elapsed, human_seconds, human_share, listed
+from workbench.report.markup import Rich, status
 
 MOST_NAMES = 6  # assigned names that the last line lists; the rest are counted
 
@@ -36,7 +36,7 @@ _LOST = ("!", "bad")
 """It did what it was to do, and some of that isn't there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JobStatus(Rich):
     """One background cell at a moment. Prints as a line.
 
@@ -101,8 +101,6 @@ class JobStatus(Rich):
             ]
         when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""

@@ -28,6 +28,7 @@ from workbench.report.format import UNKNOWN
 from workbench.report.page import Rest, Row, Sample, key_of
 from workbench.report.processes import Processes, owners_of
 from workbench.widgets.mirror import Mirror
+from workbench.widgets.page_model import Message
 
 PACE = 0.25
 """Seconds between two updates, at least."""
@@ -50,10 +51,6 @@ session needn't note any more what changes."""
 
 PARTS = 128
 """Into so many a segment is divided to say where the objects without a row are."""
-
-
-Message = dict[str, Any]
-"""What goes to a page, or comes from it: a record of `report.page` as plain data."""
 
 
 class Audience(Protocol):

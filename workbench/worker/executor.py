@@ -21,7 +21,7 @@ from workbench.core import instructions as do
 from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
-from workbench.task_context import TaskContext
+from workbench.host.task_context import TaskContext
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
 from workbench.worker.lending_future import LendingFuture

@@ -16,7 +16,7 @@ from workbench.core import instructions as do
 from workbench.errors import StoreFullError
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
-from workbench.ki_protection import ki_protection
+from workbench.system.ki_protection import ki_protection
 
 _END = object()
 

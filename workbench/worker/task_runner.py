@@ -18,16 +18,18 @@ from workbench.client.arguments import SLOTTED, fill_slots, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
+from workbench.core.events import ID_BITS
 from workbench.errors import ActorDiedError, ActorExit, StoreFullError, WorkbenchError
 from workbench.host.environment import set_variables
 from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
+from workbench.host.task_context import TaskContext
 from workbench.host.tracebacks import failure_of, let_go, said_of
 from workbench.options import parameters_of
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
-from workbench.task_context import TaskContext
+from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
 from workbench.worker.generators import GeneratorSender, is_generator, take, take_async
 
@@ -164,6 +166,8 @@ class TaskRunner:
     def _prepared(self, run: do.Run) -> tuple[Callable[..., Any], Any, Any]:
         if run.spec is not None and run.spec.env:
             set_variables(run.spec.env)
+        submitter = run.task >> ID_BITS
+        building.submitter, building.origin = submitter, (submitter, run.task)
         args, kwargs = self._arguments(run)
         if not run.method:
             return self._function(run), args, kwargs

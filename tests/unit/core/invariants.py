@@ -23,7 +23,7 @@ from workbench.core.tasks import (
     Wait,
 )
 from workbench.report.format import OWN
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 def check(state: State) -> None:

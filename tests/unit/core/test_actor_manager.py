@@ -14,6 +14,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
 from workbench.core.pool import RETRY_SECONDS
+from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.tasks import ActorState
 
 Make = Callable[..., Stage]
@@ -123,3 +124,27 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     actors = s.session.state.scheduler.actors
     assert actors[second].state is ActorState.DEAD
     assert actors[first].state is ActorState.STARTING
+
+
+def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:
+    """What is lost with a session is said once."""
+    s = stage(workers=1)
+    driver = s.driver()
+    actor = create(s, driver)
+    s.turn()
+
+    def told() -> tuple[str, int]:
+        (record,) = take_snapshot(s.session.state).actors
+        return record.state, record.calls
+
+    assert told() == ("being made", 0)
+    home = s.connect(s.starting.pop())
+    s.turn()
+    assert told() == ("being made", 0)  # it was sent
+    call(driver, actor)
+    s.turn()
+    assert told() == ("being made", 1)
+    s.all_read()
+    home.finish((ev.Value(b"made"),), 0.0)
+    s.turn()
+    assert told() == ("alive", 1)

@@ -12,7 +12,7 @@ from workbench.core.budget import PATIENCE as TRIM_PATIENCE
 from workbench.core.loop_events import Copied, Tick
 from workbench.core.snapshot_builder import take_snapshot
 from workbench.core.spilling import PATIENCE, RESPITE
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 

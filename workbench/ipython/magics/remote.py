@@ -11,7 +11,7 @@ from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
-from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label, for_future
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
@@ -332,7 +332,7 @@ class RemoteMagics(NotebookMagics):
                 raise MagicError(f"{what}: {item!r} can't be a variable.")
             if expression.isidentifier() and expression not in self._notebook.variables:
                 names = self._notebook.own_names()
-                raise missing([expression], "the notebook", names, outcome="Nothing was sent.")
+                raise missing([expression], "the notebook", names)
             try:
                 items = list(self.shell.ev(expression))
             except TypeError as error:

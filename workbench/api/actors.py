@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.engines.base import Call, Engine, Exported, engine_of
 from workbench.options import (
     SEPARATOR,
@@ -19,7 +20,6 @@ from workbench.options import (
 )
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
-from workbench.signatures import Signature, signature_of_class, signature_of_method
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as

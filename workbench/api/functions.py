@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import api, context
-from workbench.actors import ActorClass
+from workbench.api.actors import ActorClass
+from workbench.api.signatures import Signature, signature_of
 from workbench.engines.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
-from workbench.ray_options import OF_TASKS
-from workbench.signatures import Signature, signature_of
+from workbench.ray_api.options import OF_TASKS
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""Ray's public names that Workbench lacks: what to do instead. Its options: see `ray_options`."""
+"""Ray's public names that Workbench lacks: what to do instead. Its options: see `options`."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ class Rich:
     def __str__(self) -> str:
         return printable(self._text())
 
+    __repr__ = __str__
+
     @abstractmethod
     def _text(self) -> str:
         """What it says, for a terminal."""

@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from workbench import exception_state, remote_frames
-from workbench.remote_frames import Frame
-from workbench.remote_frames import cell_label as cell_label
+from workbench.errors import exception_state, remote_frames
+from workbench.errors.remote_frames import Frame
+from workbench.errors.remote_frames import cell_label as cell_label
 from workbench.report.format import printable
 
 
