@@ -147,11 +147,13 @@ class Submitter:
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
         ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
-        del ids[returns:]
+        if not returns:
+            ids = []
         self._objects.expect(ids)
         refs = [self._references.new(id) for id in ids]
-        for ref in refs[1:]:
-            ref._task = task
+        if returns > 1:
+            for ref in refs[1:]:
+                ref._task = task
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
