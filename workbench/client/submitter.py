@@ -259,7 +259,7 @@ class Submitter:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
     ) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
-        packed, refs = pack_arguments(args, kwargs)
+        packed, refs = pack_arguments(args, kwargs, self._objects.stored_as)
         self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []
