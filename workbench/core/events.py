@@ -192,14 +192,12 @@ class Done(Event, tag=16):
 
 
 PROGRESS = "progress"
-"""The kind of output that says how many of a cell's calls are done, of how many known: two numbers.
-It isn't kept."""
+"""The kind of output that says how many of a cell's calls are done, and are known. Not kept."""
 
 
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear, comm or progress;
-    see `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it
-    comes."""
+    """Something a task shows; for its ``kind`` see `engines.base.OutputSink`. Forwarded to the
+    owner, who learns from which ``worker`` it comes."""
 
     task: Id
     kind: str
