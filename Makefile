@@ -56,10 +56,9 @@ scale: $(TEST) ## Measure the server's decisions with 1000 workers and a million
 pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
 	@rm -rf build/pins && mkdir -p build
 	@$(or $(PYTHON),$(shell tr -d - < binder/runtime.txt)) -m venv build/pins
-	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook
+	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook hatchling
 	@{ sed -n '/^#/p' binder/requirements.txt; \
-	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; \
-	   echo '.[lab]'; } > build/pins/requirements.txt
+	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; } > build/pins/requirements.txt
 	@mv build/pins/requirements.txt binder/requirements.txt && rm -r build/pins
 	@git --no-pager diff --stat binder/requirements.txt
 

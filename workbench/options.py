@@ -11,8 +11,14 @@ from workbench.ray_api.options import asks_nothing
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""
 
+DETACHED = "detached"
+"""As ``lifetime``: until `kill`, or the session's end."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
+
+DYNAMIC = "dynamic"
+"""As ``num_returns``: one, the list of the refs of what it yields."""
 
 Variables = tuple[tuple[str, str], ...]
 """Of the environment: each with its value."""
@@ -37,7 +43,7 @@ class TaskOptions:
         """Whether a task with these asks for nothing but a processor."""
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and self.num_returns != STREAMING and not self.memory and not self.runtime_env
+            and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
         )  # fmt: skip
 
 
@@ -156,10 +162,10 @@ def _switch(key: str, value: Any) -> bool:
 
 
 def _returns(key: str, value: Any) -> int | str:
-    if value in (STREAMING, "dynamic"):  # the latter is Ray's older name
-        return STREAMING
+    if value in (STREAMING, DYNAMIC):
+        return str(value)
     if isinstance(value, str):
-        raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
+        raise ValueError(f"num_returns={value!r} must be a number, {STREAMING!r} or {DYNAMIC!r}.")
     number = _whole(0)(key, value)
     if number > MOST_RETURNS:
         raise ValueError(
@@ -195,8 +201,8 @@ def _namespace(key: str, value: Any) -> str:
 
 
 def _lifetime(key: str, value: Any) -> str:
-    if value not in ("detached", "non_detached"):
-        raise _error(value, str)(f"{key}={value!r} must be 'detached' or 'non_detached'.")
+    if value not in (DETACHED, "non_detached"):
+        raise _error(value, str)(f"{key}={value!r} must be {DETACHED!r} or 'non_detached'.")
     return str(value)
 
 
@@ -247,10 +253,10 @@ def full_name(options: ActorOptions, default: str) -> str:
     """With the namespace; ``default`` is that of whoever says none. ValueError if the options don't
     go together."""
     name, namespace = options.name, options.namespace or default
-    if options.lifetime and bool(name) != (options.lifetime == "detached"):
+    if options.lifetime == DETACHED and not name:
         raise ValueError(
-            f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "
-            "as long as its handles. Give `name` to have it outlive them, or leave both out."
+            f"lifetime={DETACHED!r} needs a `name`: else nobody finds the actor when its handles "
+            "are gone."
         )
     if options.get_if_exists and not name:
         raise ValueError("get_if_exists=True needs a `name`: that of the actor to get.")

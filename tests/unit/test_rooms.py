@@ -37,7 +37,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
     ),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "report.facts"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "report.facts"}
+        | {"engines.base", "engines.lending_future", "engines.tally"},
         {"numpy"},
     ),
     "server": (
@@ -53,7 +55,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization"}
+        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
         | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
@@ -66,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"api", "engines.base", "core.events", "core.logs", "core.snapshot"}
+        | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -92,7 +94,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "msgspec"},
     ),
     "interop": (
-        {"api", "engines.base", "errors", "options", "ref"}
+        {"api", "engines.base", "engines.lending_future", "engines.tally"}
+        | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
         {"joblib", "numpy", "threadpoolctl"},

@@ -141,7 +141,7 @@ class ActorMethod:
 
 
 class ActorHandle:
-    """A handle to an actor, which lives as long as its handles, or its name.
+    """A handle to an actor, which lives as long as its handles, or until `kill` if it is detached.
 
     Handles can be passed to tasks and other actors, and stored in objects.
 

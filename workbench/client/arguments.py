@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from workbench.ref import ObjectRef
 
@@ -21,14 +23,20 @@ class Slot(NamedTuple):
 
 
 def pack_arguments(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    stored_as: Callable[[Any], ObjectRef | None],
 ) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], list[ObjectRef]]:
-    """Arguments with a slot in place of each top-level ref, and those refs in order."""
+    """Arguments with a slot in place of each top-level ref, and those refs in order.
+
+    An array that is what the store has (``stored_as``) isn't stored once more: its ref goes.
+    """
     refs: list[ObjectRef] = []
 
     def slot(value: Any) -> Any:
-        if type(value) is ObjectRef:
-            refs.append(value)
+        ref = stored_as(value) if type(value) is np.ndarray else value
+        if type(ref) is ObjectRef:
+            refs.append(ref)
             return Slot(len(refs) - 1)
         return value
 

@@ -22,6 +22,8 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import A_RESULT, ACTOR_PREFIX, Change, ObjectDescription, Snapshot
 from workbench.engines.base import Abilities, CollectedJob, Engine, Running, Shown
+from workbench.engines.lending_future import Lending
+from workbench.engines.tally import CallTally
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.registry import Custom
@@ -66,6 +68,8 @@ class Client:
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
         self.actor_of = tasks.actor_of
 
+        self.tally: Callable[[], CallTally | None] = role.tally
+
         self.overview, self.interrupt = requests.overview, requests.interrupt
         self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
         self.jobs, self.shown_by = requests.jobs, requests.shown_by
@@ -83,6 +87,10 @@ class Client:
     ) -> AbstractContextManager[None]:
         ids = [ref.id for ref in refs]
         return self._role.blocking(lambda: ids, 1 if some else 0)
+
+    @property
+    def lending(self) -> Lending | None:
+        return self._role.lending
 
     # -- objects ------------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class TaskRunner:
                 result = function(*args, **kwargs)
                 if is_generator(run):
                     result = self._generators.hand_out(run, result)
+                elif _makes_refs(run):
+                    result = self._generators.store(run, result, retry_on, self._failed)
                 elif inspect.isgenerator(result) and _yields_results(run, function):
                     result = take(run, result, retry_on)
                 interrupts.inside = 0
@@ -150,6 +152,8 @@ class TaskRunner:
                     result = await result
                 if is_generator(run):
                     result = await self._generators.hand_out_async(run, result)
+                elif _makes_refs(run):
+                    result = await self._generators.store_async(run, result, retry_on, self._failed)
                 elif inspect.isasyncgen(result) and _yields_results(run, function):
                     result = await take_async(run, result, retry_on)
                 elif inspect.isgenerator(result) and _yields_results(run, function):
@@ -303,6 +307,9 @@ class TaskRunner:
         let_go(error)
         return (value,) * _owed(run), (), again, refs
 
+    def _failed(self, error: BaseException, task: str) -> ev.Value:
+        return self._error_value(error, task)[0]
+
     def _error_value(self, error: BaseException, task: str) -> tuple[ev.Value, Refs]:
         refs: list[ObjectRef] = []
         inside: list[int] = []
@@ -337,6 +344,10 @@ class TaskRunner:
         self._ends(run.task)
         self._connection.wait_for(self._connection.flush)
         os._exit(code & 0xFF or 1 if isinstance(code, int) else 1)
+
+
+def _makes_refs(run: do.Run) -> bool:
+    return run.spec is not None and run.spec.refs
 
 
 def _yields_results(run: do.Run, function: Callable[..., Any]) -> bool:
