@@ -173,6 +173,7 @@ class ActorManager:
         del self._scheduler.actors[actor.id]
         self.dies(actor, died(actor.id, "Its last handle is gone."))
         self.release(actor)
+        actor.creation_task.actor = None  # no cycle: the server has no garbage collector
 
     def release(self, actor: Actor) -> None:
         worker = actor.worker
