@@ -28,7 +28,7 @@ from tests.process.processes import Processes, data_in, segments
 from tests.process.scripts import Script
 from workbench.core.snapshot import ObjectRecord, Snapshot
 from workbench.errors import ObjectFreedError, SessionError
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 DRIVERS = 3
 MOST_NAMES = 40

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.core.events import Value
-from workbench.sizes import PAGE, inline_allowance, round_up
+from workbench.system.sizes import PAGE, inline_allowance, round_up
 
 SEGMENT_SIZE = 1 << 30
 """Bytes of address space of a segment of the server's own, unless one object needs more."""

@@ -20,13 +20,13 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import Copied, Left, Measured, Tick
 from workbench.core.session import Session
 from workbench.errors import ProtocolError
-from workbench.machine import MemoryGauge
 from workbench.server.forkserver_client import ForkserverClient
 from workbench.server.mover import Mover
 from workbench.server.peers import HeldMemory, Peer
 from workbench.server.segments import Segments
-from workbench.spare_descriptors import NONE_LEFT, SpareDescriptors
-from workbench.spin_poll import SpinThenPoll
+from workbench.system.machine import MemoryGauge
+from workbench.system.spare_descriptors import NONE_LEFT, SpareDescriptors
+from workbench.system.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Outbox, Parcel
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid

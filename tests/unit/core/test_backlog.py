@@ -15,7 +15,7 @@ from tests.unit.core.peers import Peer
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.loop_events import Left
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 

@@ -25,7 +25,7 @@ from workbench.core.pool import (
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
 
