@@ -57,7 +57,7 @@ class ActorManager:
 
     def start_workers(self) -> None:
         pool, actors = self._state.pool, self.without_worker
-        if pool.waits(self._state.now):
+        if pool.waits(self._state.now) and not pool.broken:
             return
         self.without_worker = []
         for actor in chain(actors, self._next_waiting()):
