@@ -289,7 +289,8 @@ class Create(Event, tag=25):
     always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
     begin in the order of their submission. ``name`` is given to the object, unless another has it:
     then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
-    one: with whoever has it now.
+    one: with whoever has it now. ``groups`` are those of its calls that have limits of their own,
+    each with how many run at a time.
     """
 
     creation: Submit
@@ -299,6 +300,7 @@ class Create(Event, tag=25):
     request: Number = 0
     in_order: bool = True
     detached: bool = False
+    groups: tuple[tuple[str, Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]], ...] = ()
 
 
 class KillActor(Event, tag=26):
