@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -66,8 +66,7 @@ def apply(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     return function(*args, **kwargs)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkResult:
+class ChunkResult(NamedTuple):
     """Several calls: what they returned, up to the one that failed, and how long they took."""
 
     results: list[Any]
@@ -75,12 +74,12 @@ class ChunkResult:
     error: TaskError | None = None
 
 
-Chunk = list[tuple[Any, ...]]
-"""The positional arguments of several calls."""
+Chunk = list[Any]
+"""The arguments of several calls: of each its only one, or all of them in a tuple."""
 
 
 class Each:
-    """Several calls of one function, as one."""
+    """Several calls of one function, as one. It is called with the argument of each."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -91,14 +90,27 @@ class Each:
         results: list[Any] = []
         error: TaskError | None = None
         try:
-            for args in chunk:
-                results.append(self._function(*args))
+            self._run(chunk, results.append)
         except Exception as caught:
             if not results:
                 raise
             error = describe_error(caught, self.__qualname__)  # those before have their results
             let_go(caught)
         return ChunkResult(results, time.perf_counter() - started, error)
+
+    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+        function = self._function
+        for item in chunk:
+            came(function(item))
+
+
+class EachStar(Each):
+    """The same, called with a tuple of the arguments of each."""
+
+    def _run(self, chunk: Chunk, came: Callable[[Any], object]) -> None:
+        function = self._function
+        for args in chunk:
+            came(function(*args))
 
 
 @dataclass(frozen=True, slots=True)
