@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import repeat
@@ -148,28 +148,29 @@ class Placeholder:
 
 def run_batch(
     functions: Iterable[Callable[..., Any]],
-    args: list[tuple[Any, ...]],
-    kwargs: list[dict[str, Any]] | None,
+    args: Sequence[tuple[Any, ...]],
+    kwargs: Sequence[dict[str, Any]],
     backend: tuple[Any, int | None],
     threads: int | None,
     *values: Any,
 ) -> tuple[list[Any], float]:
     """Run several of joblib's calls, one after the other.
 
-    ``backend`` is what joblib's calls inside shall have, ``values`` are what placeholders among the
-    arguments stand for. Returns the results, and how long they took.
+    ``kwargs`` are empty if no call has any. ``backend`` is what joblib's calls inside shall have,
+    ``values`` are what placeholders among the arguments stand for. Returns the results, and how
+    long they took.
     """
     from joblib.parallel import BatchedCalls
 
-    def fill(value: Any) -> Any:
-        if type(value) is MappedFile:
-            return value.map()
-        return values[value.index] if type(value) is Placeholder else value
+    if values:
+        filled = [value.map() if type(value) is MappedFile else value for value in values]
 
-    items = [
-        (function, tuple([fill(a) for a in each]), {name: fill(v) for name, v in named.items()})
-        for function, each, named in zip(functions, args, kwargs or repeat({}), strict=False)
-    ]
+        def fill(value: Any) -> Any:
+            return filled[value.index] if type(value) is Placeholder else value
+
+        args = [tuple([fill(a) for a in each]) for each in args]
+        kwargs = [{name: fill(a) for name, a in each.items()} for each in kwargs]
+    items = zip(functions, args, kwargs or repeat({}), strict=False)
     with _limited(threads):
         started = time.perf_counter()
         results = BatchedCalls(items, backend)()
