@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from workbench.interop.registration import register_joblib
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
-    from workbench.ref_generator import ObjectRefGenerator
+    from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
     from workbench.runtime_context import get_runtime_context
     from workbench.widgets.views import dashboard
 
@@ -60,7 +60,7 @@ _HOMES = {
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
-    "ref_generator": "ObjectRefGenerator",
+    "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
     "api.resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",
     "api.serializers": (
@@ -79,7 +79,8 @@ _MODULES = {
 }
 
 __all__ = [
-    "Config", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool", "Snapshot", "as_completed",
+    "Config", "DynamicObjectRefGenerator", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool",
+    "Snapshot", "as_completed",
     "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
     "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from workbench.errors import (
     ActorDiedError,
+    ActorUnavailableError,
     GetTimeoutError,
     ObjectFreedError,
     ObjectLostError,
@@ -28,9 +29,10 @@ ObjectStoreFullError = StoreFullError
 OutOfDiskError = SpillError
 
 __all__ = [
-    "ActorDiedError", "GetTimeoutError", "ObjectFreedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "RayActorError", "RayError",
-    "RaySystemError", "RayTaskError", "TaskCancelledError", "WorkerCrashedError",
+    "ActorDiedError", "ActorUnavailableError", "GetTimeoutError", "ObjectFreedError",
+    "ObjectLostError", "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError",
+    "RayActorError", "RayError", "RaySystemError", "RayTaskError", "TaskCancelledError",
+    "WorkerCrashedError",
 ]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_options_start_anew_unless_something_would_be_lost(runtime: str) -> None
     wb.kill(actor)
     del actor
     with pytest.raises(ConfigError):
-        wb.init(workers=0)
+        wb.init(workers=-1)
     assert wb.init(workers=1, session="named").workers == 1
     wb.shutdown()
 

@@ -37,7 +37,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
     ),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "report.facts"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "report.facts"}
+        | {"engines.base", "engines.lending_future", "engines.tally"},
         {"numpy"},
     ),
     "server": (
@@ -46,14 +48,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "host": (
         PURE
-        | {"call_site", "context", "system", "core.events", "error_notes"}
+        | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
         | {"serialization"},  # what a cell captured by value, and what it changed of that
         {"IPython", "traitlets", "comm", "cloudpickle"},
     ),
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization"}
+        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
         | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
@@ -66,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"api", "engines.base", "core.events", "core.logs", "core.snapshot"}
+        | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -92,10 +94,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "msgspec"},
     ),
     "interop": (
-        {"api", "engines.base", "errors", "options", "ref"}
+        {"api", "engines.base", "engines.lending_future", "engines.tally"}
+        | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "numpy", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl", "xxhash"},
     ),
     "api": (
         NEUTRAL

@@ -52,7 +52,8 @@ def init(
         Processes that give the same name share one store. Default: this notebook's own, which
         is found again after a kernel restart; outside a notebook one that nobody else joins.
     workers : int, optional
-        Worker processes. Default: the processors the container or machine allows.
+        Worker processes. Default: the processors the container or machine allows. 0: there are
+        actors, and tasks that need no processor.
     memory : int or str, optional
         Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
     linger : float or str, optional

@@ -41,6 +41,7 @@ _REFUSALS: dict[str, type[errors.WorkbenchError]] = {
     "nested": errors.NestingError,
     "cancelled": errors.TaskCancelledError,
     "actor": errors.ActorDiedError,
+    "unavailable": errors.ActorUnavailableError,
 }
 """By code, what the core decides. The texts come from where the decision was made."""
 

@@ -380,6 +380,14 @@ class ActorDiedError(WorkbenchError):
     actor_id: str | None = None
 
 
+class ActorUnavailableError(ActorDiedError):
+    """The worker died that ran the call, and the actor is made again: later calls find that.
+
+    Whether the call was done in part nobody knows, and it isn't tried again by itself unless
+    ``max_task_retries`` says so.
+    """
+
+
 class ActorExit(BaseException):
     """What `exit_actor` raises; not for anybody to catch."""
 

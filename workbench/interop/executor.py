@@ -6,7 +6,7 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
@@ -45,8 +46,7 @@ class Executor(futures.Executor):
     The pool is the session's, and so are its rules: arrays in arguments and results go through
     shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
     ref among the arguments stands for its object. A script doesn't end before its calls have.
-    A task that waits by a future's ``result`` or ``exception``, by `map` or `shutdown`, lets others
-    run in its place; one that waits by ``concurrent.futures.wait`` doesn't.
+    A task that waits for its calls, by whatever means, lets others run in its place.
 
     Parameters
     ----------
@@ -110,13 +110,40 @@ class Executor(futures.Executor):
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
         """
+        return self.submit_batch(1, fn, args, kwargs)
+
+    def submit_batch(
+        self,
+        count: int,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> futures.Future[T]:
+        """Submit a call that makes several, which are counted as those are.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        fn : callable
+            What to call on a worker.
+        args : tuple
+            Its arguments.
+        kwargs : mapping, optional
+            More of them, by name.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            As of `submit`.
+        """
         with self._lock:
             self._check_open()
             function, sent = self._functions.call(fn, args)
-            return self._submit(function, sent, kwargs)
+            return self._submit(function, sent, kwargs or {}, count)
 
     def chunks_of(
-        self, fn: Callable[..., Any], kind: Kind = calls.Each
+        self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
     ) -> Callable[..., futures.Future[Any]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
@@ -126,6 +153,8 @@ class Executor(futures.Executor):
             What to call on a worker.
         kind : callable
             What makes of it the function that is called with the arguments of several calls.
+        known : int
+            How many there will be in all, if that is known.
 
         Returns
         -------
@@ -140,10 +169,13 @@ class Executor(futures.Executor):
         with self._lock:
             self._check_open()
             function = self._functions.for_chunks(fn, kind)
+            tally = self._bound()[0].tally() if known else None
+        if tally is not None:
+            tally.expect(known)
 
         def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, chunk, {})
+                return self._submit(function, chunk, {}, len(chunk[0]), tally)
 
         return submit
 
@@ -152,8 +184,14 @@ class Executor(futures.Executor):
             raise RuntimeError("This executor was shut down: it takes no more calls.")
 
     def _submit(
-        self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        count: int,
+        tally: CallTally | None = None,
     ) -> futures.Future[Any]:
+        """``tally`` knows of the calls."""
         engine, settler = self._bound()
         try:
             ref = engine.submit(function, Call(args, kwargs, self._options))
@@ -161,6 +199,9 @@ class Executor(futures.Executor):
             raise BrokenProcessPool(str(error)) from error
         assert isinstance(ref, ObjectRef)
         future: TaskFuture[Any] = TaskFuture(engine, ref)
+        if tally is None and (tally := engine.tally()) is not None:
+            tally.expect(count)
+        future.tally, future.calls = tally, count
         settler.add(future)
         return future
 
@@ -207,7 +248,11 @@ class Executor(futures.Executor):
             each, kind = iter(iterables[0]), calls.Each
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        submit, workers = self.chunks_of(fn, kind), self.workers()
+        known = 0
+        if buffersize is None:
+            listed = list(each)
+            known, each = len(listed), iter(listed)
+        submit, workers = self.chunks_of(fn, kind, known), self.workers()
         with self.together():
             chunks = MapChunks(submit, workers, each, chunksize, buffersize)
         return chunks.results(end)
@@ -237,7 +282,7 @@ class Executor(futures.Executor):
         """
         with self._lock:
             engine, _ = self._bound()
-        return min(self._most or engine.workers, engine.workers)
+        return max(min(self._most or engine.workers, engine.workers), 1)
 
     def together(self) -> AbstractContextManager[None]:
         """Around several calls of `submit`: they may wait for each other for a moment.

@@ -18,6 +18,7 @@ from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBa
 
 from workbench import api
 from workbench.engines.base import Engine
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.executor import Executor
 from workbench.interop.shared_arguments import SharedArguments
@@ -63,7 +64,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if n_jobs is None:
             return 1
         workers = api.engine().workers
-        return max(workers + 1 + n_jobs, 1) if n_jobs < 0 else min(n_jobs, workers)
+        return max(workers + 1 + n_jobs if n_jobs < 0 else min(n_jobs, workers), 1)
 
     def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
         n_jobs = self.effective_n_jobs(n_jobs)
@@ -98,11 +99,12 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if self._is_one(functions):
             future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
         else:
-            future = self._executor.submit(calls.run_batch, functions, *batch)
+            call = functions, *batch
+            future = self._executor.submit_batch(len(functions), calls.run_batch, call)
         self._futures[future] = None
-        future.add_done_callback(lambda done: self._futures.pop(done, None))
+        when_over(future, lambda done: self._futures.pop(done, None))
         if callback is not None:
-            future.add_done_callback(callback)
+            when_over(future, callback)
         return future  # type: ignore[no-any-return]
 
     def _is_one(self, functions: tuple[Any, ...]) -> bool:

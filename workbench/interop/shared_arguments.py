@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from workbench.engines.base import Engine
 from workbench.errors import WorkbenchError
@@ -126,8 +127,6 @@ def _form(value: Any) -> tuple[Any, ...] | None:
 
 def _digests(array: Any) -> list[bytes]:
     """Of the bytes of a plain array, piece by piece."""
-    import xxhash
-
     flat = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
     pieces = [memoryview(flat[i : i + PIECE]) for i in range(0, len(flat), PIECE)]
     if len(pieces) == 1:

@@ -86,6 +86,7 @@ class Extension:
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began = self._notebook.began
         engine.origin = self._router.origin
+        engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
@@ -130,6 +131,7 @@ class Extension:
             for job in list(self._notebook.jobs.values()):
                 job.wait()
         self._router.leave_cell()
+        self._notebook.calls.end()
 
 
 _FIGURE = "matplotlib.figure", "Figure"

@@ -224,7 +224,7 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
         return [view_texts.nothing(now)["objects"]]
-    records = sorted(now.objects, key=lambda r: -r.size)
+    records = view_texts.by_size(now)
     processes = Processes(now)
     head = ("object", "type", "size", "can move", "why it is here", "age")
     rows = tuple(
@@ -250,7 +250,7 @@ _FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
 
 
 def _costs(now: Snapshot, held: Held) -> list[Block]:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
+    known = view_texts.by_cost(now)
     if not known:
         return [view_texts.nothing(now)["costs"]]
     head = ("object", "type", *_FIGURES, "copy speed")

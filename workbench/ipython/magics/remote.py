@@ -24,7 +24,7 @@ from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.missing_names import StayedName, missing
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
-from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
+from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
 
@@ -350,7 +350,8 @@ class RemoteMagics(NotebookMagics):
             return None
         ref = engine.find_actor(name)
         if ref is None:
-            made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
+            options = ActorOptions(name=name, lifetime=DETACHED)
+            made = ActorClass(Namespace, options, api.engine)
             return made.remote() if make else None
         handle = handle_of(engine, ref)
         if handle._description.cls != Namespace.__name__:
