@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
@@ -245,15 +246,20 @@ class Executor(futures.Executor):
         chunksize = at_least_one("chunksize", chunksize)
         buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
-        each: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
+        each: Iterator[Any] = zip(*iterables, strict=False)
+        kind: Kind = calls.EachStar
+        if len(iterables) == 1:
+            each, kind = iter(iterables[0]), calls.Each
         if chunksize is None and buffersize is not None:
             chunksize = 1
         known = 0
         if buffersize is None:
             listed = list(each)
             known, each = len(listed), iter(listed)
-        submit = self.chunks_of(fn, known=known)
-        return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
+        submit, workers = self.chunks_of(fn, kind, known), self.workers()
+        with self.together():
+            chunks = MapChunks(submit, workers, each, chunksize, buffersize)
+        return chunks.results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. The pool stays: it is the session's.
@@ -295,6 +301,17 @@ class Executor(futures.Executor):
     @property
     def _max_workers(self) -> int:  # dask looks for it
         return self.workers()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Around several calls of `submit`: they may wait for each other for a moment.
+
+        Returns
+        -------
+        context manager
+        """
+        with self._lock:
+            engine, _ = self._bound()
+        return engine.together()
 
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""

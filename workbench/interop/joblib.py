@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -92,13 +94,12 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     def submit(
         self, func: BatchedCalls, callback: Callable[[Future[Any]], object] | None = None
     ) -> Future[Any]:
-        refs: list[Any] = []
-        functions = [function for function, _, _ in func.items]
-        args = [tuple([self._slot(a, refs) for a in args]) for _, args, _ in func.items]
-        kwargs = None
-        if any(named for _, _, named in func.items):
-            kwargs = [self._slots(named, refs) for _, _, named in func.items]
-        batch = args, kwargs, (func._backend, func._n_jobs), self.inner_max_num_threads, *refs
+        functions, args, kwargs = zip(*func.items, strict=True)
+        values: list[Any] = []  # that placeholders stand for
+        if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
+            args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
+        kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
+        batch = args, kwargs, (func._backend, func._n_jobs), self.inner_max_num_threads, *values
         future: Any
         with _as_loky():
             if self._is_one(functions):
@@ -112,27 +113,30 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             when_over(future, callback)
         return future  # type: ignore[no-any-return]
 
-    def _is_one(self, functions: list[Any]) -> bool:
+    def _is_one(self, functions: tuple[Any, ...]) -> bool:
         """Whether it is one function, and no new one for each batch: then it is sent but once."""
         first, before = functions[0], self._function
         self._function = first
         is_known = type(first) is FunctionType and (before is None or first is before)
-        return is_known and all(function is first for function in functions)
+        return is_known and all(map(is_, functions, repeat(first)))
 
-    def _slots(self, kwargs: dict[str, Any], refs: list[Any]) -> dict[str, Any]:
-        return {name: self._slot(value, refs) for name, value in kwargs.items()}
+    def _slots(self, kwargs: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        return {name: self._slot(value, values) for name, value in kwargs.items()}
 
-    def _slot(self, value: Any, refs: list[Any]) -> Any:
+    def _slot(self, value: Any, values: list[Any]) -> Any:
+        """The value, or what stands for it."""
         if type(value) in _SMALL:
             return value
+        sent: Any
         if isinstance(value, np.memmap):
-            return calls.MappedFile.of(value) or value
-        ref = _arguments.ref_of(self._engine, value)
-        if ref is None:
+            sent = calls.MappedFile.of(value)
+        else:
+            sent = _arguments.ref_of(self._engine, value)
+        if sent is None:
             return value
-        if ref not in refs:
-            refs.append(ref)
-        return calls.Placeholder(refs.index(ref))
+        if sent not in values:
+            values.append(sent)
+        return calls.Placeholder(values.index(sent))
 
     @contextmanager
     def retrieval_context(self) -> Iterator[None]:

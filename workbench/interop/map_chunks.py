@@ -35,7 +35,7 @@ class MapChunks:
         self,
         submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
         workers: int,
-        each: Iterator[tuple[Any, ...]],
+        each: Iterator[Any],
         size: int | None,
         most: int | None,
     ) -> None:
