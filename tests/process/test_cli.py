@@ -303,8 +303,9 @@ def test_stop_ends_a_session_for_everybody_and_they_are_told(
 
 def test_stop_says_what_is_lost(shell: Shell, processes: Processes) -> None:
     wb.init(session="lab", workers=1)
-    kept = wb.put([1], name="df"), wb.put(b"x" * 93), wb.remote(Quiet).options(name="hits").remote()
-    wb.get(wb.remote(len).remote("x"))
+    actor = wb.remote(Quiet).options(name="hits").remote()
+    kept = wb.put([1], name="df"), wb.put(b"x" * 93)
+    wb.get(actor.say_nothing.remote())
     said = shell("stop", "lab").stdout
     lost = "1 named object: df; 1 actor: Quiet 'hits'"
     assert re.fullmatch(rf"Session lab has ended: it took .*s\. Lost with it: {lost}\.\n", said)
@@ -314,6 +315,8 @@ def test_stop_says_what_is_lost(shell: Shell, processes: Processes) -> None:
 
 class Quiet:
     """An actor that does nothing."""
+
+    def say_nothing(self) -> None: ...
 
 
 def test_stop_all(script: Callable[..., Script], shell: Shell, processes: Processes) -> None:

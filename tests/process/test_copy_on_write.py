@@ -17,7 +17,7 @@ import workbench as wb
 from tests.leaks import eventually
 from tests.process.processes import mapping_of, place_of, private_memory, private_pages
 from workbench.engines.base import Engine
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 PRIVATE = "rw-p /memfd:workbench"
 N = 2_000_000  # 16 MB of floats

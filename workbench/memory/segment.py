@@ -14,7 +14,7 @@ import select
 import tempfile
 from dataclasses import dataclass
 
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's, which older Pythons don't name
 
