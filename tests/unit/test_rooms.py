@@ -97,7 +97,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "numpy", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl", "xxhash"},
     ),
     "api": (
         NEUTRAL

@@ -66,7 +66,7 @@ class Client:
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
-        self.actor_of = tasks.actor_of
+        self.actor_of, self.together = tasks.actor_of, base.connection.together
 
         self.tally: Callable[[], CallTally | None] = role.tally
 

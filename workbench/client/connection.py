@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,9 @@ PATIENCE = 30
 
 PROMPT = 0.0003
 """A message is sent at once unless the last one went less than these seconds ago."""
+
+TOGETHER = 0.002
+"""Seconds for which messages wait for others that are known to follow."""
 
 
 _write = ctypes.PyDLL(None).eventfd_write
@@ -134,6 +137,16 @@ class Connection:
             self.flush()
         elif self._asleep:
             self.wake()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Around several sends: most go as one, when all are there or after `TOGETHER`."""
+        self._sent_at = time.perf_counter() + TOGETHER
+        try:
+            yield
+        finally:
+            self._sent_at = 0.0
+            self.push()
 
     def wake(self) -> None:
         """Make the thread look at what there is."""

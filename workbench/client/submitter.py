@@ -23,6 +23,7 @@ from workbench.options import (
     DYNAMIC,
     STREAMING,
     ActorOptions,
+    CallOptions,
     CellOptions,
     ExecutorOptions,
     TaskOptions,
@@ -93,15 +94,16 @@ class Submitter:
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
+        groups = options.concurrency_groups
         other = None
         if name:  # of several that are made at a time one has it, and all hear which
             detached = options.lifetime == DETACHED
             named = self._base.requests.ask(
-                lambda n: ev.Create(create, *limits, name, n, in_order, detached)
+                lambda n: ev.Create(create, *limits, name, n, in_order, detached, groups)
             )
             other = named if named is not ref else None
         else:
-            self._connection.send(ev.Create(create, *limits, in_order=in_order))
+            self._connection.send(ev.Create(create, *limits, in_order=in_order, groups=groups))
         del packed
         return ref, other
 
@@ -214,6 +216,7 @@ class Submitter:
             options.runtime_env,
             namespace,
             options.num_returns == DYNAMIC,
+            options.concurrency_group if isinstance(options, CallOptions) else "",
         )
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:

@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 import weakref
+from _pickle import PicklingError  # not pickle: the server has none
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -86,7 +87,7 @@ class NotDefinedError(WorkbenchError, NameError):
     """A name is neither in the notebook nor in the store."""
 
 
-class SerializationError(WorkbenchError, TypeError):
+class SerializationError(WorkbenchError, TypeError, PicklingError):
     """An object could not be turned into bytes, or bytes could not be turned into an object.
 
     Attributes
