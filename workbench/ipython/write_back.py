@@ -8,6 +8,7 @@ from typing import Any
 from workbench.errors import MagicError
 from workbench.ipython.job import Job
 from workbench.report.write_back import (
+    apart_text,
     both_text,
     brought_text,
     coarse_text,
@@ -17,6 +18,7 @@ from workbench.report.write_back import (
     namespace_text,
     not_compared_text,
     not_updated_text,
+    perhaps_apart_text,
     unsteady_text,
     waiting_text,
 )
@@ -40,6 +42,12 @@ def at_end(job: Job, waited: bool) -> list[str]:
         said.append(waiting_text(names))
     if unknown:
         said.append(not_compared_text(unknown))
+    for stored, other in job.apart:
+        others = [name for name in names if name != stored]
+        if other and not {stored, other}.isdisjoint(names):
+            said.append(apart_text(stored, other))
+        elif others and not other:
+            said.append(perhaps_apart_text(stored, others))
     if coarse := _names(each.coarse for each in job.mutations if each.packed):
         said.append(coarse_text(coarse))
     if unsteady := _names(each.unsteady for each in job.mutations):

@@ -38,6 +38,22 @@ def coarse_text(names: Sequence[str]) -> str:
     )
 
 
+def apart_text(stored: str, other: str) -> str:
+    """They have an object in common; the cell changed one of them."""
+    return (
+        f"{stored} and {other} have an object in common, and had one each on the worker, because "
+        f"{stored} is stored; after `%free {stored}` they travel together"
+    )
+
+
+def perhaps_apart_text(stored: str, others: Sequence[str]) -> str:
+    """Nobody has looked: there is too much in it."""
+    return (
+        f"whether {stored}, which is stored, has objects in common with {_named(others)} was not "
+        "looked at: on the worker each had its own"
+    )
+
+
 def lost_text(names: Sequence[str], why: str) -> str:
     """It changed, and can't travel."""
     return f"{_named(names)} changed on the worker and can't be brought back: {why}"

@@ -153,6 +153,7 @@ class RemoteMagics(NotebookMagics):
         origin = self._notebook.router.origin()
         captured = cargo.take()
         job = Job(engine, request.options.job, size, origin, request.actor)
+        job.apart = cargo.apart
         for note in cargo.notes:
             job.note(note)
         if wait:
