@@ -95,7 +95,5 @@ def _kind(kind: type) -> tuple[bool, bool]:
         return False, False
     if kind.__module__.partition(".")[0] == "workbench":
         return False, False
-    is_own = travels_by_value(kind)
-    return kind in _ENTERED or kind in (FunctionType, np.ndarray) or is_own, (
-        kind not in _FIXED_OURSELVES
-    )
+    enters = kind in _ENTERED or kind in (FunctionType, np.ndarray) or travels_by_value(kind)
+    return enters, kind not in _FIXED_OURSELVES
