@@ -18,6 +18,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
 from workbench.errors import SessionError
+from workbench.ref import ObjectRef
 
 PATIENCE = 5.0
 """Seconds for which a driver that leaves waits for the server it started to end."""
@@ -50,6 +51,7 @@ class Driver(Client):
         self._prints = TaskPrints(base.objects.values.__contains__)
         self.output: OutputSink | None = self._prints.show if logs else None
         self.began: Callable[[int, int], None] | None = None
+        self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
         self.roots: Callable[[], Mapping[str, Any]] = dict
@@ -59,6 +61,7 @@ class Driver(Client):
         self.abandon = self._abandon
         self.leave: Callable[[], None] = self.close  # at the end of a `with` block
         base.handlers |= {ev.Output: self._output, do.Began: self._began}
+        base.handlers |= {do.JobComplete: self._completed}
         base.join()
 
     def __repr__(self) -> str:
@@ -135,3 +138,8 @@ class Driver(Client):
     def _began(self, message: do.Began) -> None:
         if self.began is not None:
             self.began(message.job, message.worker)
+
+    def _completed(self, message: do.JobComplete) -> None:
+        results = self.granted(message.results)
+        if self.completed is not None:
+            self.completed(message.job, message.size, results)
