@@ -1,20 +1,24 @@
-"""What `remote(...)` and ``.options(...)`` take: records and checks; what parameters are called."""
+"""What `remote(...)` and ``.options(...)`` take: records, and checks of what people give."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from workbench.ray_options import asks_nothing
+from workbench.ray_api.options import asks_nothing
 
 MOST_RETURNS = 100_000
 """Of one task; `core.message_types.Returns` has the same."""
 
+DETACHED = "detached"
+"""As ``lifetime``: until `kill`, or the session's end."""
+
 STREAMING = "streaming"
 """As ``num_returns``: as many as the task yields."""
+
+DYNAMIC = "dynamic"
+"""As ``num_returns``: one, the list of the refs of what it yields."""
 
 Variables = tuple[tuple[str, str], ...]
 """Of the environment: each with its value."""
@@ -39,7 +43,7 @@ class TaskOptions:
         """Whether a task with these asks for nothing but a processor."""
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
-            and self.num_returns != STREAMING and not self.memory and not self.runtime_env
+            and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
         )  # fmt: skip
 
 
@@ -158,10 +162,10 @@ def _switch(key: str, value: Any) -> bool:
 
 
 def _returns(key: str, value: Any) -> int | str:
-    if value in (STREAMING, "dynamic"):  # the latter is Ray's older name
-        return STREAMING
+    if value in (STREAMING, DYNAMIC):
+        return str(value)
     if isinstance(value, str):
-        raise ValueError(f"num_returns={value!r} must be a number, or {STREAMING!r}.")
+        raise ValueError(f"num_returns={value!r} must be a number, {STREAMING!r} or {DYNAMIC!r}.")
     number = _whole(0)(key, value)
     if number > MOST_RETURNS:
         raise ValueError(
@@ -197,8 +201,8 @@ def _namespace(key: str, value: Any) -> str:
 
 
 def _lifetime(key: str, value: Any) -> str:
-    if value not in ("detached", "non_detached"):
-        raise _error(value, str)(f"{key}={value!r} must be 'detached' or 'non_detached'.")
+    if value not in (DETACHED, "non_detached"):
+        raise _error(value, str)(f"{key}={value!r} must be {DETACHED!r} or 'non_detached'.")
     return str(value)
 
 
@@ -249,39 +253,13 @@ def full_name(options: ActorOptions, default: str) -> str:
     """With the namespace; ``default`` is that of whoever says none. ValueError if the options don't
     go together."""
     name, namespace = options.name, options.namespace or default
-    if options.lifetime and bool(name) != (options.lifetime == "detached"):
+    if options.lifetime == DETACHED and not name:
         raise ValueError(
-            f"lifetime={options.lifetime!r}: an actor with a name lives until `kill`, one without "
-            "as long as its handles. Give `name` to have it outlive them, or leave both out."
+            f"lifetime={DETACHED!r} needs a `name`: else nobody finds the actor when its handles "
+            "are gone."
         )
     if options.get_if_exists and not name:
         raise ValueError("get_if_exists=True needs a `name`: that of the actor to get.")
     if SEPARATOR in name:
         raise ValueError(f"name={name!r} must not have {SEPARATOR!r} in it.")
     return f"{namespace}{SEPARATOR}{name}" if name and namespace else name
-
-
-def parameters_of(function: Any) -> tuple[str, ...]:
-    """The names of a function's or a class's positional parameters, as far as they are known.
-
-    That of the rest, if it takes more, has an asterisk.
-    """
-    if type(function) is MethodType:
-        return parameters_of(function.__func__)[1:]
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        code: CodeType = function.__code__
-        names, count = code.co_varnames, code.co_argcount
-        if code.co_flags & inspect.CO_VARARGS:
-            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
-        return names[:count]
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return ()
-    kinds = {
-        inspect.Parameter.POSITIONAL_ONLY: "",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD: "",
-        inspect.Parameter.VAR_POSITIONAL: "*",
-    }
-    parameters = signature.parameters.items()
-    return tuple(kinds[p.kind] + name for name, p in parameters if p.kind in kinds)

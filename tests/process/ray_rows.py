@@ -15,7 +15,8 @@ from functools import cache
 from typing import Any
 
 import workbench as ray
-from workbench.ray_names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
+from tests.leaks import eventually
+from workbench.ray_api.names import IN_EXCEPTIONS, IN_RAY, IN_UTIL
 
 SAME = "same"
 IGNORED = "accepted and ignored"
@@ -82,6 +83,11 @@ def pair() -> tuple[int, int]:
 @ray.remote
 def count(n: int) -> Any:
     yield from range(n)
+
+
+@ray.remote
+def sums(made: ray.DynamicObjectRefGenerator) -> int:
+    return sum(map(got, made))
 
 
 @ray.remote
@@ -331,7 +337,7 @@ CORE = [
             )
         )(Counter.options(max_restarts=1).remote()),
     ),
-    same("`get_actor(name)`", named, "One with a name lives until `kill`, or the session's end."),
+    same("`get_actor(name)`", named),
     same(
         "`get_actor(…, namespace=)`",
         lambda: raises(ValueError, lambda: ray.get_actor("nobody", namespace="x")),
@@ -361,8 +367,8 @@ OF_TASKS = [
         lambda: [got(count.options(num_returns=n).remote(n)) for n in (1, 2)] == [0, [0, 1]],
     ),
     same(
-        '`num_returns="dynamic"`',
-        lambda: [got(r) for r in got(count.options(num_returns="dynamic").remote(2))] == [0, 1],
+        '`num_returns="dynamic"`, `DynamicObjectRefGenerator`',
+        lambda: got(sums.remote(count.options(num_returns="dynamic").remote(3))) == 3,
         'It is `"streaming"`.',
     ),
     same(
@@ -423,6 +429,13 @@ OF_TASKS = [
 ]
 
 
+def goes_with_its_handles() -> bool:
+    made = Counter.options(name="short", lifetime="non_detached").remote()
+    found = ray.get_actor("short") == made
+    del made
+    return found and eventually(lambda: raises(ValueError, lambda: ray.get_actor("short")))
+
+
 def overtakes() -> bool:
     made = Counter.options(max_concurrency=2).remote()
     return pending(lambda ref: got([made.add.remote(ref), made.add.remote()][1]) == 1)
@@ -436,9 +449,12 @@ OF_ACTORS = [
         lambda: of_one_name(lifetime="detached"),
         "It lives until `kill`, or the session's end.",
     ),
-    refused(
-        '`lifetime="non_detached"` with a name', lambda: actor(name="x", lifetime="non_detached")
+    same(
+        '`lifetime="non_detached"`, and the default',
+        goes_with_its_handles,
+        "It lives as long as anybody has a handle.",
     ),
+    refused('`lifetime="detached"` without a name', lambda: actor(lifetime="detached")),
     same("`max_concurrency=`", lambda: actor(max_concurrency=2) == 1),
     same("`max_restarts=`", made_again),
     same("`max_task_retries=`", lambda: actor(max_task_retries=1) == 1),
@@ -629,6 +645,14 @@ def identified() -> bool:
     return False
 
 
+def unavailable() -> bool:
+    made = Counter.options(max_restarts=1).remote()
+    return (
+        raises(ray.exceptions.ActorUnavailableError, lambda: got(made.die.remote()))
+        and got(made.add.remote()) == 1
+    )
+
+
 ERRORS = [
     _catches("RayError", lambda: got(fails.remote())),
     _catches("RayTaskError", lambda: got(fails.remote())),
@@ -646,6 +670,11 @@ ERRORS = [
     _catches("WorkerCrashedError", lambda: got(crashes.remote())),
     same("`exceptions.RayActorError`, `ActorDiedError`", killed),
     same("`exceptions.ActorDiedError.actor_id`", identified),
+    same(
+        "`exceptions.ActorUnavailableError`",
+        unavailable,
+        "It is an ActorDiedError, too. Calls that come while the actor is made again wait.",
+    ),
     same("`exceptions.ObjectFreedError`, `ObjectLostError`", freed),
     _catches("ObjectStoreFullError", lambda: ray.put(bytes(100_000_000))),
     same(
@@ -684,7 +713,7 @@ def begun() -> dict[str, Any]:
         runtime_env={"env_vars": {"COLOR": "red"}},
         **nothing,  # type: ignore[arg-type]
     )
-    Counter.options(name="a").remote()
+    kept = Counter.options(name="a").remote()
     return {
         "namespace": ray.list_named_actors(all_namespaces=True),
         "workers": session.workers,
@@ -692,6 +721,7 @@ def begun() -> dict[str, Any]:
         "address": session["address"] == session.address_info["address"] == session.session,
         "again": ray.init(ignore_reinit_error=True) is session,
         "color": got(variable.remote("COLOR")),
+        "kept": kept,
         "left": ray.shutdown() is None and not ray.is_initialized(),  # type: ignore[func-returns-value]
     }
 
@@ -702,9 +732,19 @@ def blocked() -> bool:
     return not ray.is_initialized()
 
 
+def no_slots() -> bool:
+    with ray.init(num_cpus=0):
+        refused = raises(ValueError, one.remote)
+        return refused and actor() == 1 and task(num_cpus=0) == 1
+
+
 OF_INIT = [
     same("`num_cpus=`", lambda: begun()["workers"] == 1, "It is `workers=`."),
-    refused("`num_cpus=0`", lambda: ray.init(num_cpus=0), "A session has one worker or more."),
+    same(
+        "`num_cpus=0`",
+        no_slots,
+        "A task that needs a processor is refused at its call; Ray's waits for ever.",
+    ),
     same("`object_store_memory=`", lambda: begun()["memory"] == 1 << 26, "It is `memory=`."),
     same("`ignore_reinit_error=`", lambda: begun()["again"]),
     same("`log_to_driver=`", lambda: bool(begun())),

@@ -29,7 +29,7 @@ called: a test does so again, and fails where this page is wrong.
 Not in the table is what Ray's documentation doesn't name. What differs though the name is the same:
 
 - A session is one machine's. It begins by itself, and ends with the last process that uses it.
-- An actor with a name lives until `kill`, or the session's end, `lifetime=` or not.
+- An actor lives as long as anybody has a handle, also when whoever made it has gone.
 - A registered serializer reaches all workers; Ray's is one per process.
 - What a task raises is an instance of its own class as well, with all its attributes.
 - `sys.exit` in a task is an error like others; Ray's ends the worker.

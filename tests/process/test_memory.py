@@ -20,9 +20,9 @@ from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.processes import Processes, seen_memory
-from workbench import machine
 from workbench.engines.base import Engine
 from workbench.errors import StoreFullError
+from workbench.system import machine
 
 pytestmark = pytest.mark.fresh_session
 

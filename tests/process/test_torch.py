@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def torch() -> Any:
 
 
 def tensors(torch: Any) -> dict[str, Any]:
-    plain = torch.arange(100_000.0)
+    plain = torch.arange(400_000.0)  # in every dtype so large that it is mapped
     return {
         "plain": plain,
         "strided": plain[::2],
@@ -78,6 +79,16 @@ def test_they_are_read_where_they_lie_and_writing_is_private(torch: Any, session
 
         assert wb.get(change.remote(ref)) == float((tensor + 1).double().sum())
         assert torch.equal(wb.get(ref), tensor)
+
+
+def test_small_ones_take_no_descriptors(torch: Any, session: Engine) -> None:
+    ref = wb.put([torch.arange(float(n)) for n in range(500)])
+    wb.get(ref)
+    before = len(os.listdir("/proc/self/fd"))
+    got = wb.get(ref)
+    assert len(os.listdir("/proc/self/fd")) == before
+    got[-1].mul_(2)
+    assert torch.equal(wb.get(ref)[-1], torch.arange(499.0))
 
 
 def test_a_model_is_trained_where_it_came(torch: Any, session: Engine) -> None:

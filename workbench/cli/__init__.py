@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: it is done; 1: it can't be, or `doctor` has found a problem; 2: it isn't one of ours.
     """
-    given = _parser().parse_args(arguments)
+    given = command_parser().parse_args(arguments)
     try:
         status = _run(given)
         sys.stdout.flush()
@@ -55,7 +55,8 @@ def _run(given: Namespace) -> int:
             return sessions.stop(None if given.all else given.session, given.json)
 
 
-def _parser() -> ArgumentParser:
+def command_parser() -> ArgumentParser:
+    """What the command understands."""
     from argparse import ArgumentParser
 
     from workbench.report.mistyped import of_arguments

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from workbench import machine
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.snapshot import Account, ObjectRecord, Snapshot
@@ -35,6 +34,7 @@ from workbench.engines.local import (
 from workbench.errors import NotAnsweringError, SessionError
 from workbench.report.mistyped import did_you_mean
 from workbench.server.settings import settings_of
+from workbench.system import machine
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER

@@ -7,18 +7,18 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from workbench import machine
 from workbench.cli import admin, show
 from workbench.core.snapshot import Snapshot
 from workbench.engines.local import runtime_directory
 from workbench.errors import NotAnsweringError, ObjectLostError, SessionError
-from workbench.markup import Table
 from workbench.report import facts, json, text
 from workbench.report import why as why_text
 from workbench.report.format import human_age, human_bytes, listed
+from workbench.report.markup import Table
 from workbench.report.mistyped import did_you_mean
 from workbench.report.processes import actor_text, client_name
 from workbench.report.sessions import lost_names, stopped_text
+from workbench.system import machine
 
 MOST_NAMES = 10
 """Names in the text of an error; the rest are counted."""

@@ -22,9 +22,9 @@ from typing import Any
 
 from workbench.core.instructions import Ended
 from workbench.errors import ProtocolError, SessionError
-from workbench.ki_protection import ki_protection
 from workbench.memory.segment import owner_of
-from workbench.spin_poll import SpinThenPoll
+from workbench.system.ki_protection import ki_protection
+from workbench.system.spin_poll import SpinThenPoll
 from workbench.wire.buffers import Inbox, Outbox
 from workbench.wire.codec import decode_from_server
 from workbench.wire.framing import LARGEST_OF_SERVER

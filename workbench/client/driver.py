@@ -12,11 +12,12 @@ from typing import Any, Self
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
+from workbench.engines.lending_future import Missing
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 from workbench.ref import ObjectRef
 
@@ -36,6 +37,7 @@ class Driver(Client):
     task = None  # the code that calls is no task's
     actor = 0
     is_restarted = False
+    lending = None  # it has no slot
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Driver(Client):
         self.completed: Callable[[int, int, list[ObjectRef | None]], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
+        self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap

@@ -14,12 +14,14 @@ from workbench.client.duplicate_puts import DuplicatePuts
 from workbench.context import restore
 from workbench.core import events as ev
 from workbench.core.events import ID_BITS
+from workbench.engines.base import Copying
 from workbench.errors import SerializationError
 from workbench.memory.copying import Bytes
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.arrays import Reducer
 from workbench.serialization.class_states import building
+from workbench.serialization.libraries import writable
 from workbench.serialization.packing import Numbers, PackedValues, pack
 from workbench.serialization.registry import Custom, Registry
 from workbench.serialization.scratch import Scratch
@@ -108,7 +110,8 @@ class Marshal:
         contains = tuple(inside)
         cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
         header = done.inline() if small else b""
-        if small and (not done.size or self._arena.may_inline(len(header), capacity, claims)):
+        nothing = not done.stream and not done.buffers
+        if small and (nothing or self._arena.may_inline(len(header), capacity, claims)):
             stored = ev.Value(header, contains=contains)
             seconds = time.perf_counter() - started
         else:
@@ -137,6 +140,9 @@ class Marshal:
         return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
+        small = codec.serialize_small(value)
+        if small is not None:
+            return small
         try:
             return codec.serialize(
                 value,
@@ -154,7 +160,7 @@ class Marshal:
     # -- bytes → value ------------------------------------------------------------------------
 
     def decode(
-        self, id: int, value: ev.Value, extent: Bytes | None, copy: bool = False, name: str = ""
+        self, id: int, value: ev.Value, extent: Bytes | None, copy: Copying = False, name: str = ""
     ) -> Any:
         """Build the value; ``extent`` are its bytes if they aren't in the header."""
         started = time.perf_counter()
@@ -162,9 +168,11 @@ class Marshal:
         outer, building.origin = building.origin, (id >> ID_BITS, id)
         try:
             if extent is None:
-                built = codec.deserialize_inline(value.header, copy, where)
+                built = codec.deserialize_inline(value.header, bool(copy), where)
             else:
-                built = codec.deserialize(value.header, extent.copy() if copy else extent, where)
+                if copy:
+                    extent = writable(extent) if copy == "on write" else extent.copy()
+                built = codec.deserialize(value.header, extent, where)
         finally:
             building.origin = outer
         if id not in self._loads:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from workbench.engines.base import Engine
 from workbench.errors import ForeignRefError
-from workbench.ki_protection import ki_protection
 from workbench.memory.views import Callback, Watch
 from workbench.ref import ObjectRef
+from workbench.system.ki_protection import ki_protection
 
 
 class HandleWatch(Watch):

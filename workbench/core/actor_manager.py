@@ -42,8 +42,10 @@ class ActorManager:
         state.pool.try_again()
         if event.name and self._catalog.named(event.name) is not None:
             why = died(actor.id, f"There is another actor of the name of {actor.name}.")
-        elif event.name:
+        elif event.name and event.detached:
             self._catalog.bind(event.name, entry)
+        elif event.name:
+            self._catalog.bind_loosely(event.name, entry)
         self._scheduler.add(task)
         if why is not None:
             self.dies(actor, why)
@@ -125,7 +127,7 @@ class ActorManager:
         again, over = actor.lost(tasks, last)
         for task in over:
             text = f"{crash} while it ran `{task.submit.name}`; {actor.name} is made again.{words}"
-            self._state.fail(task, died(actor.id, text))
+            self._state.fail(task, died(actor.id, text, "unavailable"))
         for task in again:
             if task.final_value is not None:
                 self._state.fail(task, task.final_value)
@@ -142,6 +144,7 @@ class ActorManager:
             text = f"{actor.name} was ended by kill()."
             self.dies(actor, died(actor.id, text))
         if worker is not None:
+            self._scheduler.leave(worker)  # what comes now is for the next one
             self._state.out.append(do.Kill(worker.number))
 
     def leave(self, client: ClientState, event: ev.Leave) -> None:
@@ -165,7 +168,7 @@ class ActorManager:
             self._scheduler.finish(actor.creation_task)
         self._catalog.unneed_all(actor.creation_task)
         entry = self._catalog.get(actor.id)
-        for name in entry.names if entry is not None else ():
+        for name in self._catalog.names_of(entry) if entry is not None else ():
             self._catalog.bind(name, None)
 
     def retire(self, actor: Actor) -> None:
@@ -182,9 +185,9 @@ class ActorManager:
             self._state.out.append(do.Kill(worker.number))
 
 
-def died(actor: int, text: str) -> ev.Value:
-    """What the calls of an actor fail with that is dead."""
-    return ev.error_value(f"actor {actor:016x}", text)
+def died(actor: int, text: str, code: str = "actor") -> ev.Value:
+    """What the calls of an actor fail with that is dead, or lost its worker."""
+    return ev.error_value(f"{code} {actor:016x}", text)
 
 
 def place_of(running: int, tasks: list[Task]) -> int:

@@ -191,9 +191,13 @@ class Done(Event, tag=16):
     threads: bool = False
 
 
+PROGRESS = "progress"
+"""The kind of output that says how many of a cell's calls are done, and are known. Not kept."""
+
+
 class Output(Event, tag=17):
-    """Something a task shows: ``kind`` is stdout, stderr, display, update, clear or comm; see
-    `engines.base.OutputSink`. Forwarded to the owner, who learns from which ``worker`` it comes."""
+    """Something a task shows; for its ``kind`` see `engines.base.OutputSink`. Forwarded to the
+    owner, who learns from which ``worker`` it comes."""
 
     task: Id
     kind: str
@@ -284,7 +288,8 @@ class Create(Event, tag=25):
     and no results. ``restarts`` is how often the actor is made again when its worker dies, -1:
     always; ``concurrency`` how many of its calls run at a time; ``in_order``: those of one caller
     begin in the order of their submission. ``name`` is given to the object, unless another has it:
-    then there is no actor. Answered by Found, if it has one: with whoever has it now.
+    then there is no actor; if ``detached``, the name keeps it alive. Answered by Found, if it has
+    one: with whoever has it now.
     """
 
     creation: Submit
@@ -293,6 +298,7 @@ class Create(Event, tag=25):
     name: str = ""
     request: Number = 0
     in_order: bool = True
+    detached: bool = False
 
 
 class KillActor(Event, tag=26):

@@ -227,10 +227,14 @@ class Reopen(Instruction, tag=44):
     segment: int
 
 
+class CollectGarbage(Instruction, tag=46):
+    """The store fills up: let go of objects that nothing has but references in a ring."""
+
+
 Message = (
     Welcome | Ready | Found | Shared | Run | Recall | Forget | Release | Trim | Granted
     | Answer | Registered | Stop | Item | Explain | Moved | Unshare | Collected | Began | Changed
-    | JobComplete | Ended | Reopen
+    | JobComplete | Ended | Reopen | CollectGarbage
     | Output | Took | Refresh
 )  # fmt: skip
 """What the server may send. Output, Took and Refresh are forwarded as they came."""

@@ -19,7 +19,7 @@ from workbench.core.entry import FREED, Entry
 from workbench.core.snapshot import JobRecord
 from workbench.core.state import ClientState, State
 from workbench.core.tasks import Task, TaskGroup
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 MOST_JOBS = 1000
 """Jobs remembered after their end. Those whose results are kept don't count."""
@@ -85,7 +85,7 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        if job.id in self._jobs:
+        if job.id in self._jobs and event.kind != ev.PROGRESS:
             job.log.add(event)
             if job.id in self._over:
                 self._weigh(job)  # of a task that it began, and that outlives it

@@ -168,14 +168,18 @@ class Scheduler:
         self._seconds.pop(id, None)
 
     def _unsend(self, worker: Worker, task: Task) -> None:
-        if worker.waits and worker.running is task:
+        waited = worker.waits and worker.running is task
+        if waited:
             self._waits.end_all(worker)
         del worker.sent[task.submit.task]
         worker.load = worker.load - task.seconds if worker.sent else 0.0
         task.worker = None
         if self.limits:
             self.limits.pop(task, None)
-        self._look(worker)
+        if waited:
+            self._look(worker)
+        else:
+            self._note(worker)
 
     # -- workers ------------------------------------------------------------------------------
 
@@ -370,7 +374,7 @@ class Scheduler:
     def has_room(self) -> bool:
         """Whether the processors that the next task needs are free. Actors never have them all:
         one task runs in any case."""
-        return self.used + self.queue.first.cpus <= self.cpus or self.used == self.held
+        return self.used == self.held or self.used + self.queue.first.cpus <= self.cpus
 
     def startable(self, most: int) -> int:
         """How many of the next tasks could start now if there were workers enough."""

@@ -157,7 +157,7 @@ class Session:
     def deadline(self) -> float | None:
         """When `handle` must be called again even if nothing happens; None: never."""
         state = self.state
-        if state.catalog.backlog:
+        if state.catalog.backlog.work:
             return state.now
         when = self._exit_at
         for time in (
@@ -175,9 +175,10 @@ class Session:
 
     def _settle(self) -> None:
         """Decide what the whole batch changed: who runs, who grows, who comes, who goes."""
-        state, scheduler, monitor = self.state, self.state.scheduler, self.memory_monitor
-        if state.catalog.backlog:
-            state.catalog.backlog.proceed()
+        state, monitor = self.state, self.memory_monitor
+        scheduler, backlog, budget = state.scheduler, state.catalog.backlog, state.budget
+        if backlog.work:
+            backlog.proceed()
         if self.generators.unread:
             self.generators.stop_unread()
         if scheduler.limits:
@@ -202,8 +203,9 @@ class Session:
             self.serializers.settle()
         if self.spilling.is_busy:
             self.spilling.settle()
-        self._send_releases()
-        if state.budget.has_work:
+        if state.releases:
+            self._send_releases()
+        if budget.has_work:
             self._settle_memory()
         if monitor.headroom and (monitor.due is None or state.now >= monitor.due):
             monitor.settle()
@@ -230,7 +232,7 @@ class Session:
         if state.budget.room is None:
             self.memory_monitor.look()
         for what, client, request, nbytes in state.budget.settle(
-            state.now, more_to_come=bool(state.catalog.backlog)
+            state.now, more_to_come=bool(state.catalog.backlog.work)
         ):
             self._send_releases()  # what was let go of, before its owner is to give it back
             if client == SERVER:

@@ -70,7 +70,8 @@ class TaskManager:
             task.to(DONE)
             self._set_results(task, why)
             return None
-        self._state.pool.try_again()
+        if state.pool.startup_failures:
+            state.pool.try_again()
         is_job = event.spec is not None and event.spec.job and not client.worker
         if is_job and not self._jobs.enter(task):
             why = why or cancelled(task)

@@ -247,7 +247,7 @@ class Actor:
     def next(self) -> Iterator[tuple[Worker, Task]]:
         """Calls to send now; each must be noted as sent before the next is asked for."""
         worker = self.worker
-        if worker is None or worker.client is None:
+        if worker is None or worker.client is None or worker.leaving:
             return
         if self.state is ActorState.STARTING:
             if self.creation_task.state is QUEUED:

@@ -100,7 +100,10 @@ def _text(name: str, value: Any, shown: Shown, in_task: bool, ref: str) -> str:
         return f"{said} The way out: {copy}."
     private = f"`%get {shown.names[0]} --copy`, " if shown.names else ""
     got = f"`get({ref or 'ref'}, copy=True)`"
-    return f"{said} Two ways out: {copy}, or get a private copy: {private}{got}."
+    return (
+        f"{said} Two ways out: {copy}, or get a private copy: {private}{got}. "
+        "With `--cow`, or `copy_on_write=True`, only what is written is copied."
+    )
 
 
 def _written_at(frame: FrameType, at: int) -> Iterator[tuple[str, Any]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,17 +134,19 @@ class Placeholder:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Calls of joblib's, with the backend that theirs shall have, and how many threads."""
+def run_batch(
+    functions: Iterable[Callable[..., Any]],
+    args: list[tuple[Any, ...]],
+    kwargs: list[dict[str, Any]] | None,
+    backend: tuple[Any, int | None],
+    threads: int | None,
+    *values: Any,
+) -> tuple[list[Any], float]:
+    """Run several of joblib's calls, one after the other.
 
-    items: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
-    backend: tuple[Any, int | None]
-    threads: int | None
-
-
-def run_batch(batch: Batch, *values: Any) -> list[Any]:
-    """Run the calls of a batch, one after the other."""
+    ``backend`` is what joblib's calls inside shall have, ``values`` are what placeholders among the
+    arguments stand for. Returns the results, and how long they took.
+    """
     from joblib.parallel import BatchedCalls
 
     def fill(value: Any) -> Any:
@@ -152,11 +155,24 @@ def run_batch(batch: Batch, *values: Any) -> list[Any]:
         return values[value.index] if type(value) is Placeholder else value
 
     items = [
-        (function, tuple(map(fill, args)), {name: fill(v) for name, v in kwargs.items()})
-        for function, args, kwargs in batch.items
+        (function, tuple([fill(a) for a in each]), {name: fill(v) for name, v in named.items()})
+        for function, each, named in zip(functions, args, kwargs or repeat({}), strict=False)
     ]
-    with _limited(batch.threads):
-        return BatchedCalls(items, batch.backend)()  # type: ignore[no-any-return]
+    with _limited(threads):
+        started = time.perf_counter()
+        results = BatchedCalls(items, backend)()
+        return results, time.perf_counter() - started
+
+
+class Batch:
+    """Several of joblib's calls of one function, as one."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, *batch: Any) -> tuple[list[Any], float]:
+        return run_batch(repeat(self._function), *batch)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[object]:

@@ -6,17 +6,18 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
-from workbench.interop.sent_functions import SentFunctions
+from workbench.interop.sent_functions import Kind, SentFunctions
 from workbench.interop.task_futures import Settler, TaskFuture
 from workbench.options import ExecutorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -44,8 +45,7 @@ class Executor(futures.Executor):
     The pool is the session's, and so are its rules: arrays in arguments and results go through
     shared memory, prints appear under the cell that has submitted the call, and Stop stops it. A
     ref among the arguments stands for its object. A script doesn't end before its calls have.
-    A task that waits by a future's ``result`` or ``exception``, by `map` or `shutdown`, lets others
-    run in its place; one that waits by ``concurrent.futures.wait`` doesn't.
+    A task that waits for its calls, by whatever means, lets others run in its place.
 
     Parameters
     ----------
@@ -109,25 +109,56 @@ class Executor(futures.Executor):
         SerializationError
             If the function or an argument can't be pickled. Nothing is submitted then.
         """
+        return self.submit_batch(1, fn, args, kwargs)
+
+    def submit_batch(
+        self,
+        count: int,
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> futures.Future[T]:
+        """Submit a call that makes several, which are counted as those are.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        fn : callable
+            What to call on a worker.
+        args : tuple
+            Its arguments.
+        kwargs : mapping, optional
+            More of them, by name.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            As of `submit`.
+        """
         with self._lock:
             self._check_open()
             function, sent = self._functions.call(fn, args)
-            return self._submit(function, sent, kwargs)
+            return self._submit(function, sent, kwargs or {}, count)
 
     def chunks_of(
-        self, fn: Callable[..., Any]
-    ) -> Callable[[calls.Chunk], futures.Future[calls.ChunkResult]]:
+        self, fn: Callable[..., Any], kind: Kind = calls.Each, known: int = 0
+    ) -> Callable[..., futures.Future[Any]]:
         """For calls of a function that are submitted several as one, also after `shutdown`.
 
         Parameters
         ----------
         fn : callable
             What to call on a worker.
+        kind : callable
+            What makes of it the function that is called with the arguments of several calls.
+        known : int
+            How many there will be in all, if that is known.
 
         Returns
         -------
         callable
-            Takes the positional arguments of each call of a chunk, and gives its future.
+            Takes the arguments of a chunk, and gives its future.
 
         Raises
         ------
@@ -136,11 +167,14 @@ class Executor(futures.Executor):
         """
         with self._lock:
             self._check_open()
-            function = self._functions.for_chunks(fn)
+            function = self._functions.for_chunks(fn, kind)
+            tally = self._bound()[0].tally() if known else None
+        if tally is not None:
+            tally.expect(known)
 
-        def submit(chunk: calls.Chunk) -> futures.Future[calls.ChunkResult]:
+        def submit(*chunk: Any) -> futures.Future[Any]:
             with self._lock:
-                return self._submit(function, (chunk,), {})
+                return self._submit(function, chunk, {}, len(chunk[0]), tally)
 
         return submit
 
@@ -149,8 +183,14 @@ class Executor(futures.Executor):
             raise RuntimeError("This executor was shut down: it takes no more calls.")
 
     def _submit(
-        self, function: Exported, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Exported,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        count: int,
+        tally: CallTally | None = None,
     ) -> futures.Future[Any]:
+        """``tally`` knows of the calls."""
         engine, settler = self._bound()
         try:
             ref = engine.submit(function, Call(args, kwargs, self._options))
@@ -158,6 +198,9 @@ class Executor(futures.Executor):
             raise BrokenProcessPool(str(error)) from error
         assert isinstance(ref, ObjectRef)
         future: TaskFuture[Any] = TaskFuture(engine, ref)
+        if tally is None and (tally := engine.tally()) is not None:
+            tally.expect(count)
+        future.tally, future.calls = tally, count
         settler.add(future)
         return future
 
@@ -198,10 +241,14 @@ class Executor(futures.Executor):
         chunksize = at_least_one("chunksize", chunksize)
         buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
-        each = zip(*iterables, strict=False)
+        each: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
         if chunksize is None and buffersize is not None:
             chunksize = 1
-        submit = self.chunks_of(fn)
+        known = 0
+        if buffersize is None:
+            listed = list(each)
+            known, each = len(listed), iter(listed)
+        submit = self.chunks_of(fn, known=known)
         return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -229,7 +276,7 @@ class Executor(futures.Executor):
         """
         with self._lock:
             engine, _ = self._bound()
-        return min(self._most or engine.workers, engine.workers)
+        return max(min(self._most or engine.workers, engine.workers), 1)
 
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 
 AHEAD = 4
@@ -72,7 +73,7 @@ class MapChunks:
             future = self._submit_chunk(chunk)
             self._chunks.append(future)
         if self._size is None:
-            future.add_done_callback(self._next)
+            when_over(future, self._next)
         return True
 
     def _best_size(self) -> int:

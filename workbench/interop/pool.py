@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn, Self, TypeVar
 
+from workbench.engines.lending_future import when_over
 from workbench.interop import calls
 from workbench.interop.executor import Executor, at_least_one
 from workbench.interop.pool_results import AsyncResult, Results
@@ -310,7 +311,7 @@ class Pool:
 
     def _note(self, future: Future[T]) -> Future[T]:
         self._futures[future] = None
-        future.add_done_callback(lambda done: self._futures.pop(done, None))
+        when_over(future, lambda done: self._futures.pop(done, None))
         return future
 
     def _imap(

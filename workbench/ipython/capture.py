@@ -18,9 +18,9 @@ from workbench.ipython.cells import CellNames
 from workbench.ipython.freshness import Freshness
 from workbench.ipython.missing_names import missing
 from workbench.ipython.notebook import Notebook
-from workbench.markup import Rich, Table, page
 from workbench.ref import ObjectRef
 from workbench.report.format import count, human_bytes
+from workbench.report.markup import Rich, Table, page
 from workbench.serialization.aliases import in_common
 from workbench.serialization.codec import describe
 from workbench.serialization.estimate import Estimate, Estimator
@@ -50,7 +50,7 @@ class Carried:
     at_least: bool = False  # whether there are more bytes: counting them was given up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CargoPreview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
@@ -76,8 +76,6 @@ class CargoPreview(Rich):
 
     def _text(self) -> str:
         return "\n".join([self._title(), *([self._table.text()] if self.records else [])])
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         return page(self._title(), self._table.html() if self.records else "")

@@ -15,8 +15,7 @@ from workbench.interop.registration import register_when_imported
 from workbench.ipython import write_back
 from workbench.ipython.arguments import help_alone
 from workbench.ipython.completion import Completion
-from workbench.ipython.debugging import explained
-from workbench.ipython.error_display import rendered
+from workbench.ipython.error_display import explained, rendered
 from workbench.ipython.interrupts import stop_what_it_began
 from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
@@ -25,6 +24,9 @@ from workbench.ipython.magics.store import BarePut, StoringMagics
 from workbench.ipython.missing_names import explain
 from workbench.ipython.notebook import Notebook
 from workbench.report.text import started_line
+
+MAGICS = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
+"""All there are, in four classes."""
 
 INTERRUPTED = KeyboardInterrupt, asyncio.CancelledError
 """What a cell ends with that was interrupted; the latter if it was awaiting something."""
@@ -36,8 +38,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._notebook = notebook = Notebook(shell)
-        kinds = SessionMagics, StoringMagics, RemoteMagics, KeepingMagics
-        self._magics = [kind(notebook) for kind in kinds]
+        self._magics = [kind(notebook) for kind in MAGICS]
         self._matcher = Completion(notebook, self._magics).match
         self._router = notebook.router
         self._tells = False  # a session that begins is told of, whatever starts it
@@ -85,6 +86,7 @@ class Extension:
         engine.output, self._router.logs = self._router.sink, engine.logs
         engine.began, engine.completed = self._notebook.began, self._notebook.completed
         engine.origin = self._router.origin
+        engine.tally = self._notebook.calls.tally
         engine.roots = self._notebook.bindings.held
         if self._tells:
             self._notebook.bindings.clear()  # of the session before
@@ -129,6 +131,7 @@ class Extension:
             for job in list(self._notebook.jobs.values()):
                 job.wait()
         self._router.leave_cell()
+        self._notebook.calls.end()
 
 
 _FIGURE = "matplotlib.figure", "Figure"

@@ -19,6 +19,7 @@ from workbench.ipython.job import Job, collected, is_made, outputs_of
 from workbench.ipython.joblines import JobLines
 from workbench.ipython.missing_names import StayedName, explain
 from workbench.ipython.output import Router
+from workbench.ipython.progress import CallsProgress
 from workbench.options import TaskOptions
 from workbench.ref import ObjectRef
 
@@ -35,6 +36,7 @@ class Notebook:
         self.router.on_widget = self._widget_used
         self.bindings = Bindings()
         self.lines = JobLines(self.router)
+        self.calls = CallsProgress(self.router)
         self.jobs: dict[int, Job] = {}  # the last that it started or collected, by id
         self.awaited: list[Job] = []  # those that the running cell waits for
         self.baseline = Baseline()

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from workbench.core.events import Place
 from workbench.core.snapshot import Account, PinRecord, WorkerRecord
-from workbench.markup import Rich, Table, page
 from workbench.report import facts, reasons
 from workbench.report.format import count, human_bytes, human_count
+from workbench.report.markup import Rich, Table, page
 from workbench.report.processes import Processes
 
 
@@ -23,7 +23,7 @@ class ReasonText:
     code: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Why(Rich):
     """All reasons why one object is here. Prints as a text, shows as a table."""
 
@@ -36,8 +36,6 @@ class Why(Rich):
             return f"{self.what}: nothing keeps it."
         lines = [f"  {r.text}\n    to let go: {r.action}" for r in self.reasons]
         return "\n".join([f"{self.what}. Why it is here:", *lines])
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         if not self.reasons:
@@ -53,7 +51,7 @@ class Asked(NamedTuple):
     ref: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Whys(Rich):
     """Of several objects, each with what it was called. There were ``others`` besides."""
 
@@ -63,8 +61,6 @@ class Whys(Rich):
     def _text(self) -> str:
         told = [f"{label}: {why}" for label, why in self.each]
         return "\n\n".join([*told, self._more()] if self.others else told)
-
-    __repr__ = Rich.__str__
 
     def _repr_html_(self) -> str:
         told = "".join(f"{page(label)}{why._repr_html_()}" for label, why in self.each)

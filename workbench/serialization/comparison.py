@@ -219,7 +219,7 @@ def _is_current(cls: type, state: Any, reducers: Reducers) -> bool:
     """
     counter = ByteCounter()
     now = serialize(Pickler(counter, reducers, counter.add_buffer).class_state(cls), reducers)
-    sealed = [memoryview(buffer.tobytes()) for buffer in now.buffers]
+    sealed = [_as_bytes(buffer).data.toreadonly() for buffer in now.buffers]
     contents = remember(pickle.loads(b"".join(now.stream), buffers=sealed), reducers, MOST_KEPT)
     return contents is not None and compare(state, contents, reducers).verdict is Verdict.SAME
 

@@ -11,8 +11,8 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from workbench.errors import SerializationError
-from workbench.markup import Rich, Table, code, page
 from workbench.report.format import human_count
+from workbench.report.markup import Rich, Table, code, page
 from workbench.serialization.arrays import Reducers
 from workbench.serialization.expressions import said, type_of
 from workbench.serialization.paths import path_text
@@ -112,6 +112,8 @@ class Inspection(Rich, _Answer):
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
+
+    __repr__ = _Answer.__repr__
 
     def _repr_html_(self) -> str:
         if self.ok:

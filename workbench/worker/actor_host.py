@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from workbench.actors import BUILT_IN, Blueprint
+from workbench.api.actors import BUILT_IN, Blueprint
 from workbench.client.connection import Connection
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.errors import ActorExit
 from workbench.host.cells import Namespace
-from workbench.spin_poll import SpinThenPoll
+from workbench.system.spin_poll import SpinThenPoll
 
 
 class SpinningSelector(selectors.EpollSelector):

@@ -23,7 +23,7 @@ from workbench.core.tasks import (
     Wait,
 )
 from workbench.report.format import OWN
-from workbench.sizes import round_up
+from workbench.system.sizes import round_up
 
 
 def check(state: State) -> None:
@@ -147,7 +147,7 @@ def _check_catalog(catalog: Catalog) -> None:
     assert inline == catalog.inline_bytes
     assert catalog.own == sum(bool(e.kind and e.kind[0].startswith(OWN)) for e in catalog.values())
     assert {id: e.parents for id, e in catalog.items() if e.parents} == parents
-    named = [(name, id) for id, e in catalog.items() for name in e.names]
+    named = [(name, id) for id, e in catalog.items() for name in catalog.names_of(e)]
     assert dict(named) == catalog.names
     assert len(named) == len(catalog.names)
 

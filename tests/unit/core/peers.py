@@ -15,7 +15,7 @@ from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.core.events import ID_BITS
 from workbench.memory.arena import Arena
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 PAGES = 32
 """Address space of a peer's arena."""

@@ -20,11 +20,14 @@ from workbench.core.tasks import ActorState
 Make = Callable[..., Stage]
 
 
-def create(s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0) -> int:
+def create(
+    s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0,
+    restarts: int = 0, detached: bool = False,
+) -> int:  # fmt: skip
     cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
     spec = ev.TaskSpec(cpus) if cpus else None
     creation = ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor, spec=spec)
-    driver.post(ev.Create(creation, 0, 1, name, request))
+    driver.post(ev.Create(creation, restarts, 1, name, request, detached=detached))
     return actor
 
 
@@ -124,6 +127,57 @@ def test_of_two_with_one_name_one_is_made_and_both_hear_which(stage: Make) -> No
     actors = s.session.state.scheduler.actors
     assert actors[second].state is ActorState.DEAD
     assert actors[first].state is ActorState.STARTING
+
+
+def test_a_name_keeps_an_actor_only_if_it_is_detached(stage: Make) -> None:
+    s = stage(workers=1)
+    maker, other = s.driver(), s.driver()
+    kept = create(s, maker, name="actor:kept", detached=True)
+    short = create(s, maker, name="actor:short")
+    s.turn()
+    actors = s.session.state.scheduler.actors
+    other.post(ev.Find(1, "actor:short"))
+    s.turn()
+    assert do.Found(1, short) in other.inbox
+    other.holds[short] += 1
+    s.leave(maker)
+    assert set(actors) == {kept, short}  # somebody who found it has it
+    other.drop(short)
+    s.turn()
+    assert set(actors) == {kept}
+    again = create(s, other, name="actor:short", request=2)
+    s.turn()
+    assert do.Found(2, again) in other.inbox
+    other.post(ev.KillActor(again))
+    other.post(ev.Find(3, "actor:short"))
+    s.turn()
+    assert do.Found(3, 0) in other.inbox
+
+
+def test_after_a_kill_nothing_is_sent_to_the_old_worker(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    s.worker()
+    actor = create(s, driver, restarts=1)
+    s.turn()
+    old = s.connect(s.starting.pop())
+    s.all_read()
+    old.finish((ev.Value(b"N"),), 0.0)
+    s.all_read()
+    home = s.session.state.scheduler.actors[actor].worker
+    assert home is not None
+    driver.post(ev.KillActor(actor, restart=True))
+    result = call(driver, actor)
+    s.all_read()
+    assert not old.runs
+    s.leave(old)
+    s.post(0, WorkerExited(home.number, -9))
+    s.turn()
+    new = s.connect(s.starting.pop())
+    s.all_read()
+    new.finish((ev.Value(b"N"),), 0.0)
+    s.all_read()
+    assert [run.task for run in new.runs] == [result]
 
 
 def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:

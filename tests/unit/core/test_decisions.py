@@ -25,7 +25,7 @@ from workbench.core.pool import (
 from workbench.core.scheduler import BATCH_SECONDS, BATCH_TASKS
 from workbench.core.session import ALONE_AT_START, STARTER
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
 
@@ -406,7 +406,7 @@ def test_ten_thousand_objects_inside_each_other_are_freed_together(stage: Make) 
     assert len(s.session.state.catalog) == 10_001
     driver.drop(outer)
     s.turn()
-    while s.session.state.catalog.backlog:
+    while s.session.state.catalog.backlog.work:
         s.turn()
     assert not len(s.session.state.catalog)
 

@@ -17,7 +17,7 @@ from workbench.core import job_manager, logs
 from workbench.core.logs import Log
 from workbench.core.snapshot import JobRecord
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 Make = Callable[..., Stage]
 

@@ -21,7 +21,7 @@ from workbench.core.loop_events import Left, Tick, WorkerExited, WorkerForked
 from workbench.core.pool import KILLS, MOST_STARTUP_FAILURES, SPARE_SECONDS
 from workbench.core.session import Session
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from workbench.cli.sessions import SESSIONS, Seen
 from workbench.core.events import About
 from workbench.core.snapshot import Account, PinRecord, Snapshot
 from workbench.error_notes import add
-from workbench.markup import Table
 from workbench.report import cards, facts, job_status, json, text, why
 from workbench.report.format import CONTROLS, printable
 from workbench.report.html import PARTS, Still
+from workbench.report.markup import Table
 from workbench.report.previews import Preview, preview
 
 ORDERS = "\x1b]0;mine\x07\x1b[2J\r\x9b31m\x7f\u202e\udcff"

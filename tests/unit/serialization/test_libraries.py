@@ -1,4 +1,4 @@
-"""What is read without a copy: README's table, row by row, against the real libraries."""
+"""What is read without a copy: the rows of docs/reference/values, against the real libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.serialization.extents import extent_of
 from workbench.errors import SerializationError
 from workbench.serialization import codec
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/values.md"
 N = 20_000
 NUMBERS = np.arange(float(N))
 TEXT = [f"text {i}" for i in range(N)]
@@ -124,8 +124,8 @@ SAMPLES: dict[str, list[Any]] = {
 
 
 def table() -> dict[str, tuple[str, str]]:
-    """README's rows: what, (read where it lies?, what to do if not)."""
-    text = README.read_text().split("| what | read where it lies? |")[1]
+    """The page's rows: what, (read where it lies?, what to do if not)."""
+    text = PAGE.read_text().split("| what | read where it lies? |")[1]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) ?\|$", text.split("\n\n")[0], re.MULTILINE)
     return {what: (answer, advice) for what, answer, advice in rows if what != "---"}
 

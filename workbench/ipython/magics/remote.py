@@ -11,7 +11,7 @@ from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 from workbench import api
-from workbench.actors import ActorClass, ActorHandle, handle_of
+from workbench.api.actors import ActorClass, ActorHandle, handle_of
 from workbench.engines.base import Call, Engine, Exported
 from workbench.errors import MagicError, cell_label, for_future
 from workbench.host.cells import Cell, Namespace, evaluate, run_cell
@@ -24,7 +24,7 @@ from workbench.ipython.job import Job, outputs_of
 from workbench.ipython.missing_names import StayedName, missing
 from workbench.ipython.notebook import Notebook, NotebookMagics
 from workbench.ipython.originals import Originals
-from workbench.options import LONGEST, ActorOptions, CellOptions, TaskOptions
+from workbench.options import DETACHED, LONGEST, ActorOptions, CellOptions, TaskOptions
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
 
@@ -351,7 +351,8 @@ class RemoteMagics(NotebookMagics):
             return None
         ref = engine.find_actor(name)
         if ref is None:
-            made = ActorClass(Namespace, ActorOptions(name=name), api.engine)
+            options = ActorOptions(name=name, lifetime=DETACHED)
+            made = ActorClass(Namespace, options, api.engine)
             return made.remote() if make else None
         handle = handle_of(engine, ref)
         if handle._description.cls != Namespace.__name__:

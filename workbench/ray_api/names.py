@@ -1,4 +1,4 @@
-"""Ray's public names that Workbench lacks: what to do instead. Its options: see `ray_options`."""
+"""Ray's public names that Workbench lacks: what to do instead. Its options: see `options`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ IN_RAY: Mapping[str, str] = {
     "ActorID": _IDS,
     "ClientBuilder": "Sessions are of this machine: `init(session=...)` joins one by its name.",
     "ClusterID": _IDS,
-    "DynamicObjectRefGenerator": 'Use `num_returns="streaming"`, and `ObjectRefGenerator`.',
     "FunctionID": _IDS,
     "JobID": _IDS,
     "LOCAL_MODE": _MODES,
@@ -89,7 +88,6 @@ IN_UTIL: Mapping[str, str] = {
 
 IN_EXCEPTIONS: Mapping[str, str] = {
     "ActorPlacementGroupRemoved": _NOBODY,
-    "ActorUnavailableError": "Who calls an actor that is being made again waits: leave it out.",
     "ActorUnschedulableError": _NOBODY,
     "AsyncioActorExit": _NOBODY,
     "CrossLanguageError": _NOBODY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from workbench.sizes import PAGE
+from workbench.system.sizes import PAGE
 
 _PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench import context
-from workbench.lifecycle import engine
+from workbench.api.lifecycle import engine
 from workbench.ref import ObjectRef
 
 if TYPE_CHECKING:

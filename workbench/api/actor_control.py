@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from workbench import context
-from workbench.actors import ActorHandle, handle_of
+from workbench.api.actors import ActorHandle, handle_of
+from workbench.api.lifecycle import engine
 from workbench.engines.base import engine_of
 from workbench.errors import ActorExit
-from workbench.lifecycle import engine
 from workbench.options import SEPARATOR, ActorOptions, changed, full_name
 
 

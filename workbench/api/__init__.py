@@ -11,19 +11,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from workbench import context
-from workbench.actors import ActorHandle
-from workbench.core.snapshot import Snapshot
-from workbench.engines.base import Observed, Waitable, engine_of
-from workbench.errors import ObjectLostError, SpillError
-from workbench.lifecycle import engine, init, is_initialized, shutdown
-from workbench.ref import ObjectRef
-from workbench.ref_generator import ObjectRefGenerator
-from workbench.serializers import (
+from workbench.api.actors import ActorHandle
+from workbench.api.lifecycle import engine, init, is_initialized, shutdown
+from workbench.api.serializers import (
     deregister_serializer,
     explain_cost,
     inspect_serializability,
     register_serializer,
 )
+from workbench.core.snapshot import Snapshot
+from workbench.engines.base import Copying, Observed, Waitable, engine_of
+from workbench.errors import ObjectLostError, SpillError
+from workbench.ref import ObjectRef
+from workbench.ref_generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     from workbench.report.text import ObjectTable
@@ -67,31 +67,41 @@ def put(value: Any, *, name: str = "") -> ObjectRef:
 
 
 @overload
-def get(refs: ObjectRef, *, timeout: float | None = None, copy: bool = False) -> Any: ...
+def get(
+    refs: ObjectRef | str, *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> Any: ...  # fmt: skip
 @overload
 def get(
-    refs: ObjectRefGenerator, *, timeout: float | None = None, copy: bool = False
-) -> ObjectRefGenerator: ...
+    refs: Sequence[ObjectRef | str], *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> list[Any]: ...  # fmt: skip
 @overload
 def get(
-    refs: Sequence[ObjectRef], *, timeout: float | None = None, copy: bool = False
-) -> list[Any]: ...
+    refs: ObjectRefGenerator, *, timeout: float | None = ..., copy: bool = ...,
+    copy_on_write: bool = ...,
+) -> ObjectRefGenerator: ...  # fmt: skip
 def get(
-    refs: ObjectRef | ObjectRefGenerator | Sequence[ObjectRef],
+    refs: ObjectRef | str | ObjectRefGenerator | Sequence[ObjectRef | str],
     *,
     timeout: float | None = None,
     copy: bool = False,
+    copy_on_write: bool = False,
 ) -> Any:
     """The value of one ref, or a list of values; waits for tasks that are to make them.
 
     Parameters
     ----------
-    refs : ObjectRef, sequence of ObjectRef, or ObjectRefGenerator
-        What to get. A generator is given back as it is: its items are refs.
+    refs : ObjectRef or str, sequence of them, or ObjectRefGenerator
+        What to get: refs, or names or ids in the store. A generator is given back as it is: its
+        items are refs.
     timeout : float, optional
         Seconds to wait at most. 0 asks once.
     copy : bool
         Private, writable arrays instead of read-only views of the store.
+    copy_on_write : bool
+        Private and writable too, but a page (4 KiB) is copied when it is written to, as with
+        ``numpy.memmap(mode="c")``: the rest is read where it lies. Up to 256 KiB are copied.
 
     Returns
     -------
@@ -102,21 +112,26 @@ def get(
     ------
     GetTimeoutError
         If time is up. Nothing is lost.
+    ValueError
+        If it is to copy both at once and on write.
     TaskError
         If a task raised; also an instance of what it raised. Of several refs, as soon as one has.
     ObjectFreedError, ObjectLostError, ForeignRefError, WorkerCrashedError
-        If the object can't be had; the message says why.
+        If the object can't be had, or there is none of that name; the message says why.
     """
-    if isinstance(refs, ObjectRef):
-        return engine().get([refs], timeout, copy)[0]
+    if copy and copy_on_write:
+        raise ValueError(
+            "copy=True copies all at once, copy_on_write=True what is written. Say one."
+        )
+    how: Copying = "on write" if copy_on_write else copy
+    if isinstance(refs, ObjectRef | str):
+        return engine().get([_ref_of(refs)], timeout, how)[0]
     if isinstance(refs, ObjectRefGenerator):
         return refs
     if not isinstance(refs, list | tuple):
         raise TypeError(f"get takes an ObjectRef or a list of them, not {type(refs).__name__}.")
-    for ref in refs:
-        if not isinstance(ref, ObjectRef):
-            raise TypeError(f"get takes ObjectRefs; the list has {_a(ref)}.")
-    return engine().get(refs, timeout, copy)
+    found = [ref if isinstance(ref, ObjectRef) else _ref_of(ref) for ref in refs]
+    return engine().get(found, timeout, how)
 
 
 def wait(

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from workbench.sizes import parse_bytes
+from workbench.system.sizes import parse_bytes
 
 SHMEM_ENABLED = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 """Where the kernel says, and is told by root, who gets huge pages for shared memory."""

@@ -33,6 +33,8 @@ class Rich:
     def __str__(self) -> str:
         return printable(self._text())
 
+    __repr__ = __str__
+
     @abstractmethod
     def _text(self) -> str:
         """What it says, for a terminal."""
@@ -86,6 +88,11 @@ def as_html(text: str, tag: str = "code") -> Html:
     if isinstance(text, Html):
         return text
     return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", _escaped(text)))
+
+
+def unmarked(text: str) -> str:
+    """The same for what shows no code: without the backticks."""
+    return text.replace("`", "")
 
 
 def code(text: str, indent: float = 0.0) -> Html:

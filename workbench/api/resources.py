@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.lifecycle import engine
+from workbench.api.lifecycle import engine
 
 CPU, STORE = "CPU", "object_store_memory"
 

@@ -17,7 +17,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from workbench.remote_frames import Frame
+from workbench.errors.remote_frames import Frame
 
 _OF_ALL = vars(BaseException)
 _COMMON = frozenset(_OF_ALL) | {"__weakref__"}

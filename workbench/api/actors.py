@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.engines.base import Call, Engine, Exported, engine_of
 from workbench.options import (
     SEPARATOR,
@@ -19,7 +20,6 @@ from workbench.options import (
 )
 from workbench.ref import ObjectRef
 from workbench.report.format import printable
-from workbench.signatures import Signature, signature_of_class, signature_of_method
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -30,6 +30,7 @@ BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate
 ``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
 
 CREATION = "__init__"
+"""The method that makes an actor."""
 
 _OPTIONS = "__workbench_method__"
 """The attribute of a function in which `method` keeps what it was given."""
@@ -140,7 +141,7 @@ class ActorMethod:
 
 
 class ActorHandle:
-    """A handle to an actor, which lives as long as its handles, or its name.
+    """A handle to an actor, which lives as long as its handles, or until `kill` if it is detached.
 
     Handles can be passed to tasks and other actors, and stored in objects.
 

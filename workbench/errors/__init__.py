@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from workbench import exception_state, remote_frames
-from workbench.remote_frames import Frame
-from workbench.remote_frames import cell_label as cell_label
+from workbench.errors import exception_state, remote_frames
+from workbench.errors.remote_frames import Frame
+from workbench.errors.remote_frames import cell_label as cell_label
 from workbench.report.format import printable
 
 
@@ -378,6 +378,14 @@ class ActorDiedError(WorkbenchError):
     """
 
     actor_id: str | None = None
+
+
+class ActorUnavailableError(ActorDiedError):
+    """The worker died that ran the call, and the actor is made again: later calls find that.
+
+    Whether the call was done in part nobody knows, and it isn't tried again by itself unless
+    ``max_task_retries`` says so.
+    """
 
 
 class ActorExit(BaseException):

@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from workbench import api
-from workbench.actors import ActorMethod
+from workbench.api.actors import ActorMethod
+from workbench.api.functions import RemoteFunction, remote
 from workbench.engines.base import Arrivals, Engine
 from workbench.errors import GetTimeoutError
-from workbench.functions import RemoteFunction, remote
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from workbench import api, context
-from workbench.actors import ActorClass
+from workbench.api.actors import ActorClass
+from workbench.api.signatures import Signature, signature_of
 from workbench.engines.base import Call, Exported
 from workbench.options import ALIASES, STREAMING, ActorOptions, TaskOptions, changed
-from workbench.ray_options import OF_TASKS
-from workbench.signatures import Signature, signature_of
+from workbench.ray_api.options import OF_TASKS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,10 +135,11 @@ def remote(function: Any = None, /, **options: Any) -> Any:
     **options
         Of a function:
 
-        num_returns : int or "streaming"
+        num_returns : int, "streaming" or "dynamic"
             How many results, each with a ref of its own (default 1): what it returns is a tuple of
             so many, or it yields them. ``"streaming"``, the default of a function that yields:
             ``.remote()`` returns an `ObjectRefGenerator`, which gives the refs while the task runs.
+            ``"dynamic"``: one ref, of a `DynamicObjectRefGenerator` of all it has yielded.
         max_retries : int
             How often it is run again when its worker dies (default 3; -1: always).
         retry_exceptions : bool, or list of exception types
@@ -163,12 +164,12 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         Of a class:
 
         name : str
-            By which `get_actor` finds the actor. One with a name lives until `kill`, or the
-            session's end.
+            By which `get_actor` finds the actor, as long as it lives.
         namespace : str
             Actors of different namespaces may have the same name (default: none).
         lifetime : str
-            Ray's: ``"detached"`` is what an actor with a name is, ``"non_detached"`` one without.
+            ``"detached"``, which needs a name: it lives until `kill`, or the session's end.
+            Default: as long as anybody has a handle.
         get_if_exists : bool
             Return the actor of that name if there is one (default False: that is an error).
         max_restarts : int

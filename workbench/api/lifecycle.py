@@ -16,7 +16,7 @@ from workbench.core.snapshot import INCARNATION
 from workbench.engines.base import Engine
 from workbench.errors import SessionError
 from workbench.options import ActorOptions, changed, environment_of
-from workbench.ray_options import OF_INIT, asks_nothing
+from workbench.ray_api.options import OF_INIT, asks_nothing
 from workbench.report.format import human_bytes
 
 _starting = threading.Lock()
@@ -41,7 +41,8 @@ def init(
     """Start a session, or join the one of that name. The pool warms up in the background.
 
     Called for you by the first `put`, ``.remote()`` or the like, with the defaults. With options,
-    it takes the place of a session of this process in which there is nothing yet. A session that
+    it takes the place of a session of this process in which there is nothing yet; naming the one
+    that this process is in changes nothing. A session that
     was there already keeps its workers, memory, spill directory and huge pages: UserWarning says
     so if others were asked for.
 
@@ -51,7 +52,8 @@ def init(
         Processes that give the same name share one store. Default: this notebook's own, which
         is found again after a kernel restart; outside a notebook one that nobody else joins.
     workers : int, optional
-        Worker processes. Default: the processors the container or machine allows.
+        Worker processes. Default: the processors the container or machine allows. 0: there are
+        actors, and tasks that need no processor.
     memory : int or str, optional
         Bytes the store may hold, or text like ``"2GB"``. Default: 30 % of the memory allowed.
     linger : float or str, optional
@@ -123,6 +125,9 @@ def init(
         if engine is not None and engine.ended is None:
             if ignore_reinit_error:
                 return engine
+            asked = {key for key, value in given.items() if value is not None}
+            if asked == {"session"} and session in _names(engine):
+                return engine
             _leave_if_empty(engine, given)
         elif engine is not None:  # its server has gone
             engine.close()
@@ -139,6 +144,11 @@ def init(
         elif warning := config_module.too_large(config):
             warnings.warn(warning, stacklevel=2)
         return engine
+
+
+def _names(engine: Engine) -> tuple[str, str]:
+    """What people call a session, and what it alone is called."""
+    return engine.session.partition(INCARNATION)[0], engine.session
 
 
 def _leave_if_empty(engine: Engine, given: dict[str, Any]) -> None:
