@@ -36,7 +36,7 @@ class ActorManager:
             return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
         limits = event.restarts, event.concurrency, event.in_order
-        actor = Actor(submit.actor, submit.name, task, *limits)
+        actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
         state.pool.try_again()
