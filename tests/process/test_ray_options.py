@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.leaks import eventually
 from tests.patience import TIMEOUT
 from tests.process.gates import Gate
 from tests.process.scripts import Script
@@ -93,6 +94,10 @@ def test_options_stand_at_a_method(session: Engine) -> None:
                 raise KeyError(self.calls)
             return self.calls
 
+        @wb.method(_generator_backpressure_num_objects=2)
+        def items(self) -> Any:
+            yield from range(100)
+
         @wb.method
         def plain(self) -> str:
             return "plain"
@@ -103,6 +108,7 @@ def test_options_stand_at_a_method(session: Engine) -> None:
     assert wb.get(actor.two.options(num_returns=1).remote()) == (1, 2)
     assert wb.get(actor.third_time.remote()) == 3
     assert wb.get(actor.plain.remote()) == "plain"
+    assert actor.items._options.max_ahead == 2
     with pytest.raises(TypeError, match="A method has no option restarts"):
         wb.method(restarts=3)(len)
     for option in ("num_cpus", "runtime_env"):
@@ -162,6 +168,15 @@ def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
     assert not len(wb.get(dynamic.remote()))
 
 
+def test_only_what_yields_can_be_dynamic(session: Engine) -> None:
+    @wb.remote(num_returns="dynamic")
+    def gives() -> list[int]:
+        return [1]
+
+    with pytest.raises(TypeError, match="has to yield; it returned list"):
+        wb.get(gives.remote())
+
+
 @KINDS
 def test_a_generator_may_have_a_number_of_results(session: Engine, kind: str) -> None:
     maker = yields(kind)
@@ -196,7 +211,7 @@ def test_rays_older_ways_with_generators(session: Engine) -> None:
 
 
 def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
-    wb.init(num_cpus=0, session="actors")
+    engine = wb.init(num_cpus=0, session="actors")
 
     @wb.remote
     def one() -> int:
@@ -221,6 +236,8 @@ def test_a_session_may_have_actors_only(script: Callable[..., Script]) -> None:
         say("over")
     """)
     assert [other.line(), other.line()] == ["True", "over"]
+    roles = lambda: [client.role for client in engine.snapshot().clients]
+    assert eventually(lambda: roles().count("driver") == 1)  # else it ends after we have left
     wb.shutdown()
 
 
