@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from workbench.interop.pool import Pool
     from workbench.interop.registration import register_joblib
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+    from workbench.ref import ObjectID as ObjectID
     from workbench.ref import ObjectRef
     from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
     from workbench.runtime_context import get_runtime_context
@@ -59,7 +60,7 @@ _HOMES = {
     "interop.registration": "register_joblib",
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
-    "ref": "ObjectRef",
+    "ref": "ObjectID ObjectRef",
     "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
     "api.resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",

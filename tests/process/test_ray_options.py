@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -168,6 +169,25 @@ def test_what_a_dynamic_generator_yields_is_one_object_to_pass_on(
     assert not len(wb.get(dynamic.remote()))
 
 
+def test_after_max_calls_a_worker_ends(session: Engine) -> None:
+    @wb.remote(max_calls=2)
+    def look(refs: int = 0) -> tuple[int, bytes, list[Any]]:
+        one = wb.remote(lambda: 1)
+        return os.getpid(), bytes(100_000), [one.remote() for _ in range(refs)]
+
+    calls: Counter[int] = Counter()
+    while 2 not in calls.values():
+        pid, made, refs = wb.get(look.remote(2))
+        calls[pid] += 1
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert made == bytes(100_000)  # what it has made stays
+    assert wb.get(refs) == [1, 1]
+    pids = {pid for pid, *_ in wb.get([look.options(max_calls=1).remote() for _ in range(6)])}
+    assert len(pids) == 6
+    with pytest.raises(TypeError, match="calls have no max_calls"):
+        wb.method(max_calls=1)(len)
+
+
 def test_only_what_yields_can_be_dynamic(session: Engine) -> None:
     @wb.remote(num_returns="dynamic")
     def gives() -> list[int]:
@@ -260,7 +280,7 @@ def test_workers_import_from_where_their_driver_does() -> None:
 
 VAIN = {
     "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,
-    "runtime_env": {}, "memory": None, "max_calls": 0, "enable_task_events": False,
+    "runtime_env": {}, "memory": None, "enable_task_events": False,
 }  # fmt: skip
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -269,7 +289,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"tpu": 1}}, "raise num_cpus"),
     ({"accelerator_type": "A100"}, "one machine"),
     ({"scheduling_strategy": object()}, "one machine"),
-    ({"max_calls": 1}, "cleaned after each task"),
     ({"runtime_env": {"pip": ["x"], "env_vars": {"A": "1"}}}, "nothing else, not 'pip'"),
     ({"memory": -1}, "number of bytes, 0 or more"),
 ]

@@ -393,7 +393,7 @@ def method(function: Any = None, /, **options: Any) -> Any:
 
 def _of_call(given: dict[str, Any]) -> dict[str, Any]:
     """Options of a call as those of a task; TypeError for what only the actor itself can have."""
-    ours = {"num_cpus", "memory", "runtime_env"} & given.keys()
+    ours = {"num_cpus", "memory", "runtime_env", "max_calls"} & given.keys()
     if ours:
         raise TypeError(
             f"An actor has a process of its own, so its calls have no {', '.join(sorted(ours))}: "
