@@ -56,10 +56,9 @@ scale: $(TEST) ## Measure the server's decisions with 1000 workers and a million
 pins: ## Renew the pins in binder/requirements.txt, with the Python of binder/runtime.txt
 	@rm -rf build/pins && mkdir -p build
 	@$(or $(PYTHON),$(shell tr -d - < binder/runtime.txt)) -m venv build/pins
-	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook
+	@build/pins/bin/python -m pip install --quiet '.[lab]' notebook hatchling
 	@{ sed -n '/^#/p' binder/requirements.txt; \
-	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; \
-	   echo '.[lab]'; } > build/pins/requirements.txt
+	   build/pins/bin/python -m pip freeze --exclude ipyworkbench; } > build/pins/requirements.txt
 	@mv build/pins/requirements.txt binder/requirements.txt && rm -r build/pins
 	@git --no-pager diff --stat binder/requirements.txt
 
@@ -94,7 +93,7 @@ $(TEST): pyproject.toml $(VENV)/pyvenv.cfg
 
 $(SLOW): $(TEST)
 	@echo 'Installing torch and Ray into $(VENV), which are large.'
-	@$(PIP) install --quiet --editable '.[test,torch,peers]'
+	@$(PIP) install --quiet --editable '.[test,torch,exchange,peers]'
 	@touch $@
 
 # The first Python that is new enough and can make environments: some distributions ship one that

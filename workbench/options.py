@@ -1,11 +1,9 @@
-"""What `remote(...)` and ``.options(...)`` take: records and checks; what parameters are called."""
+"""What `remote(...)` and ``.options(...)`` take: records, and checks of what people give."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from workbench.ray_api.options import asks_nothing
@@ -290,29 +288,3 @@ def full_name(options: ActorOptions, default: str) -> str:
     if SEPARATOR in name:
         raise ValueError(f"name={name!r} must not have {SEPARATOR!r} in it.")
     return f"{namespace}{SEPARATOR}{name}" if name and namespace else name
-
-
-def parameters_of(function: Any) -> tuple[str, ...]:
-    """The names of a function's or a class's positional parameters, as far as they are known.
-
-    That of the rest, if it takes more, has an asterisk.
-    """
-    if type(function) is MethodType:
-        return parameters_of(function.__func__)[1:]
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):
-        code: CodeType = function.__code__
-        names, count = code.co_varnames, code.co_argcount
-        if code.co_flags & inspect.CO_VARARGS:
-            return (*names[:count], f"*{names[count + code.co_kwonlyargcount]}")
-        return names[:count]
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return ()
-    kinds = {
-        inspect.Parameter.POSITIONAL_ONLY: "",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD: "",
-        inspect.Parameter.VAR_POSITIONAL: "*",
-    }
-    parameters = signature.parameters.items()
-    return tuple(kinds[p.kind] + name for name, p in parameters if p.kind in kinds)

@@ -112,6 +112,23 @@ def test_large_arguments_go_through_the_store_and_leave_it(session: Engine) -> N
     assert eventually(lambda: session.snapshot().live == 0)
 
 
+def test_an_array_that_the_store_has_is_not_stored_again_as_an_argument(session: Engine) -> None:
+    ref = wb.put(np.ones((300, 200)))
+    view = wb.get(ref)
+
+    def about(shown: Any, part: Any = None) -> tuple[float, int]:
+        large = [record for record in wb.snapshot().objects if record.size > 100_000]
+        return shown.sum(), len(large)
+
+    task = wb.remote(about)
+    for call in (task.remote(view), task.remote(shown=view), task.remote(view, part=view[:1])):
+        assert wb.get(call) == (60_000.0, 1)
+    with wb.Executor() as executor:
+        assert executor.submit(about, view).result() == (60_000.0, 1)
+    wb.free(ref)  # what is shown stays valid, also where it is sent
+    assert wb.get(task.remote(view))[0] == 60_000.0
+
+
 def test_tasks_wait_for_the_tasks_whose_results_they_take(session: Engine, gate: Gate) -> None:
     first = wb.remote(gate.stop).remote()
     word = first

@@ -31,13 +31,15 @@ LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
-    "memory": (PURE | {"system.fallocate"}, {"numpy", "xxhash"}),
+    "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (
         PURE | {"report.markup"},
         {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
     ),
     "client": (
-        NEUTRAL | {"core", "wire", "memory", "serialization", "engines.base", "report.facts"},
+        NEUTRAL
+        | {"core", "wire", "memory", "serialization", "report.facts"}
+        | {"engines.base", "engines.lending_future", "engines.tally"},
         {"numpy"},
     ),
     "server": (
@@ -46,14 +48,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "host": (
         PURE
-        | {"call_site", "context", "system", "core.events", "error_notes"}
+        | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
         | {"serialization"},  # what a cell captured by value, and what it changed of that
-        {"IPython", "traitlets", "comm", "cloudpickle"},
+        {"IPython", "traitlets", "comm"},
     ),
     "worker": (
         NEUTRAL
         | {"host", "core.events", "core.instructions", "core.loop_events"}
-        | {"wire.buffers", "client", "serialization"}
+        | {"wire.buffers", "client", "serialization", "engines.lending_future", "engines.tally"}
         | {"server.settings", "api.actors", "api.functions", "interop.registration"},
         {"msgspec", "numpy", "cloudpickle"},
     ),
@@ -66,7 +68,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "ipython": (
         NEUTRAL
-        | {"api", "engines.base", "core.events", "core.logs", "core.snapshot"}
+        | {"api", "engines.base", "engines.tally", "core.events", "core.logs", "core.snapshot"}
         | {"error_notes", "host.captured", "host.cells", "host.comms", "host.display"}
         | {"host.environment", "host.seeding", "report", "serialization"}
         | {"interop.registration", "widgets.lines", "widgets.page_model"}
@@ -77,10 +79,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.codec"},
         {"msgspec", "numpy"},
     ),
-    "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
+    "plots": ({"context", "core.snapshot", "errors", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
-        NEUTRAL
-        | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
+        {"api", "context", "core.snapshot", "engines.base", "errors", "plots.pictures", "report"}
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
@@ -92,10 +93,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "msgspec"},
     ),
     "interop": (
-        {"api", "engines.base", "errors", "options", "ref"}
+        {"api", "engines.base", "engines.lending_future", "engines.tally"}
+        | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "numpy", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl", "xxhash"},
     ),
     "api": (
         NEUTRAL
@@ -103,7 +105,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         {"IPython", "tqdm"},
     ),
-    "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
+    "error_notes": (
+        {"call_site", "context", "engines.base", "errors", "ref", "report.format"},
+        set(),
+    ),
     "errors": ({"report.format"}, {"IPython", "pygments"}),
     "ray_api": (set(), set()),
     "system": (set(), set()),

@@ -32,6 +32,7 @@ BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate
 ``__init__`` is over (True), run ``function(instance, ...)`` in it, end after the calls before."""
 
 CREATION = "__init__"
+"""The method that makes an actor."""
 
 Limits = tuple[int, tuple[tuple[str, int], ...]]
 """How many calls run at a time: of no concurrency group, and of each."""

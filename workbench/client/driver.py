@@ -12,11 +12,12 @@ from typing import Any, Self
 
 from workbench.client.base import ClientBase
 from workbench.client.client import Client
-from workbench.client.role import Missing
 from workbench.client.task_prints import TaskPrints
 from workbench.core import events as ev
 from workbench.core import instructions as do
 from workbench.engines.base import OutputSink
+from workbench.engines.lending_future import Missing
+from workbench.engines.tally import CallTally
 from workbench.errors import SessionError
 
 PATIENCE = 5.0
@@ -35,6 +36,7 @@ class Driver(Client):
     task = None  # the code that calls is no task's
     actor = 0
     is_restarted = False
+    lending = None  # it has no slot
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Driver(Client):
         self.began: Callable[[int, int], None] | None = None
         self.origin: Callable[[], int] = self._prints.origin
         self.show_prints = self._prints.flush
+        self.tally: Callable[[], CallTally | None] = lambda: None
         self.roots: Callable[[], Mapping[str, Any]] = dict
         self._linger = linger
         self._reap = reap

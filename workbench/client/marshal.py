@@ -110,7 +110,8 @@ class Marshal:
         contains = tuple(inside)
         cold, small, capacity = False, done.inband + done.outband <= INLINE, self._capacity()
         header = done.inline() if small else b""
-        if small and (not done.size or self._arena.may_inline(len(header), capacity, claims)):
+        nothing = not done.stream and not done.buffers
+        if small and (nothing or self._arena.may_inline(len(header), capacity, claims)):
             stored = ev.Value(header, contains=contains)
             seconds = time.perf_counter() - started
         else:
@@ -139,6 +140,9 @@ class Marshal:
         return self._serialize(value, [], parts).inline()
 
     def _serialize(self, value: Any, inside: list[int], parts: Parts | None) -> codec.Serialized:
+        small = codec.serialize_small(value)
+        if small is not None:
+            return small
         try:
             return codec.serialize(
                 value,

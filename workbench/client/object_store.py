@@ -15,9 +15,10 @@ from workbench.client.completion_queue import CompletionQueue
 from workbench.client.marshal import Encoded, Parts
 from workbench.client.objects import chunks
 from workbench.client.requests import GLANCE
-from workbench.client.role import Missing, Role
+from workbench.client.role import Role
 from workbench.core import events as ev
 from workbench.engines.base import Copying, Waitable
+from workbench.engines.lending_future import Missing
 from workbench.errors import GetTimeoutError, SerializationError, SessionError
 from workbench.ref import ObjectRef
 from workbench.ref_generator import ObjectRefGenerator

@@ -27,7 +27,7 @@ from workbench.client.collector import but_tuples
 from workbench.client.reference_graph import Name, ReferenceGraph, Root, referents
 from workbench.client.references import MACHINERY, Reference, is_ours, is_output
 from workbench.core.events import Place
-from workbench.engines.base import WHERE
+from workbench.engines.base import ROOT_NOTE
 
 SECONDS = 1.0
 DEEP_SECONDS = 120.0
@@ -54,9 +54,9 @@ def find_referrers(
 ) -> tuple[tuple[Place, ...], bool, int]:
     """All that keeps the targets (by kind: the ``ref``, what ``view``s show) in this process.
 
-    ``roots`` are names beside those of modules and running functions; what stands behind `WHERE` in
-    one is said behind it. Returns places, whether all there is was looked at, and how many objects
-    were.
+    ``roots`` are names beside those of modules and running functions; what stands behind
+    `ROOT_NOTE` in one is said behind it. Returns places, whether all there is was looked at, and
+    how many objects were.
     """
     with _one_at_a_time:
         search = _Search(targets, roots, DEEP_SECONDS if deep else SECONDS)
@@ -119,7 +119,7 @@ class _Search:
         self._values: list[Any] = []  # ... is kept, or another could have its id
         self._own.add(id(self._values))
         for key, value in list(roots.items()):
-            path, _, where = key.partition(WHERE)
+            path, _, where = key.partition(ROOT_NOTE)
             kind = "stored" if where else "variable"
             self._name(value, Root(Name(path, kind, where), f"del {path}"))
         for name, module in list(sys.modules.items()):

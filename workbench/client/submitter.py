@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, argument_names, pack_arguments
+from workbench.client.arguments import SLOTTED, argument_names, pack_arguments, parameters_of
 from workbench.client.base import ClientBase
 from workbench.client.function_cache import Export
 from workbench.client.object_store import ObjectStore
@@ -27,7 +27,6 @@ from workbench.options import (
     CellOptions,
     ExecutorOptions,
     TaskOptions,
-    parameters_of,
 )
 from workbench.ref import ObjectRef
 from workbench.serialization.comparison import Verdict, compare
@@ -79,9 +78,9 @@ class Submitter:
         self._connection.check_open()
         export = self._exported(blueprint, "class")
         options = call.options
-        asks = options.num_cpus or options.memory or options.runtime_env
-        namespace = self._role.namespace
-        spec = self._spec_of_actor(options, namespace) if asks or namespace else None
+        env, namespace, spec = options.runtime_env, self._role.namespace, None
+        if options.num_cpus or options.memory or env or namespace:
+            spec = ev.TaskSpec(self._cpus(options), env=env, namespace=namespace)
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -150,11 +149,13 @@ class Submitter:
         retries = UNLIMITED if options.max_retries < 0 else options.max_retries
         ids = [self._next_id()] if returns == 1 else self._consecutive_ids(max(returns, 1))
         task = ids[0]
-        del ids[returns:]
+        if not returns:
+            ids = []
         self._objects.expect(ids)
         refs = [self._references.new(id) for id in ids]
-        for ref in refs[1:]:
-            ref._task = task
+        if returns > 1:
+            for ref in refs[1:]:
+                ref._task = task
         stream = None
         if given == STREAMING:
             stream = self._base.generators.new(refs[0], options.max_ahead)
@@ -178,9 +179,6 @@ class Submitter:
                 f"Session {self._base.session!r} has no workers, only actors: start it with "
                 "`init(workers=...)`, or ask for num_cpus=0."
             )
-
-    def _spec_of_actor(self, options: ActorOptions, namespace: str) -> ev.TaskSpec:
-        return ev.TaskSpec(self._cpus(options), env=options.runtime_env, namespace=namespace)
 
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
         """Thousandths of a processor. Memory counts as the share of them that it is of the
@@ -262,7 +260,7 @@ class Submitter:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Parameters
     ) -> Packed:
         """(payload, deps, contains, handle of the payload if it had to be an object)."""
-        packed, refs = pack_arguments(args, kwargs)
+        packed, refs = pack_arguments(args, kwargs, self._objects.stored_as)
         self._base.check_refs(refs)
         deps = tuple(ref.id for ref in refs)
         claims: Claims = []

@@ -84,7 +84,7 @@ class JobManager:
                 self._state.send(number, do.Began(job.id, job.worker))
 
     def output(self, job: TaskGroup, event: ev.Output) -> None:
-        if job.id in self._jobs:
+        if job.id in self._jobs and event.kind != ev.PROGRESS:
             job.log.add(event)
             if job.id in self._over:
                 self._weigh(job)  # of a task that it began, and that outlives it

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from workbench.core.events import About, Output
 from workbench.core.snapshot import Account, Change, JobRecord, ObjectDescription, Snapshot
+from workbench.engines.lending_future import Lending
+from workbench.engines.records import Abilities as Abilities
 from workbench.engines.records import Call as Call
 from workbench.engines.records import CollectedJob as CollectedJob
 from workbench.engines.records import Copying as Copying
 from workbench.engines.records import Exported as Exported
 from workbench.engines.records import Running as Running
 from workbench.engines.records import Shown as Shown
+from workbench.engines.tally import CallTally
 from workbench.errors import WorkbenchError
 from workbench.options import ActorOptions, TaskOptions
 from workbench.ref import ObjectRef
@@ -47,7 +49,7 @@ and its ``buffers`` in base64). ``origin`` is the number that the task was submi
 """
 
 
-WHERE = "\0"
+ROOT_NOTE = "\0"
 """In the name of a root: what follows stands behind the path from there, for a person."""
 
 # -- what it answers with ----------------------------------------------------------------------
@@ -97,23 +99,6 @@ class Changes(Protocol):
 
 
 # -- what is asked --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
-
-    get: str = ""
-    free: str = ""
-    pin: str = ""
-    spill: str = ""
-    why: str = ""
-    interrupt: str = ""
-
-    @classmethod
-    def none(cls, sentence: str) -> Abilities:
-        """Nothing of it, for one reason."""
-        return cls(*(sentence for _ in fields(cls)))
 
 
 class Observed(Protocol):
@@ -273,6 +258,9 @@ class Tasks(Protocol):
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """Run a function; a handle for its result, or what there is instead."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Around several submits: they may wait for each other for a moment."""
+
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
 
@@ -290,6 +278,13 @@ class Tasks(Protocol):
     ) -> AbstractContextManager[None]:
         """Around code in a task that waits: for all of these (``some``: for one), or until it ends,
         if it waits for none. Meanwhile others run in its place."""
+
+    @property
+    def lending(self) -> Lending | None:
+        """What futures lend by while a task waits for them; None if this process has no slot."""
+
+    tally: Callable[[], CallTally | None]
+    """Where the calls that the running cell submits are counted; None if nobody looks."""
 
     def wait_for_item(self, stream: ObjectRefGenerator) -> None:
         """Wait until the stream's next item is there, or there won't be one."""
@@ -341,7 +336,7 @@ class Cells(Protocol):
     origin: Callable[[], int]
     """Asked at each submit: the number that the task carries to ``output``."""
     roots: Callable[[], Mapping[str, Any]]
-    """Asked for what holds objects under a name that is no variable's: see `WHERE`."""
+    """Asked for what holds objects under a name that is no variable's: see `ROOT_NOTE`."""
 
     def jobs(self) -> tuple[JobRecord, ...]:
         """All background cells that are remembered; a summary has only the last ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.core.snapshot import JobRecord
@@ -38,6 +39,23 @@ class Call(NamedTuple, Generic[Options]):
     kwargs: Mapping[str, Any]
     options: Options
     parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an engine can do beyond being observed: '', or the sentence that says why it can't."""
+
+    get: str = ""
+    free: str = ""
+    pin: str = ""
+    spill: str = ""
+    why: str = ""
+    interrupt: str = ""
+
+    @classmethod
+    def none(cls, sentence: str) -> Abilities:
+        """Nothing of it, for one reason."""
+        return cls(*(sentence for _ in fields(cls)))
 
 
 class CollectedJob(NamedTuple):

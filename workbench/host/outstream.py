@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from workbench.core.events import Output
+from workbench.core.logs import TEXT
 from workbench.host.fd_capture import FdCapture
 from workbench.host.link import Link
-from workbench.host.throttle import TEXT, Shown, Throttle, process_room
+from workbench.host.throttle import Shown, Throttle, process_room
 from workbench.report.format import human_bytes
 from workbench.system.ki_protection import ki_protection
 

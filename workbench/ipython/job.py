@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from workbench.core.events import Output
+from workbench.core.events import PROGRESS, Output
 from workbench.core.logs import TEXT
 from workbench.core.snapshot import JobRecord
 from workbench.engines.base import CollectedJob, Engine
@@ -76,6 +76,7 @@ class Job(Rich):
         self._began: float | None = None
         self._seconds = 0.0
         self._share: float | None = None
+        self._calls: tuple[int, int] | None = None  # of its own: done, and known
         self._known: JobRecord | None = None  # of one that was over before it was followed
         self._ending = False
         self._lock = threading.Lock()  # tasks end in whichever thread reads, or closes the session
@@ -196,7 +197,10 @@ class Job(Rich):
 
     def shows(self, output: Output) -> None:
         """It has shown this. The reading thread."""
-        if output.kind in TEXT:
+        if output.kind == PROGRESS:
+            done, known = map(int, output.data.split())
+            self._calls = done, known
+        elif output.kind in TEXT:
             self.printed += 1
             if percents := b"%|" in output.data and _PERCENT.findall(output.data):
                 self._share = int(percents[-1]) / 100
@@ -206,30 +210,31 @@ class Job(Rich):
 
         The session tells of a task's outputs before it tells of its end.
         """
+        told = {str(error) for error in self.errors}  # what its tasks failed with
         for name, refs in self.outputs.items():
             several = isinstance(refs, list)
             known = refs if isinstance(refs, list) else [refs]
             bad = [ref for ref in known if self._engine.state(ref) == "failed"]
             causes = [self._engine.future(ref).exception() for ref in bad]
-            lost = [error for error in causes if error is not None and not self._is_known(error)]
+            lost = [error for error in causes if error is not None and str(error) not in told]
             if lost and name not in self.unset:
                 text = why_lost(lost[0])
                 self.lost[name] = f"{len(lost)} of {len(known)} {text}" if several else text
 
-    def _is_known(self, error: BaseException) -> bool:
-        """Whether its task failed with that."""
-        return any(str(error) == str(each) for each in self.errors)
-
     @property
     def status(self) -> JobStatus:
         # Of several, how many are over; of one, what its progress bar says.
+        calls = self._calls if self.size == 1 else None
         share = self.ended / self.size if self.size > 1 else self._share
+        if calls is not None:
+            share = calls[0] / calls[1]
         failed = len(self.errors) if self._known is None else self._known.failed
         return JobStatus(
             self.name, self.state, self.seconds, self.size, self.ended, failed,
             self.worker, self.actor, self.stopping > 0, share, self.peak,
             tuple(n for n in self._outputs if n not in self.unset and n not in self.lost),
             (*(f"{name}: {why}" for name, why in self.lost.items()), *self.notes), bool(self.lost),
+            calls=calls,
         )  # fmt: skip
 
     def note(self, text: str) -> None:

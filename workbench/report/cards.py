@@ -46,7 +46,7 @@ class Card:
 
     def text(self) -> str:
         width = max((len(label) for label, _ in self.lines), default=0)
-        lines = [f"{label:<{width}}  {text.replace('`', '')}" for label, text in self.lines]
+        lines = [f"{label:<{width}}  {markup.unmarked(text)}" for label, text in self.lines]
         shown = self.shown.table.text() if self.shown.table else self.shown.text
         below = (shown or self.shown.obstacle).splitlines()
         return printable("\n  ".join([f"{' '.join(self.name)}: {self.state}", *lines, *below]))

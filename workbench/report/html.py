@@ -224,7 +224,7 @@ def _types(now: Snapshot, coloring: Coloring) -> list[Block]:
 def _pins(now: Snapshot, held: Held) -> list[Block]:
     if not now.objects:
         return [view_texts.nothing(now)["objects"]]
-    records = sorted(now.objects, key=lambda r: -r.size)
+    records = view_texts.by_size(now)
     processes = Processes(now)
     head = ("object", "type", "size", "can move", "why it is here", "age")
     rows = tuple(
@@ -250,7 +250,7 @@ _FIGURES = ("pickle", "copy", "load", "pickled", "copied directly")
 
 
 def _costs(now: Snapshot, held: Held) -> list[Block]:
-    known = sorted((r for r in now.objects if r.about), key=lambda r: -view_texts.seconds_of(r))
+    known = view_texts.by_cost(now)
     if not known:
         return [view_texts.nothing(now)["costs"]]
     head = ("object", "type", *_FIGURES, "copy speed")
@@ -308,10 +308,6 @@ def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
 # -- jobs ----------------------------------------------------------------------------------------
 
 
-def _jobs(now: Snapshot, held: Held) -> list[Block]:
-    return [_cells(now), _workers(now)]
-
-
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
         return view_texts.nothing(now)["jobs"]
@@ -357,7 +353,7 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
     "occupancy": _occupancy,
     "pins": _pins,
     "costs": _costs,
-    "jobs": _jobs,
+    "jobs": lambda now, held: [_cells(now), _workers(now)],
 }
 """In the order in which the dashboard has them."""
 

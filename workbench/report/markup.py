@@ -90,6 +90,11 @@ def as_html(text: str, tag: str = "code") -> Html:
     return Html(re.sub(r"`([^`]+)`", rf"<{tag}>\1</code>", _escaped(text)))
 
 
+def unmarked(text: str) -> str:
+    """The same for what shows no code: without the backticks."""
+    return text.replace("`", "")
+
+
 def code(text: str, indent: float = 0.0) -> Html:
     """A piece of code, so many letters from the left."""
     room = f' style="padding-left:{indent}em"' if indent else ""

@@ -130,7 +130,7 @@ def objects(
     if order not in ORDERS:
         raise ValueError(f"Objects can be sorted by {', '.join(ORDERS)}, not by {order!r}.")
     every = searched or not pattern
-    records = [r for r in found if not facts.is_own(r) and (every or _matches(r, pattern))]
+    records = [r for r in found if not facts.is_internal(r) and (every or _matches(r, pattern))]
     records.sort(key=_KEYS[order])
     left = records[limit:] if limit is not None else []
     others, others_size = others + len(left), others_size + sum(r.size for r in left)

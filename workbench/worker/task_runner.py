@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from workbench.api.actors import CREATION
 from workbench.client.arena_writer import Claims
-from workbench.client.arguments import SLOTTED, fill_slots, slot_names
+from workbench.client.arguments import SLOTTED, fill_slots, parameters_of, slot_names
 from workbench.client.base import ClientBase
 from workbench.core import events as ev
 from workbench.core import instructions as do
@@ -25,19 +26,15 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.link import Failed
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
-from workbench.host.tracebacks import failure_of, let_go, said_of
-from workbench.options import parameters_of
+from workbench.host.tracebacks import let_go, said_of, task_failure
 from workbench.ref import ObjectRef
 from workbench.serialization import codec
 from workbench.serialization.class_states import building
 from workbench.worker.actor_host import ActorHost
-from workbench.worker.generators import GeneratorSender, is_generator, take, take_async
+from workbench.worker.generators import GeneratorSender, Types, is_generator, take, take_async
 
 HOLD_BACK = 0.0005
 """Seconds for which results of short tasks wait for each other while more tasks are queued."""
-
-CREATION = "__init__"
-"""The method that makes an actor."""
 
 Refs = Sequence[ObjectRef]
 
@@ -47,7 +44,6 @@ Outcome = tuple[tuple[ev.Value, ...], tuple[ev.About | None, ...], bool, Refs]
 The refs are in what it raised: they mustn't be dropped before the results are sent."""
 
 Result = tuple[ev.Value, ev.About | None]
-Types = tuple[type[BaseException], ...]
 
 _STOPPED = (KeyboardInterrupt, asyncio.CancelledError)
 
@@ -324,7 +320,7 @@ class TaskRunner:
             refs.append(ref)
             return reduce_ref(ref)
 
-        failure = failure_of(error, task, {**reducers, ObjectRef: note_ref})
+        failure = task_failure(error, task, {**reducers, ObjectRef: note_ref})
         header = self._marshal.inline(failure)
         return ev.Value(header, contains=tuple(inside), failed=True), refs
 

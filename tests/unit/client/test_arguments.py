@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,11 @@ from workbench.engines.base import Engine
 from workbench.ref import ObjectRef
 
 NOBODY = cast(Engine, None)  # nothing here asks a ref for more than its id
+
+
+def nowhere(value: Any) -> None:
+    """Of no array the store has it."""
+
 
 refs = st.builds(ObjectRef, st.integers(1, 5), st.just(NOBODY))
 plain = st.one_of(st.integers(), st.text(max_size=3), st.lists(refs, max_size=2))
@@ -23,7 +29,7 @@ keywords = st.dictionaries(st.sampled_from("abc"), refs | plain)
 def test_each_ref_at_the_top_is_replaced_by_its_value(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    packed, refs = pack_arguments(args, kwargs)
+    packed, refs = pack_arguments(args, kwargs, nowhere)
     assert refs == [a for a in (*args, *kwargs.values()) if type(a) is ObjectRef]
     assert not any(type(a) is ObjectRef for a in (*packed[0], *packed[1].values()))
 
@@ -36,11 +42,22 @@ def test_each_ref_at_the_top_is_replaced_by_its_value(
 
 def test_a_tuple_that_looks_like_a_slot_is_left_alone() -> None:
     (ref,) = [ObjectRef(1, NOBODY)]
-    packed, _ = pack_arguments((ref, (0,), ("number", 0)), {})
+    packed, _ = pack_arguments((ref, (0,), ("number", 0)), {}, nowhere)
     assert packed[0][0] == Slot(0)
     assert fill_slots(packed, ["value"]) == (("value", (0,), ("number", 0)), {})
 
 
 def test_order_of_keywords_is_kept() -> None:
-    packed, _ = pack_arguments((), {"b": 1, "a": ObjectRef(1, NOBODY)})
+    packed, _ = pack_arguments((), {"b": 1, "a": ObjectRef(1, NOBODY)}, nowhere)
     assert list(fill_slots(packed, [2])[1].items()) == [("b", 1), ("a", 2)]
+
+
+def test_an_array_that_the_store_has_goes_as_its_ref() -> None:
+    stored, other, ref = np.arange(3), np.arange(3), ObjectRef(1, NOBODY)
+    found = {id(stored): ref}
+    packed, refs = pack_arguments(
+        (other, stored), {"a": stored}, lambda value: found.get(id(value))
+    )
+    assert [r.id for r in refs] == [1, 1]
+    assert packed[0][0] is other
+    assert (packed[0][1], packed[1]["a"]) == (Slot(0), Slot(1))

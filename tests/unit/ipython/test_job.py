@@ -121,6 +121,11 @@ def test_a_state_is_one_word_wherever_it_is_told() -> None:
             "n · worker 2 · running 1 s · 25 %",
         ),
         (JobStatus("n", "running", 1, 3, 1, worker=2), "n · running 1 s · 1 of 3"),
+        (
+            JobStatus("n", "running", 1, worker=2, share=0.25, calls=(1200, 4800)),
+            "n · worker 2 · running 1 s · 1 200 of 4 800 calls done",
+        ),
+        (JobStatus("n", "done", 4.2, calls=(5, 5)), "n · done in 4.2 s"),
         (JobStatus("n", "running", 1, worker=2, is_stopping=True), "n · worker 2 · stopping 1 s"),
         (JobStatus("n", "done", 4.2, peak=310_000_000), "n · done in 4.2 s · peak 310 MB"),
         (
