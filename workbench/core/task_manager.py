@@ -198,6 +198,8 @@ class TaskManager:
         one waits for was submitted before it.
         """
         for task in reversed(tasks):
+            if task.is_over:
+                continue  # by now: an actor went with its last call, and with it its creation
             gone = task.owner not in self._state.clients
             if gone and task.worker is None and not task.is_creation and task not in self._jobs:
                 results = map(self._catalog.get, task.results)
