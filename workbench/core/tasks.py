@@ -140,6 +140,7 @@ class Worker:
     kill_reason: str = ""  # why we killed it: a clause
     alone: bool = False  # no other worker was busy then
     lingering: dict[int, Task] = field(default_factory=dict)  # over, but for threads they started
+    calls: Counter[int] = field(default_factory=Counter)  # by function, of those with `max_calls`
 
     def keep(self, task: Task) -> None:
         """A task is over, and threads that it started go on here."""
