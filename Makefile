@@ -93,7 +93,7 @@ $(TEST): pyproject.toml $(VENV)/pyvenv.cfg
 
 $(SLOW): $(TEST)
 	@echo 'Installing torch and Ray into $(VENV), which are large.'
-	@$(PIP) install --quiet --editable '.[test,torch,peers]'
+	@$(PIP) install --quiet --editable '.[test,torch,exchange,peers]'
 	@touch $@
 
 # The first Python that is new enough and can make environments: some distributions ship one that

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from workbench.interop.executor import Executor
     from workbench.interop.pool import Pool
     from workbench.interop.registration import register_joblib
+    from workbench.interop.stored_array import StoredArray
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
     from workbench.ref import ObjectRef
     from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
@@ -57,6 +58,7 @@ _HOMES = {
     "interop.executor": "Executor",
     "interop.pool": "Pool",
     "interop.registration": "register_joblib",
+    "interop.stored_array": "StoredArray",
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
     "ref": "ObjectRef",
@@ -80,7 +82,7 @@ _MODULES = {
 
 __all__ = [
     "Config", "DynamicObjectRefGenerator", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool",
-    "Snapshot", "as_completed",
+    "Snapshot", "StoredArray", "as_completed",
     "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
     "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",

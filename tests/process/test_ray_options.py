@@ -244,7 +244,6 @@ def test_workers_import_from_where_their_driver_does() -> None:
 VAIN = {
     "num_gpus": 0, "resources": {}, "scheduling_strategy": "SPREAD", "accelerator_type": None,
     "runtime_env": {}, "memory": None, "max_calls": 0, "enable_task_events": False,
-    "concurrency_groups": {},
 }  # fmt: skip
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -254,7 +253,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"accelerator_type": "A100"}, "one machine"),
     ({"scheduling_strategy": object()}, "one machine"),
     ({"max_calls": 1}, "cleaned after each task"),
-    ({"concurrency_groups": {"io": 2}}, "share max_concurrency"),
     ({"runtime_env": {"pip": ["x"], "env_vars": {"A": "1"}}}, "nothing else, not 'pip'"),
     ({"memory": -1}, "number of bytes, 0 or more"),
 ]

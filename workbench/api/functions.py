@@ -178,6 +178,10 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             How often a call is tried again for that reason (default 0; -1: always).
         max_concurrency : int
             How many of its calls run at a time (default 1; with ``async def`` methods 1000).
+        concurrency_groups : dict of str → int
+            ``{"io": 2}``: groups of methods (``@method(concurrency_group="io")``) of which so many
+            run at a time, in threads of their own, or on a loop of their own. What belongs to none
+            shares ``max_concurrency``.
         allow_out_of_order_execution : bool
             Begin calls as soon as their arguments are there, and not in the order in which their
             caller submitted them (default: if there are ``async def`` methods, or

@@ -11,12 +11,12 @@ import shutil
 import sys
 import textwrap
 import weakref
+from _pickle import PicklingError  # not pickle: the server has none
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from workbench.errors import exception_state, remote_frames
 from workbench.errors.remote_frames import Frame
-from workbench.errors.remote_frames import cell_label as cell_label
 from workbench.report.format import printable
 
 
@@ -87,7 +87,7 @@ class NotDefinedError(WorkbenchError, NameError):
     """A name is neither in the notebook nor in the store."""
 
 
-class SerializationError(WorkbenchError, TypeError):
+class SerializationError(WorkbenchError, TypeError, PicklingError):
     """An object could not be turned into bytes, or bytes could not be turned into an object.
 
     Attributes

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
 from workbench.engines.tally import CallTally
-from workbench.errors import SessionError
+from workbench.errors import SerializationError, SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
 from workbench.interop.sent_functions import Kind, SentFunctions
@@ -99,16 +99,16 @@ class Executor(futures.Executor):
         Returns
         -------
         concurrent.futures.Future
-            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun.
+            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun. If the
+            function or an argument can't be pickled, it has failed: with a SerializationError,
+            which is a ``pickle.PicklingError`` and says where that is.
 
         Raises
         ------
         RuntimeError
             After `shutdown`.
         BrokenExecutor
-            If the session that it uses has ended.
-        SerializationError
-            If the function or an argument can't be pickled. Nothing is submitted then.
+            If the session that it uses has ended, or its initializer has failed.
         """
         return self.submit_batch(1, fn, args, kwargs)
 
@@ -197,13 +197,17 @@ class Executor(futures.Executor):
             ref = engine.submit(function, Call(args, kwargs, self._options))
         except SessionError as error:
             raise BrokenProcessPool(str(error)) from error
+        except SerializationError as error:
+            future: futures.Future[Any] = futures.Future()
+            future.set_exception(error)
+            return future
         assert isinstance(ref, ObjectRef)
-        future: TaskFuture[Any] = TaskFuture(engine, ref)
+        call: TaskFuture[Any] = TaskFuture(engine, ref)
         if tally is None and (tally := engine.tally()) is not None:
             tally.expect(count)
-        future.tally, future.calls = tally, count
-        settler.add(future)
-        return future
+        call.tally, call.calls = tally, count
+        settler.add(call)
+        return call
 
     def map(
         self,
@@ -284,6 +288,20 @@ class Executor(futures.Executor):
             engine, _ = self._bound()
         return max(min(self._most or engine.workers, engine.workers), 1)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes no more calls, because its initializer failed or its session ended.
+
+        Returns
+        -------
+        bool
+        """
+        return self._settler is not None and bool(self._settler.broken)
+
+    @property
+    def _max_workers(self) -> int:  # dask looks for it
+        return self.workers()
+
     def together(self) -> AbstractContextManager[None]:
         """Around several calls of `submit`: they may wait for each other for a moment.
 
@@ -298,7 +316,10 @@ class Executor(futures.Executor):
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""
         if self._engine is None or self._settler is None:
-            self._engine = engine = api.engine()
+            try:
+                self._engine = engine = api.engine()
+            except SessionError as error:  # a forked child
+                raise BrokenProcessPool(str(error)) from error
             self._settler = Settler(engine, self._functions.forget)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)

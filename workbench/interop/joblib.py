@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import repeat
 from operator import is_
@@ -14,11 +15,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from workbench import api
 from workbench.engines.base import Engine
 from workbench.engines.lending_future import when_over
+from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.executor import Executor
 from workbench.interop.shared_arguments import SharedArguments
@@ -52,6 +55,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     default_n_jobs = -1
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
+    _executor: Executor
     _kind: tuple[Any, ...] = ()  # of executor
     _function: Any = None  # of the batch before
     _measured = 0  # calls, and how long one of the last ones took
@@ -63,7 +67,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             raise ValueError("n_jobs=0 has no meaning. -1 stands for all workers of the pool.")
         if n_jobs is None:
             return 1
-        workers = api.engine().workers
+        workers = _engine().workers
         return max(workers + 1 + n_jobs if n_jobs < 0 else min(n_jobs, workers), 1)
 
     def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
@@ -72,13 +76,14 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         given = {**self.backend_kwargs, **options}
         self.parallel = parallel
-        self._engine: Engine = api.engine()
+        self._engine = _engine()
         self._futures: dict[Future[Any], None] = {}
         initializer, initargs = given.get("initializer"), given.get("initargs", ())
         # Of several calls one executor, and one call of its initializer. Compared by identity:
         # arrays among the arguments can't be compared so.
         kind = self._engine, n_jobs, initializer, initargs
-        if not self._kind or any(a is not b for a, b in zip(kind, self._kind, strict=True)):
+        is_same = self._kind and all(a is b for a, b in zip(kind, self._kind, strict=True))
+        if not is_same or self._executor.is_broken:
             self._kind = kind
             self._executor = Executor(n_jobs, initializer=initializer, initargs=initargs)
         return n_jobs
@@ -96,11 +101,12 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
         batch = args, kwargs, (func._backend, func._n_jobs), self.inner_max_num_threads, *values
         future: Any
-        if self._is_one(functions):
-            future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
-        else:
-            call = functions, *batch
-            future = self._executor.submit_batch(len(functions), calls.run_batch, call)
+        with _as_loky():
+            if self._is_one(functions):
+                future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
+            else:
+                call = functions, *batch
+                future = self._executor.submit_batch(len(functions), calls.run_batch, call)
         self._futures[future] = None
         when_over(future, lambda done: self._futures.pop(done, None))
         if callback is not None:
@@ -139,7 +145,8 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             yield
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
-        results, seconds = out.result()
+        with _as_loky():
+            results, seconds = out.result()
         latest = seconds / len(results)
         self._each = max(latest, (self._each + latest) / 2)  # slow ones count at once
         self._measured += len(results)
@@ -158,3 +165,21 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     def terminate(self) -> None:
         self._function, self._measured, self._each = None, 0, 0.0
+
+
+def _engine() -> Engine:
+    try:
+        return api.engine()
+    except SessionError as error:  # a forked child
+        raise TerminatedWorkerError(str(error)) from error
+
+
+@contextmanager
+def _as_loky() -> Iterator[None]:
+    """Who uses joblib knows loky's exceptions."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        if isinstance(error, TerminatedWorkerError):  # a call's own
+            raise
+        raise TerminatedWorkerError(str(error)) from error.__cause__

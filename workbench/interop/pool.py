@@ -39,7 +39,7 @@ class Pool:
     Raises
     ------
     ValueError
-        If ``processes`` is less than 1.
+        If ``processes`` is less than 1, or ``maxtasksperchild`` is no whole number of 1 or more.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class Pool:
         maxtasksperchild: int | None = None,
         context: object = None,
     ) -> None:
-        at_least_one("maxtasksperchild", maxtasksperchild)
+        try:
+            at_least_one("maxtasksperchild", maxtasksperchild)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
         self._executor = Executor(processes, initializer=initializer, initargs=tuple(initargs))
         self._futures: dict[Future[Any], None] = {}
         self._is_closed = self._is_terminated = False
@@ -279,6 +282,7 @@ class Pool:
         self._executor.shutdown(wait=True)
 
     def __enter__(self) -> Self:
+        self._open()
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -129,13 +129,17 @@ class TaskFuture(LendingFuture[T]):
         self._settled.set()
         return True
 
-    def settle(self) -> None:
-        """It is known what came of it: any thread but the one that reads."""
+    def settle(self, break_executor: Callable[[str], object]) -> None:
+        """It is known what came of it: any thread but the one that reads.
+
+        ``break_executor`` is told why no other call will do any more, if so.
+        """
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
             self._settle_cancelled()
         except calls.SetupError as error:
+            break_executor(str(error))
             self.fail(BrokenProcessPool(str(error)), error)
         except (WorkerCrashedError, OutOfMemoryError, SessionError) as error:
             self.fail(BrokenProcessPool(str(error)), error)
@@ -193,7 +197,7 @@ class Settler:
         self._pending: dict[int, TaskFuture[Any]] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
-        self.broken = ""  # why it settles no more
+        self.broken = ""  # why no call will do any more
 
     def add(self, future: TaskFuture[Any]) -> None:
         with self._changed:
@@ -219,6 +223,10 @@ class Settler:
             with self._engine.waiting():
                 thread.join()
 
+    def _break(self, reason: str) -> None:
+        with self._changed:
+            self.broken = reason
+
     def _run(self) -> None:
         try:
             while self._has_more():
@@ -226,7 +234,7 @@ class Settler:
                 while ref is not None:
                     future = self._pending.pop(ref.id)
                     try:
-                        future.settle()
+                        future.settle(self._break)
                     except BaseException:  # a callback's own end is not ours
                         threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
                     del future, ref  # the result is the caller's now

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 _ONE_MACHINE = "There is one machine, so there is nothing to choose: leave it out."
-_GROUPS = "All methods of an actor share max_concurrency: give that, or make an actor per group."
 
 Lacking = Mapping[str, tuple[tuple[Any, ...], str]]
 """By option: the values that ask for nothing, or for what is so here anyway, and for all others a
@@ -40,8 +39,6 @@ OF_TASKS: Lacking = {
         (-1,),
         "Any number of calls may wait: leave it out, and `wait` for some before you submit more.",
     ),
-    "concurrency_groups": (({},), _GROUPS),
-    "concurrency_group": ((), _GROUPS),
     "enable_task_events": ((True, False), "True or False, it changes nothing here."),
     "object_store_memory": ((0,), "The store is one for all: `init(memory=...)` says how large."),
 }

@@ -425,7 +425,8 @@ def describe(value: Any) -> str:
         return name  # which says it all
     if isinstance(dtype, np.dtype):
         name = f"{name} {dtype}"
-    return f"{name} {shape}" if type(shape) is tuple else name
+    is_shape = type(shape) is tuple and all(type(length) is int for length in shape)
+    return f"{name} {shape}" if is_shape else name
 
 
 _SIZED = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray})
