@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from workbench.interop.executor import Executor
     from workbench.interop.pool import Pool
     from workbench.interop.registration import register_joblib
+    from workbench.interop.stored_array import StoredArray
     from workbench.plots.axes import plot_costs, plot_occupancy, plot_pins, plot_timeline
+    from workbench.ref import ObjectID as ObjectID
     from workbench.ref import ObjectRef
     from workbench.ref_generator import DynamicObjectRefGenerator, ObjectRefGenerator
     from workbench.runtime_context import get_runtime_context
@@ -57,9 +59,10 @@ _HOMES = {
     "interop.executor": "Executor",
     "interop.pool": "Pool",
     "interop.registration": "register_joblib",
+    "interop.stored_array": "StoredArray",
     "api.gathering": "as_completed gather map",
     "api.lifecycle": "init is_initialized shutdown",
-    "ref": "ObjectRef",
+    "ref": "ObjectID ObjectRef",
     "ref_generator": "DynamicObjectRefGenerator ObjectRefGenerator",
     "api.resources": "available_resources cluster_resources",
     "runtime_context": "get_runtime_context",
@@ -80,7 +83,7 @@ _MODULES = {
 
 __all__ = [
     "Config", "DynamicObjectRefGenerator", "Executor", "ObjectRef", "ObjectRefGenerator", "Pool",
-    "Snapshot", "as_completed",
+    "Snapshot", "StoredArray", "as_completed",
     "available_resources", "cancel", "cluster_resources", "dashboard", "deregister_serializer",
     "exceptions", "exit_actor", "explain_cost", "free", "gather", "get", "get_actor",
     "get_runtime_context", "init", "inspect_serializability", "is_initialized", "kill",

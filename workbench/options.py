@@ -37,6 +37,7 @@ class TaskOptions:
     max_ahead: int = 16
     memory: int = 0
     runtime_env: Variables = ()
+    max_calls: int = 0
 
     @property
     def is_usual(self) -> bool:
@@ -44,6 +45,7 @@ class TaskOptions:
         return (
             self.num_cpus == 1 and not self.timeout and not self.retry_exceptions
             and isinstance(self.num_returns, int) and not self.memory and not self.runtime_env
+            and not self.max_calls
         )  # fmt: skip
 
 
@@ -80,6 +82,17 @@ class ExecutorOptions(TaskOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class CallOptions(TaskOptions):
+    """What ``.options()`` of an actor's method sets; `method` says what each means."""
+
+    concurrency_group: str = ""
+
+    @property
+    def is_usual(self) -> bool:
+        return not self.concurrency_group and TaskOptions.is_usual.__get__(self)
+
+
+@dataclass(frozen=True, slots=True)
 class ActorOptions:
     """What ``.options()`` of a class sets; `remote` says what each means."""
 
@@ -94,12 +107,13 @@ class ActorOptions:
     namespace: str = ""
     lifetime: str = ""
     allow_out_of_order_execution: bool | None = None
+    concurrency_groups: tuple[tuple[str, int], ...] = ()
 
 
 ALIASES = {"_generator_backpressure_num_objects": "max_ahead"}
 """Ray's names of options of ours; -1 is its default."""
 
-Options = TypeVar("Options", TaskOptions, ActorOptions)
+Options = TypeVar("Options", TaskOptions, CallOptions, ActorOptions)
 
 LONGEST = 1e9
 """Seconds a time limit can be: 30 years."""
@@ -155,6 +169,14 @@ def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{key}={value!r} must be text.")
     return value
+
+
+def _groups(key: str, value: Any) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise TypeError(f"{key}={value!r} must be a dict like {{'io': 2}}: how many run at a time.")
+    if "" in value:
+        raise ValueError(f"{key}={value!r} must have names that aren't empty.")
+    return tuple((name, _whole(1)(f"{key}[{name!r}]", most)) for name, most in value.items())
 
 
 def _switch(key: str, value: Any) -> bool:
@@ -232,6 +254,7 @@ SEPARATOR = "::"
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "num_returns": _returns,
     "max_retries": _whole(-1),
+    "max_calls": _whole(0),
     "name": _text,
     "retry_exceptions": _exceptions,
     "timeout": _positive,
@@ -246,6 +269,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_concurrency": _whole(1),
     "get_if_exists": _switch,
     "allow_out_of_order_execution": _switch,
+    "concurrency_groups": _groups,
+    "concurrency_group": _text,
 }
 
 

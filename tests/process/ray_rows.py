@@ -418,7 +418,7 @@ OF_TASKS = [
         "`placement_group_capture_child_tasks=`",
         lambda: task(placement_group_capture_child_tasks=True),
     ),
-    refused("`max_calls=`", lambda: task(max_calls=1)),
+    same("`max_calls=`", lambda: task(max_calls=1) == 1),
     refused("`object_store_memory=`", lambda: task(object_store_memory=1)),
     same(
         "`_generator_backpressure_num_objects=`",
@@ -434,6 +434,25 @@ def goes_with_its_handles() -> bool:
     found = ray.get_actor("short") == made
     del made
     return found and eventually(lambda: raises(ValueError, lambda: ray.get_actor("short")))
+
+
+@ray.remote(concurrency_groups={"io": 1})
+class Grouped:
+    @ray.method(concurrency_group="io")
+    def stays(self) -> None:
+        never._function()
+
+    def add(self) -> int:
+        return 1
+
+
+def grouped() -> bool:
+    made = Grouped.remote()
+    stuck = made.stays.remote()
+    try:
+        return got(made.add.remote()) == 1
+    finally:
+        ray.cancel(stuck)
 
 
 def overtakes() -> bool:
@@ -473,7 +492,7 @@ OF_ACTORS = [
         lambda: actor(allow_out_of_order_execution=True) == 1 and overtakes(),
         "Default: of actors with `max_concurrency` above 1, or `async def` methods.",
     ),
-    refused("`concurrency_groups=`", lambda: actor(concurrency_groups={"io": 2})),
+    same("`concurrency_groups=`, `@method(concurrency_group=)`", grouped),
     refused("`enable_tensor_transport=`", lambda: actor(enable_tensor_transport=True)),
     refused("`num_gpus=1`", lambda: actor(num_gpus=1)),
     refused('`resources={"x": 1}`', lambda: actor(resources={"x": 1})),
@@ -501,15 +520,16 @@ OF_ACTORS = [
             ),
         ),
     ),
-    refused(
+    same(
         "`handle.m.options(concurrency_group=)`",
-        lambda: Counter.remote().add.options(concurrency_group="io"),
+        lambda: got(Grouped.remote().add.options(concurrency_group="io").remote()) == 1,
     ),
     refused("`handle.m()`", lambda: Counter.remote().add()),
     refused("`handle.m.bind()`", lambda: Counter.remote().add.bind(), IN_RAY["dag"]),
 ]
 
 OF_REFS = [
+    same("`ObjectID`", lambda: ray.ObjectID is ray.ObjectRef, "Ray's older name."),
     same("`await ref`", lambda: asyncio.run(awaited(one.remote())) == 1),
     same("`ref.future()`", lambda: one.remote().future().result() == 1),
     same("`ref.hex()`", lambda: int(ray.put(1).hex(), 16) > 0, "16 digits, not 56."),

@@ -31,7 +31,7 @@ LIBRARIES = {"pandas", "polars", "pyarrow", "torch"}
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "core": (PURE, {"msgspec"}),
     "wire": (PURE | {"core.events", "core.instructions"}, {"msgspec"}),
-    "memory": (PURE | {"system.fallocate"}, {"numpy", "xxhash"}),
+    "memory": (PURE, {"numpy", "xxhash"}),
     "serialization": (
         PURE | {"report.markup"},
         {"numpy", "cloudpickle", "xxhash", *LIBRARIES},
@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         PURE
         | {"call_site", "context", "system", "core.events", "core.logs", "error_notes"}
         | {"serialization"},  # what a cell captured by value, and what it changed of that
-        {"IPython", "traitlets", "comm", "cloudpickle"},
+        {"IPython", "traitlets", "comm"},
     ),
     "worker": (
         NEUTRAL
@@ -79,10 +79,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         PURE | {"core.events", "core.snapshot", "engines.base", "ref", "serialization.codec"},
         {"msgspec", "numpy"},
     ),
-    "plots": (NEUTRAL | {"core.snapshot", "report"}, {"matplotlib", "PIL"}),
+    "plots": ({"context", "core.snapshot", "errors", "report"}, {"matplotlib", "PIL"}),
     "widgets": (
-        NEUTRAL
-        | {"api", "core.snapshot", "engines.base", "plots.pictures", "report"}
+        {"api", "context", "core.snapshot", "engines.base", "errors", "plots.pictures", "report"}
         | {"serialization.costs"},
         {"anywidget", "traitlets", "IPython", "msgspec"},
     ),
@@ -98,7 +97,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"errors", "options", "ref"}
         | {"host.tracebacks"}  # what a chunk of calls tells of the one that failed
         | {"serialization.comparison"},  # the check of what was stored for an argument
-        {"joblib", "numpy", "threadpoolctl"},
+        {"joblib", "numpy", "threadpoolctl", "xxhash"},
     ),
     "api": (
         NEUTRAL
@@ -106,7 +105,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"serialization"},
         {"IPython", "tqdm"},
     ),
-    "error_notes": ({"context", "engines.base", "errors", "ref", "report.format"}, set()),
+    "error_notes": (
+        {"call_site", "context", "engines.base", "errors", "ref", "report.format"},
+        set(),
+    ),
     "errors": ({"report.format"}, {"IPython", "pygments"}),
     "ray_api": (set(), set()),
     "system": (set(), set()),

@@ -1,7 +1,8 @@
-"""put, get, wait and the rest, over the current session. Ray core's names and semantics.
+"""What people call in Python, over the current session, by Ray core's names and semantics.
 
-A thin layer: it checks what people pass, and hands it to the engine. `init` and `shutdown` are in
-`lifecycle`, `remote` is in `functions`, custom serializers in `serializers`.
+A thin layer: it checks what people pass, and hands it to the engine. Here are put, get, wait and
+what else is about objects; `init` and `shutdown` are in `lifecycle`, `remote` is in `functions`,
+custom serializers in `serializers`.
 """
 
 from __future__ import annotations

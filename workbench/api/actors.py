@@ -11,15 +11,17 @@ from typing import Any, NoReturn
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.engines.base import Call, Engine, Exported, engine_of
 from workbench.options import (
+    ALIASES,
     SEPARATOR,
     STREAMING,
     ActorOptions,
+    CallOptions,
     TaskOptions,
     changed,
     full_name,
 )
 from workbench.ref import ObjectRef
-from workbench.report.format import printable
+from workbench.report.format import printable, shortened
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -31,6 +33,9 @@ BUILT_IN = {"__ray_ready__": (), "__ray_call__": ("function",), "__ray_terminate
 
 CREATION = "__init__"
 """The method that makes an actor."""
+
+Limits = tuple[int, tuple[tuple[str, int], ...]]
+"""How many calls run at a time: of no concurrency group, and of each."""
 
 _OPTIONS = "__workbench_method__"
 """The attribute of a function in which `method` keeps what it was given."""
@@ -46,6 +51,7 @@ class Blueprint:
     cls: type
     concurrency: int
     is_async: bool
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +78,13 @@ class ActorMethod:
         Whose.
     name : str
         The method's.
-    options : TaskOptions
+    options : CallOptions
         How it is to be run.
     """
 
     __slots__ = ("_handle", "_name", "_options")
 
-    def __init__(self, handle: ActorHandle, name: str, options: TaskOptions) -> None:
+    def __init__(self, handle: ActorHandle, name: str, options: CallOptions) -> None:
         self._handle = handle
         self._name = name
         self._options = options
@@ -110,7 +116,9 @@ class ActorMethod:
         if signature is not None:
             signature.check(f"{description.cls}.{self._name}", args, kwargs)
             parameters = signature.names
-        call = Call(args, kwargs, self._options, parameters)
+        if self._options.concurrency_group:
+            _check_group(description.actor, self._options.concurrency_group)
+        call = Call[TaskOptions](args, kwargs, self._options, parameters)
         return engine_of(ref).call(ref, self._name, call)
 
     def options(self, /, **given: Any) -> ActorMethod:
@@ -162,11 +170,12 @@ class ActorHandle:
     def __getattr__(self, name: str) -> ActorMethod:
         description = self._description
         if name not in description.methods and name not in BUILT_IN:
-            raise AttributeError(
+            text = (
                 f"{description.cls} has no method {name!r}; an actor's state is in its own "
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
-        options = TaskOptions(
+            raise AttributeError(shortened(text))
+        options = CallOptions(
             max_retries=description.actor.max_task_retries, name=f"{description.cls}.{name}"
         )
         if name in description.options:
@@ -205,8 +214,8 @@ class ActorClass:
         How its actors are to be.
     engine : callable() → Engine
         The session they are made in, when one is.
-    exported : dict of int → Exported, optional
-        The class as it was sent, by concurrency.
+    exported : dict of Limits → Exported, optional
+        The class as it was sent.
     signatures : dict of str → Signature, optional
         Of its methods and of itself (``__init__``), if they are known by now.
     """
@@ -216,14 +225,14 @@ class ActorClass:
         cls: type,
         options: ActorOptions,
         engine: Callable[[], Engine],
-        exported: dict[int, Exported] | None = None,
+        exported: dict[Limits, Exported] | None = None,
         signatures: dict[str, Signature] | None = None,
     ) -> None:
         functools.update_wrapper(self, cls, updated=())
         self._cls = cls
         self._options = options
         self._engine = engine
-        self._exported = {} if exported is None else exported  # by concurrency
+        self._exported = {} if exported is None else exported
         self._signatures = signatures if signatures is not None else _signatures_of(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -305,25 +314,34 @@ class ActorClass:
         concurrency = options.max_concurrency or (ASYNC_CONCURRENCY if is_async else 1)
         unordered = options.allow_out_of_order_execution
         if unordered is None:
-            unordered = is_async or concurrency > 1
+            unordered = is_async or concurrency > 1 or bool(options.concurrency_groups)
         options = replace(
             options, max_concurrency=concurrency, allow_out_of_order_execution=unordered
         )
-        exported = self._exported.get(concurrency)
+        limits = concurrency, options.concurrency_groups
+        exported = self._exported.get(limits)
         if exported is None:
-            blueprint: Any = Blueprint(self._cls, concurrency, is_async)
-            exported = self._exported[concurrency] = Exported(blueprint, self._cls.__name__)
-        description = Description(
-            self._cls.__name__,
-            methods,
-            {name: given for name, method in members if (given := _own_options(method))},
-            options,
-        )
+            blueprint: Any = Blueprint(self._cls, concurrency, is_async, options.concurrency_groups)
+            exported = self._exported[limits] = Exported(blueprint, self._cls.__name__)
+        own = {name: given for name, method in members if (given := _own_options(method))}
+        for given in own.values():
+            if "concurrency_group" in given:
+                _check_group(options, given["concurrency_group"])
+        description = Description(self._cls.__name__, methods, own, options)
         call = Call(args, kwargs, options, signature.names)
         ref, other = engine.create(exported, description, call)
         if other is not None:  # somebody made one of that name just now
             return _of_that_name(engine, other, options)
         return ActorHandle(ref, description)
+
+
+def _check_group(options: ActorOptions, group: str) -> None:
+    groups = dict(options.concurrency_groups)
+    if group not in groups:
+        raise ValueError(
+            f"There is no concurrency group {group!r}: the class is given them, by "
+            f"`remote(concurrency_groups={{{group!r}: 2}})`. It has {', '.join(groups) or 'none'}."
+        )
 
 
 def handle_of(engine: Engine, ref: ObjectRef) -> ActorHandle:
@@ -352,6 +370,7 @@ def method(function: Any = None, /, **options: Any) -> Any:
     **options
         ``num_returns``, ``max_retries`` (or ``max_task_retries``), ``retry_exceptions``,
         ``timeout``, ``max_ahead`` and ``name``: what they mean for a function, see `remote`.
+        ``concurrency_group``: the one of the class's ``concurrency_groups`` it belongs to.
         ``.options(...)`` of the method changes them for one call.
 
     Returns
@@ -367,15 +386,16 @@ def method(function: Any = None, /, **options: Any) -> Any:
     if function is None:
         return functools.partial(method, **options)
     given = _of_call(options)
-    checked = changed(TaskOptions(), given, "A method")
-    own = {key: getattr(checked, key) for key in given if hasattr(checked, key)}
+    checked = changed(CallOptions(), given, "A method")
+    names = [ALIASES.get(key, key) for key in given]
+    own = {name: getattr(checked, name) for name in names if hasattr(checked, name)}
     setattr(function, _OPTIONS, own)
     return function
 
 
 def _of_call(given: dict[str, Any]) -> dict[str, Any]:
     """Options of a call as those of a task; TypeError for what only the actor itself can have."""
-    ours = {"num_cpus", "memory", "runtime_env"} & given.keys()
+    ours = {"num_cpus", "memory", "runtime_env", "max_calls"} & given.keys()
     if ours:
         raise TypeError(
             f"An actor has a process of its own, so its calls have no {', '.join(sorted(ours))}: "

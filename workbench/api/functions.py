@@ -123,6 +123,7 @@ def remote(
     name: str | None = None,
     memory: float | None = None,
     runtime_env: Mapping[str, Any] | None = None,
+    max_calls: int | None = None,
     **others: Any,
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 def remote(function: Any = None, /, **options: Any) -> Any:
@@ -158,6 +159,9 @@ def remote(function: Any = None, /, **options: Any) -> Any:
         runtime_env : dict
             ``{"env_vars": {"NAME": "value"}}``: variables of its environment. They are set when it
             begins: a library that reads them when it is imported may have been imported before.
+        max_calls : int
+            After how many of its calls a worker ends, with what C code has kept in it, so that
+            another takes its place (default 0: never).
         name : str
             What it is called in messages; default the function's own name.
 
@@ -178,6 +182,10 @@ def remote(function: Any = None, /, **options: Any) -> Any:
             How often a call is tried again for that reason (default 0; -1: always).
         max_concurrency : int
             How many of its calls run at a time (default 1; with ``async def`` methods 1000).
+        concurrency_groups : dict of str → int
+            ``{"io": 2}``: groups of methods (``@method(concurrency_group="io")``) of which so many
+            run at a time, in threads of their own, or on a loop of their own. What belongs to none
+            shares ``max_concurrency``.
         allow_out_of_order_execution : bool
             Begin calls as soon as their arguments are there, and not in the order in which their
             caller submitted them (default: if there are ``async def`` methods, or

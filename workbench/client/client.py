@@ -26,7 +26,6 @@ from workbench.engines.lending_future import Lending
 from workbench.engines.tally import CallTally
 from workbench.ref import ObjectRef
 from workbench.serialization.arrays import Reducer
-from workbench.serialization.packing import PackedValues
 from workbench.serialization.registry import Custom
 from workbench.system.ki_protection import ki_protection
 
@@ -67,7 +66,7 @@ class Client:
         self.submit, self.create, self.call = tasks.submit, tasks.create, tasks.call
         self.cancel, self.withdraw, self.has_begun = tasks.cancel, tasks.withdraw, tasks.has_begun
         self.find_actor, self.kill_actor = tasks.find_actor, tasks.kill_actor
-        self.actor_of = tasks.actor_of
+        self.actor_of, self.together = tasks.actor_of, base.connection.together
 
         self.tally: Callable[[], CallTally | None] = role.tally
 
@@ -75,7 +74,7 @@ class Client:
         self.why, self.summary, self.settle = requests.why, requests.summary, requests.settle
         self.jobs, self.shown_by = requests.jobs, requests.shown_by
         self.mimebundle = context.mimebundle
-        self.abandon = base.abandon
+        self.abandon, self.pack = base.abandon, base.marshal.pack
         base.handlers |= {
             do.Explain: self._explain,
             do.Collected: self._collected,
@@ -158,14 +157,6 @@ class Client:
 
     def reducers(self) -> Mapping[type, Reducer]:
         return self._base.marshal.reducers([])
-
-    def pack(
-        self,
-        value: Any,
-        parts: Callable[[], Mapping[str, Any]],
-        numbers: Mapping[int, int] | None = None,
-    ) -> tuple[PackedValues, Any]:
-        return self._base.marshal.pack(value, parts, numbers)
 
     # -- the session --------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from workbench.options import (
     DYNAMIC,
     STREAMING,
     ActorOptions,
+    CallOptions,
     CellOptions,
     ExecutorOptions,
     TaskOptions,
@@ -77,9 +78,9 @@ class Submitter:
         self._connection.check_open()
         export = self._exported(blueprint, "class")
         options = call.options
-        asks = options.num_cpus or options.memory or options.runtime_env
-        namespace = self._role.namespace
-        spec = self._spec_of_actor(options, namespace) if asks or namespace else None
+        env, namespace, spec = options.runtime_env, self._role.namespace, None
+        if options.num_cpus or options.memory or env or namespace:
+            spec = ev.TaskSpec(self._cpus(options), env=env, namespace=namespace)
         payload, deps, contains, packed = self._pack(
             call.args, call.kwargs, lambda: call.parameters
         )
@@ -93,15 +94,16 @@ class Submitter:
         )  # fmt: skip
         limits = options.max_restarts, options.max_concurrency
         in_order = not options.allow_out_of_order_execution
+        groups = options.concurrency_groups
         other = None
         if name:  # of several that are made at a time one has it, and all hear which
             detached = options.lifetime == DETACHED
             named = self._base.requests.ask(
-                lambda n: ev.Create(create, *limits, name, n, in_order, detached)
+                lambda n: ev.Create(create, *limits, name, n, in_order, detached, groups)
             )
             other = named if named is not ref else None
         else:
-            self._connection.send(ev.Create(create, *limits, in_order=in_order))
+            self._connection.send(ev.Create(create, *limits, in_order=in_order, groups=groups))
         del packed
         return ref, other
 
@@ -178,9 +180,6 @@ class Submitter:
                 "`init(workers=...)`, or ask for num_cpus=0."
             )
 
-    def _spec_of_actor(self, options: ActorOptions, namespace: str) -> ev.TaskSpec:
-        return ev.TaskSpec(self._cpus(options), env=options.runtime_env, namespace=namespace)
-
     def _cpus(self, options: TaskOptions | ActorOptions) -> int:
         """Thousandths of a processor. Memory counts as the share of them that it is of the
         machine's: so those that run at a time don't ask for more of either than there is."""
@@ -217,6 +216,8 @@ class Submitter:
             options.runtime_env,
             namespace,
             options.num_returns == DYNAMIC,
+            options.concurrency_group if isinstance(options, CallOptions) else "",
+            options.max_calls,
         )
 
     def _exported(self, function: Exported, kind: str = "function") -> Export:

@@ -36,7 +36,7 @@ class ActorManager:
             return state.hang_up(client.number, "more arguments than it may send")
         task = Task(submit, client.number, self._scheduler.running_in(client.number))
         limits = event.restarts, event.concurrency, event.in_order
-        actor = Actor(submit.actor, submit.name, task, *limits)
+        actor = Actor(submit.actor, submit.name, task, *limits, dict(event.groups))
         task.actor = self._scheduler.actors[actor.id] = actor
         why = self._catalog.need_arguments(task)
         state.pool.try_again()
@@ -57,7 +57,7 @@ class ActorManager:
 
     def start_workers(self) -> None:
         pool, actors = self._state.pool, self.without_worker
-        if pool.waits(self._state.now):
+        if pool.waits(self._state.now) and not pool.broken:
             return
         self.without_worker = []
         for actor in chain(actors, self._next_waiting()):
@@ -176,6 +176,7 @@ class ActorManager:
         del self._scheduler.actors[actor.id]
         self.dies(actor, died(actor.id, "Its last handle is gone."))
         self.release(actor)
+        actor.creation_task.actor = None  # no cycle: the server has no garbage collector
 
     def release(self, actor: Actor) -> None:
         worker = actor.worker

@@ -212,7 +212,7 @@ class Session:
         if self.referrers.inquiries:
             self.referrers.settle()
         self.idleness.settle()
-        if scheduler.queue.size or not state.pool.steady:
+        if scheduler.queue.size or not state.pool.steady or state.pool.retry_at is not None:
             for number in state.pool.wanted(state.now):
                 state.out.append(do.Fork(number))
             for worker in state.pool.surplus(state.now):
@@ -294,7 +294,7 @@ class Session:
         if hello.worker:
             if state.scheduler.arrived(hello.worker, number, state.now) is None:
                 return state.hang_up(number, "no such worker was asked for")
-            state.pool.startup_failures = 0
+            state.pool.arrived()
         elif not hello.admin:
             self._exit_at = None
             state.linger = max(state.linger, hello.linger)

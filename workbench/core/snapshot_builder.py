@@ -153,7 +153,7 @@ def _task(task: Task) -> TaskRecord:
     worker, name = task.worker, task.submit.name
     if worker is None:
         return TaskRecord(name, "waiting" if task.pending_dependencies else "queued")
-    at_a_time = 1 if worker.actor is None else worker.actor.concurrency
+    at_a_time = 1 if worker.actor is None else worker.actor.at_a_time
     runs = task in islice(worker.sent.values(), at_a_time)
     return TaskRecord(name, "running" if runs else "queued", worker.number)
 

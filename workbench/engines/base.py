@@ -258,6 +258,9 @@ class Tasks(Protocol):
     def submit(self, function: Exported, call: Call[TaskOptions]) -> Submitted:
         """Run a function; a handle for its result, or what there is instead."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Around several submits: they may wait for each other for a moment."""
+
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Stop the task that makes this object, and those it has submitted."""
 

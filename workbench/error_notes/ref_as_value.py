@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FrameType, TracebackType
+from traceback import walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.error_notes.readonly import named_at
@@ -51,7 +52,7 @@ def note_of(
 
 def _misused(error: BaseException) -> _Misused | None:
     """None if it is about something else. The text of such an error names the type."""
-    frames = _frames(error.__traceback__)
+    frames = list(walk_tb(error.__traceback__))
     ref: ObjectRef | None = None
     if isinstance(error, AttributeError) and error.obj is not None:
         if type(error.obj) is not ObjectRef:
@@ -62,14 +63,6 @@ def _misused(error: BaseException) -> _Misused | None:
     elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
         ref = frames[-1][0].f_locals["self"]
     return _called(ref, frames)
-
-
-def _frames(tb: TracebackType | None) -> Frames:
-    frames = []
-    while tb is not None:
-        frames.append((tb.tb_frame, tb.tb_lineno))
-        tb = tb.tb_next
-    return frames
 
 
 def _called(ref: ObjectRef | None, frames: Frames) -> _Misused | None:

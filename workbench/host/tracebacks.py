@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench import error_notes
+from workbench.call_site import OURS
 from workbench.errors import (
     MOST_TEXT,
     TaskError,
@@ -27,8 +28,6 @@ MOST_FRAMES = 60
 
 MOST_MEMBERS = 10
 """Exceptions of a group that are told singly."""
-
-_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 _POOLS = tuple(
     os.path.join(os.path.dirname(os.__file__), package, "")
@@ -91,7 +90,7 @@ def frames_of(tb: TracebackType | None) -> Frames:
     frames: Frames = []
     for frame, lineno in traceback.walk_tb(tb):
         code = frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(OURS):
             line = linecache.getline(code.co_filename, lineno, frame.f_globals).strip()
             frames.append((code.co_filename, lineno, code.co_name, line))
     if len(frames) > MOST_FRAMES:

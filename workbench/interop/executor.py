@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from workbench import api
 from workbench.engines.base import Call, Engine, Exported
 from workbench.engines.tally import CallTally
-from workbench.errors import SessionError
+from workbench.errors import SerializationError, SessionError
 from workbench.interop import calls
 from workbench.interop.map_chunks import MapChunks
 from workbench.interop.sent_functions import Kind, SentFunctions
@@ -56,11 +57,13 @@ class Executor(futures.Executor):
         the first of each function, whose global variables it sets. If it fails, all fail.
     initargs : tuple
         Its arguments.
+    mp_context, max_tasks_per_child : object, optional
+        ProcessPoolExecutor's; the workers are the session's, so they change nothing.
 
     Raises
     ------
     ValueError
-        If ``max_workers`` is less than 1.
+        If ``max_workers`` or ``max_tasks_per_child`` is less than 1.
     TypeError
         If ``initializer`` can't be called, or ``max_workers`` is no whole number.
     """
@@ -71,7 +74,10 @@ class Executor(futures.Executor):
         *,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
+        mp_context: object = None,
+        max_tasks_per_child: int | None = None,
     ) -> None:
+        at_least_one("max_tasks_per_child", max_tasks_per_child)
         max_workers = at_least_one("max_workers", max_workers)
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be a function, not {initializer!r}.")
@@ -98,16 +104,16 @@ class Executor(futures.Executor):
         Returns
         -------
         concurrent.futures.Future
-            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun.
+            Of what it returns. Its ``cancel`` says truly whether the call hadn't begun. If the
+            function or an argument can't be pickled, it has failed: with a SerializationError,
+            which is a ``pickle.PicklingError`` and says where that is.
 
         Raises
         ------
         RuntimeError
             After `shutdown`.
         BrokenExecutor
-            If the session that it uses has ended.
-        SerializationError
-            If the function or an argument can't be pickled. Nothing is submitted then.
+            If the session that it uses has ended, or its initializer has failed.
         """
         return self.submit_batch(1, fn, args, kwargs)
 
@@ -196,13 +202,17 @@ class Executor(futures.Executor):
             ref = engine.submit(function, Call(args, kwargs, self._options))
         except SessionError as error:
             raise BrokenProcessPool(str(error)) from error
+        except SerializationError as error:
+            future: futures.Future[Any] = futures.Future()
+            future.set_exception(error)
+            return future
         assert isinstance(ref, ObjectRef)
-        future: TaskFuture[Any] = TaskFuture(engine, ref)
+        call: TaskFuture[Any] = TaskFuture(engine, ref)
         if tally is None and (tally := engine.tally()) is not None:
             tally.expect(count)
-        future.tally, future.calls = tally, count
-        settler.add(future)
-        return future
+        call.tally, call.calls = tally, count
+        settler.add(call)
+        return call
 
     def map(
         self,
@@ -241,15 +251,20 @@ class Executor(futures.Executor):
         chunksize = at_least_one("chunksize", chunksize)
         buffersize = at_least_one("buffersize", buffersize)
         end = None if timeout is None else time.monotonic() + timeout
-        each: Iterator[tuple[Any, ...]] = zip(*iterables, strict=False)
+        each: Iterator[Any] = zip(*iterables, strict=False)
+        kind: Kind = calls.EachStar
+        if len(iterables) == 1:
+            each, kind = iter(iterables[0]), calls.Each
         if chunksize is None and buffersize is not None:
             chunksize = 1
         known = 0
         if buffersize is None:
             listed = list(each)
             known, each = len(listed), iter(listed)
-        submit = self.chunks_of(fn, known=known)
-        return MapChunks(submit, self.workers(), each, chunksize, buffersize).results(end)
+        submit, workers = self.chunks_of(fn, kind, known), self.workers()
+        with self.together():
+            chunks = MapChunks(submit, workers, each, chunksize, buffersize)
+        return chunks.results(end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. The pool stays: it is the session's.
@@ -278,10 +293,38 @@ class Executor(futures.Executor):
             engine, _ = self._bound()
         return max(min(self._most or engine.workers, engine.workers), 1)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes no more calls, because its initializer failed or its session ended.
+
+        Returns
+        -------
+        bool
+        """
+        return self._settler is not None and bool(self._settler.broken)
+
+    @property
+    def _max_workers(self) -> int:  # dask looks for it
+        return self.workers()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Around several calls of `submit`: they may wait for each other for a moment.
+
+        Returns
+        -------
+        context manager
+        """
+        with self._lock:
+            engine, _ = self._bound()
+        return engine.together()
+
     def _bound(self) -> tuple[Engine, Settler]:
         """The session that it uses, from its first call on."""
         if self._engine is None or self._settler is None:
-            self._engine = engine = api.engine()
+            try:
+                self._engine = engine = api.engine()
+            except SessionError as error:  # a forked child
+                raise BrokenProcessPool(str(error)) from error
             self._settler = Settler(engine, self._functions.forget)
             if self._most is not None and self._most < engine.workers:
                 self._options = ExecutorOptions(executor=self._id, max_workers=self._most)

@@ -5,18 +5,24 @@ joblib is imported when somebody registers the backend, or has imported joblib.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from workbench import api
 from workbench.engines.base import Engine
 from workbench.engines.lending_future import when_over
+from workbench.errors import SessionError
 from workbench.interop import calls
 from workbench.interop.executor import Executor
 from workbench.interop.shared_arguments import SharedArguments
@@ -50,6 +56,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     default_n_jobs = -1
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
+    _executor: Executor
     _kind: tuple[Any, ...] = ()  # of executor
     _function: Any = None  # of the batch before
     _measured = 0  # calls, and how long one of the last ones took
@@ -61,7 +68,7 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             raise ValueError("n_jobs=0 has no meaning. -1 stands for all workers of the pool.")
         if n_jobs is None:
             return 1
-        workers = api.engine().workers
+        workers = _engine().workers
         return max(workers + 1 + n_jobs if n_jobs < 0 else min(n_jobs, workers), 1)
 
     def configure(self, n_jobs: int = 1, parallel: Parallel | None = None, **options: Any) -> int:
@@ -69,14 +76,16 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         given = {**self.backend_kwargs, **options}
+        self._nested = pickle.dumps(self.get_nested_backend())  # once, and not with each batch
         self.parallel = parallel
-        self._engine: Engine = api.engine()
+        self._engine = _engine()
         self._futures: dict[Future[Any], None] = {}
         initializer, initargs = given.get("initializer"), given.get("initargs", ())
         # Of several calls one executor, and one call of its initializer. Compared by identity:
         # arrays among the arguments can't be compared so.
         kind = self._engine, n_jobs, initializer, initargs
-        if not self._kind or any(a is not b for a, b in zip(kind, self._kind, strict=True)):
+        is_same = self._kind and all(a is b for a, b in zip(kind, self._kind, strict=True))
+        if not is_same or self._executor.is_broken:
             self._kind = kind
             self._executor = Executor(n_jobs, initializer=initializer, initargs=initargs)
         return n_jobs
@@ -87,46 +96,49 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
     def submit(
         self, func: BatchedCalls, callback: Callable[[Future[Any]], object] | None = None
     ) -> Future[Any]:
-        refs: list[Any] = []
-        functions = [function for function, _, _ in func.items]
-        args = [tuple([self._slot(a, refs) for a in args]) for _, args, _ in func.items]
-        kwargs = None
-        if any(named for _, _, named in func.items):
-            kwargs = [self._slots(named, refs) for _, _, named in func.items]
-        batch = args, kwargs, (func._backend, func._n_jobs), self.inner_max_num_threads, *refs
+        functions, args, kwargs = zip(*func.items, strict=True)
+        values: list[Any] = []  # that placeholders stand for
+        if not all(map(_SMALL.issuperset, (map(type, each) for each in args))):
+            args = tuple([tuple([self._slot(a, values) for a in each]) for each in args])
+        kwargs = tuple([self._slots(each, values) for each in kwargs]) if any(kwargs) else ()
+        batch = args, kwargs, self._nested, self.inner_max_num_threads, *values
         future: Any
-        if self._is_one(functions):
-            future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
-        else:
-            call = functions, *batch
-            future = self._executor.submit_batch(len(functions), calls.run_batch, call)
+        with _as_loky():
+            if self._is_one(functions):
+                future = self._executor.chunks_of(functions[0], calls.Batch)(*batch)
+            else:
+                call = functions, *batch
+                future = self._executor.submit_batch(len(functions), calls.run_batch, call)
         self._futures[future] = None
         when_over(future, lambda done: self._futures.pop(done, None))
         if callback is not None:
             when_over(future, callback)
         return future  # type: ignore[no-any-return]
 
-    def _is_one(self, functions: list[Any]) -> bool:
+    def _is_one(self, functions: tuple[Any, ...]) -> bool:
         """Whether it is one function, and no new one for each batch: then it is sent but once."""
         first, before = functions[0], self._function
         self._function = first
         is_known = type(first) is FunctionType and (before is None or first is before)
-        return is_known and all(function is first for function in functions)
+        return is_known and all(map(is_, functions, repeat(first)))
 
-    def _slots(self, kwargs: dict[str, Any], refs: list[Any]) -> dict[str, Any]:
-        return {name: self._slot(value, refs) for name, value in kwargs.items()}
+    def _slots(self, kwargs: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        return {name: self._slot(value, values) for name, value in kwargs.items()}
 
-    def _slot(self, value: Any, refs: list[Any]) -> Any:
+    def _slot(self, value: Any, values: list[Any]) -> Any:
+        """The value, or what stands for it."""
         if type(value) in _SMALL:
             return value
+        sent: Any
         if isinstance(value, np.memmap):
-            return calls.MappedFile.of(value) or value
-        ref = _arguments.ref_of(self._engine, value)
-        if ref is None:
+            sent = calls.MappedFile.of(value)
+        else:
+            sent = _arguments.ref_of(self._engine, value)
+        if sent is None:
             return value
-        if ref not in refs:
-            refs.append(ref)
-        return calls.Placeholder(refs.index(ref))
+        if sent not in values:
+            values.append(sent)
+        return calls.Placeholder(values.index(sent))
 
     @contextmanager
     def retrieval_context(self) -> Iterator[None]:
@@ -135,7 +147,8 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
             yield
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
-        results, seconds = out.result()
+        with _as_loky():
+            results, seconds = out.result()
         latest = seconds / len(results)
         self._each = max(latest, (self._each + latest) / 2)  # slow ones count at once
         self._measured += len(results)
@@ -154,3 +167,21 @@ class WorkbenchBackend(ParallelBackendBase):  # type: ignore[misc]
 
     def terminate(self) -> None:
         self._function, self._measured, self._each = None, 0, 0.0
+
+
+def _engine() -> Engine:
+    try:
+        return api.engine()
+    except SessionError as error:  # a forked child
+        raise TerminatedWorkerError(str(error)) from error
+
+
+@contextmanager
+def _as_loky() -> Iterator[None]:
+    """Who uses joblib knows loky's exceptions."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        if isinstance(error, TerminatedWorkerError):  # a call's own
+            raise
+        raise TerminatedWorkerError(str(error)) from error.__cause__

@@ -35,7 +35,7 @@ class MapChunks:
         self,
         submit: Callable[[calls.Chunk], Future[calls.ChunkResult]],
         workers: int,
-        each: Iterator[tuple[Any, ...]],
+        each: Iterator[Any],
         size: int | None,
         most: int | None,
     ) -> None:
@@ -113,7 +113,9 @@ class MapChunks:
                     self._chunks.popleft()
                 if self._size is not None:
                     self._submit()
-                yield from ran.results
+                ran.results.reverse()
+                while ran.results:  # each is the caller's alone
+                    yield ran.results.pop()
                 if ran.error is not None:
                     raise ran.error
         finally:

@@ -51,7 +51,6 @@ class TaskFuture(LendingFuture[T]):
         self.tally: CallTally | None = None  # counts it when it is over,
         self.calls = 1  # as so many
         self._unsettled = threading.Lock()  # whoever gets it settles; never given back
-        self._settled = threading.Event()
         self._pid = os.getpid()
 
     def cancel(self) -> bool:
@@ -69,7 +68,8 @@ class TaskFuture(LendingFuture[T]):
             except SessionError:  # its end is on its way
                 withdrawn = False
             if withdrawn and not self._settle_cancelled():
-                self._settled.wait()  # the executor's thread has just heard of it
+                with contextlib.suppress(futures.CancelledError):
+                    futures.Future.exception(self)  # the executor's thread has just heard of it
         return self.cancelled()
 
     def running(self) -> bool:
@@ -126,16 +126,19 @@ class TaskFuture(LendingFuture[T]):
             return False
         futures.Future.cancel(self)
         self.set_running_or_notify_cancel()
-        self._settled.set()
         return True
 
-    def settle(self) -> None:
-        """It is known what came of it: any thread but the one that reads."""
+    def settle(self, break_executor: Callable[[str], object]) -> None:
+        """It is known what came of it: any thread but the one that reads.
+
+        ``break_executor`` is told why no other call will do any more, if so.
+        """
         try:
             value = self.engine.get([self.ref], None, False)[0]
         except TaskCancelledError:
             self._settle_cancelled()
         except calls.SetupError as error:
+            break_executor(str(error))
             self.fail(BrokenProcessPool(str(error)), error)
         except (WorkerCrashedError, OutOfMemoryError, SessionError) as error:
             self.fail(BrokenProcessPool(str(error)), error)
@@ -144,14 +147,12 @@ class TaskFuture(LendingFuture[T]):
         else:
             if self._begins_end():
                 self.set_result(value)
-                self._settled.set()
 
     def fail(self, error: BaseException, cause: BaseException | None) -> None:
         """It has no value."""
         if self._begins_end():
             error.__cause__ = cause
             self.set_exception(error)
-            self._settled.set()
 
     def _begins_end(self) -> bool:
         """It has an outcome, which the caller is to set; False if somebody else settles it."""
@@ -193,7 +194,7 @@ class Settler:
         self._pending: dict[int, TaskFuture[Any]] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
-        self.broken = ""  # why it settles no more
+        self.broken = ""  # why no call will do any more
 
     def add(self, future: TaskFuture[Any]) -> None:
         with self._changed:
@@ -219,6 +220,10 @@ class Settler:
             with self._engine.waiting():
                 thread.join()
 
+    def _break(self, reason: str) -> None:
+        with self._changed:
+            self.broken = reason
+
     def _run(self) -> None:
         try:
             while self._has_more():
@@ -226,7 +231,7 @@ class Settler:
                 while ref is not None:
                     future = self._pending.pop(ref.id)
                     try:
-                        future.settle()
+                        future.settle(self._break)
                     except BaseException:  # a callback's own end is not ours
                         threading.excepthook(threading.ExceptHookArgs([*sys.exc_info(), None]))
                     del future, ref  # the result is the caller's now

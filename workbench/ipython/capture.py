@@ -41,7 +41,7 @@ IMPORT = "by import"
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class InputRecord:
     name: str  # the variable; of a global that a function brings, also which function's
     type: str
     bytes: int | None  # about; None if nobody knows yet. By value, nothing counts twice
@@ -51,16 +51,16 @@ class Carried:
 
 
 @dataclass(frozen=True, repr=False)
-class CargoPreview(Rich):
+class InputsPreview(Rich):
     """All that a cell takes along. Prints as a text, shows as a table; iterate it for the records.
 
     It is on its way if ``sent``, else it only would be.
     """
 
-    records: tuple[Carried, ...]
+    records: tuple[InputRecord, ...]
     sent: bool = False
 
-    def __iter__(self) -> Iterator[Carried]:
+    def __iter__(self) -> Iterator[InputRecord]:
         return iter(self.records)
 
     @property
@@ -101,7 +101,7 @@ class _Item(NamedTuple):
     size: Estimate | None
 
 
-class Cargo:
+class CellInputs:
     """Values, or refs in their place, for the names a cell reads; and the globals that functions
     among them bring.
 
@@ -207,9 +207,9 @@ class Cargo:
             and self._freshness.pickling(name, self._notebook.variables[name]) > BUDGET
         ]
 
-    def preview(self, sent: bool = False) -> CargoPreview:
+    def preview(self, sent: bool = False) -> InputsPreview:
         """All of it, to be shown. Asks the session what it has of the refs."""
-        return CargoPreview(tuple(map(self._record, self._items)), sent)
+        return InputsPreview(tuple(map(self._record, self._items)), sent)
 
     def _found(
         self, names: CellNames, given: tuple[str, ...], known: frozenset[str]
@@ -247,7 +247,7 @@ class Cargo:
                 self._items.append(_Item(name, owner, value, size))
                 queue += size.brings.items()
 
-    def _record(self, item: _Item) -> Carried:
+    def _record(self, item: _Item) -> InputRecord:
         name, owner, value, size = item
         if size is None:
             described = self._engine.describe(value)
@@ -256,15 +256,15 @@ class Cargo:
         if owner == _EACH:
             kind = f"{type(value[0]).__name__}, {count(len(value), 'item')}"
             called = f"{name}, an item each"
-            return Carried(called, kind, size.bytes, VALUE, at_least=size.at_least)
+            return InputRecord(called, kind, size.bytes, VALUE, at_least=size.at_least)
         called = f"{name}, global of {owner}" if owner else name
         if size.by_import:
-            return Carried(called, describe(value), None, IMPORT)
+            return InputRecord(called, describe(value), None, IMPORT)
         advice = ""
         if size.bytes >= WORTH_A_WORD or size.at_least:
             less = f"{_size(size.bytes, size.at_least)} less per cell"
             advice = self._advice(name, owner, value, less)
-        return Carried(called, describe(value), size.bytes, VALUE, advice, size.at_least)
+        return InputRecord(called, describe(value), size.bytes, VALUE, advice, size.at_least)
 
     def _advice(self, name: str, owner: str, value: Any, less: str) -> str:
         if not owner:
@@ -275,16 +275,16 @@ class Cargo:
         return f"`%put {name}` once, and {then}"
 
 
-def _referred(name: str, record: ObjectRecord | None, advice: str) -> Carried:
+def _referred(name: str, record: ObjectRecord | None, advice: str) -> InputRecord:
     if record is None:
-        return Carried(name, "ObjectRef", None, REFERENCE)
+        return InputRecord(name, "ObjectRef", None, REFERENCE)
     if record.about is None:
         there = "a task's result" + (", to come" if record.state == "pending" else "")
-        return Carried(name, there, record.size or None, REFERENCE)
-    return Carried(name, record.about.type, record.size, REFERENCE, advice)
+        return InputRecord(name, there, record.size or None, REFERENCE)
+    return InputRecord(name, record.about.type, record.size, REFERENCE, advice)
 
 
-def _row(record: Carried) -> tuple[str, ...]:
+def _row(record: InputRecord) -> tuple[str, ...]:
     size = "" if record.bytes is None else _size(record.bytes, record.at_least)
     return record.name, record.type, size, record.how, record.advice
 

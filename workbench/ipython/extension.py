@@ -21,7 +21,7 @@ from workbench.ipython.magics.objects import KeepingMagics
 from workbench.ipython.magics.remote import RemoteMagics
 from workbench.ipython.magics.sessions import SessionMagics
 from workbench.ipython.magics.store import BarePut, StoringMagics
-from workbench.ipython.missing_names import explain
+from workbench.ipython.missing_names import note_missing_name
 from workbench.ipython.notebook import Notebook
 from workbench.report.text import started_line
 
@@ -101,7 +101,7 @@ class Extension:
             _leave_out_ours(tb)
         notebook = self._notebook
         error_notes.explain(error, notebook.variables, notebook.maker)
-        explain(error, notebook.variables, notebook.stayed)
+        note_missing_name(error, notebook.variables, notebook.stayed)
         others, show = self._before
         if isinstance(error, others):
             return show(kind, error, tb, tb_offset=tb_offset)
@@ -120,7 +120,7 @@ class Extension:
 
     def _cell_ended(self, result: Any = None) -> None:
         self._notebook.bindings.prune(self._shell.user_ns)
-        write_back.let_go(list(self._notebook.jobs.values()))
+        write_back.forget_finished(list(self._notebook.jobs.values()))
         engine = context.get()
         if isinstance(getattr(result, "error_in_exec", None), INTERRUPTED) and engine:
             stop_what_it_began(self._notebook, engine)

@@ -238,19 +238,16 @@ class Job(Rich):
 
         The session tells of a task's outputs before it tells of its end.
         """
+        told = {str(error) for error in self.errors}  # what its tasks failed with
         for name, refs in self.outputs.items():
             several = isinstance(refs, list)
             known = refs if isinstance(refs, list) else [refs]
             bad = [ref for ref in known if self._engine.state(ref) == "failed"]
             causes = [self._engine.future(ref).exception() for ref in bad]
-            lost = [error for error in causes if error is not None and not self._is_known(error)]
+            lost = [error for error in causes if error is not None and str(error) not in told]
             if lost and name not in self.unset:
                 text = why_lost(lost[0])
                 self.lost[name] = f"{len(lost)} of {len(known)} {text}" if several else text
-
-    def _is_known(self, error: BaseException) -> bool:
-        """Whether its task failed with that."""
-        return any(str(error) == str(each) for each in self.errors)
 
     @property
     def status(self) -> JobStatus:

@@ -17,7 +17,7 @@ from workbench.ipython import write_back
 from workbench.ipython.bindings import Bindings
 from workbench.ipython.job import Job, collected, is_made, outputs_of
 from workbench.ipython.joblines import JobLines
-from workbench.ipython.missing_names import StayedName, explain
+from workbench.ipython.missing_names import StayedName, note_missing_name
 from workbench.ipython.output import Router
 from workbench.ipython.progress import CallsProgress
 from workbench.options import TaskOptions
@@ -140,7 +140,7 @@ class Notebook:
         self.router.cell(job.origin).jobs.pop(job, None)
         errors = [error for error in job.errors if not isinstance(error, SessionError)]
         if not waited and errors and job.state == "failed":
-            explain(errors[0], self.variables, self.stayed)
+            note_missing_name(errors[0], self.variables, self.stayed)
             self.router.failed(job.origin, errors[0])
             if len(errors) > 1:
                 self.router.note(job.origin, f"... and {len(errors) - 1} more of them failed.")

@@ -39,7 +39,7 @@ def at_end(job: Job, waited: bool) -> list[str]:
     return notes + [said(text, each) for text, each in others if each]
 
 
-def let_go(jobs: Iterable[Job]) -> None:
+def forget_finished(jobs: Iterable[Job]) -> None:
     """Of what cells that are over took along, keep what is to be brought yet.
 
     The main thread: the last of a person's objects may go, and with it runs their code.

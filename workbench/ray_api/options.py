@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 _ONE_MACHINE = "There is one machine, so there is nothing to choose: leave it out."
-_GROUPS = "All methods of an actor share max_concurrency: give that, or make an actor per group."
 
 Lacking = Mapping[str, tuple[tuple[Any, ...], str]]
 """By option: the values that ask for nothing, or for what is so here anyway, and for all others a
@@ -31,17 +30,10 @@ OF_TASKS: Lacking = {
     "placement_group_capture_child_tasks": ((False,), _ONE_MACHINE),
     "fallback_strategy": (([],), _ONE_MACHINE),
     "enable_tensor_transport": ((False,), "Arrays are read from shared memory: leave it out."),
-    "max_calls": (
-        (0,),
-        "Workers are cleaned after each task, and go on: leave it out. A process that ends with "
-        "its work is an actor's: make one, and drop it.",
-    ),
     "max_pending_calls": (
         (-1,),
         "Any number of calls may wait: leave it out, and `wait` for some before you submit more.",
     ),
-    "concurrency_groups": (({},), _GROUPS),
-    "concurrency_group": ((), _GROUPS),
     "enable_task_events": ((True, False), "True or False, it changes nothing here."),
     "object_store_memory": ((0,), "The store is one for all: `init(memory=...)` says how large."),
 }

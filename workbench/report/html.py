@@ -308,10 +308,6 @@ def _costs_by_type(known: Sequence[ObjectRecord]) -> list[Block]:
 # -- jobs ----------------------------------------------------------------------------------------
 
 
-def _jobs(now: Snapshot, held: Held) -> list[Block]:
-    return [_cells(now), _workers(now)]
-
-
 def _cells(now: Snapshot) -> Block:
     if not now.jobs:
         return view_texts.nothing(now)["jobs"]
@@ -357,7 +353,7 @@ VIEWS: dict[str, Callable[[Snapshot, Held], list[Block]]] = {
     "occupancy": _occupancy,
     "pins": _pins,
     "costs": _costs,
-    "jobs": _jobs,
+    "jobs": lambda now, held: [_cells(now), _workers(now)],
 }
 """In the order in which the dashboard has them."""
 

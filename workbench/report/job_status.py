@@ -107,7 +107,7 @@ class JobStatus(Rich):
                 self.state + (how if self.seconds else ""),  # else it never began
                 several and f"{self.ended - self.failed} of {self.size}",
                 f"peak {human_bytes(self.peak)}" if self.peak else "",
-                self._names(),
+                listed(self.assigned if self.state == "done" else (), MOST_NAMES),
             ]
         when = f"{AS_OF}{self.when})" if self.when else ""
         return " · ".join(filter(None, [self.name, *parts])) + when
@@ -115,10 +115,6 @@ class JobStatus(Rich):
     def _repr_html_(self) -> str:
         """The same with a sign in colour, and a strip if it is known how much is done."""
         return status(*self.sign, self.line, None if self.is_over else self.share, self.notes)
-
-    def _names(self) -> str:
-        names = self.assigned if self.state == "done" else ()
-        return listed(names, MOST_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol
 import cloudpickle
 from cloudpickle.cloudpickle import _class_setstate, _make_skeleton_class
 
-from workbench.serialization import arrays, libraries
+from workbench.serialization import arrays, interchange, libraries
 from workbench.serialization.arrays import Reducer, Reducers
 from workbench.serialization.class_states import note_own, set_class_state
 
@@ -83,7 +83,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _reduce_cached
         if kind is MethodType:
             return _reduce_method
-        return libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
+        known = libraries.find(kind) or cloudpickle.Pickler.dispatch_table.get(kind)
+        return known or interchange.find(kind)
 
     def class_state(self, cls: type) -> Any:
         """What a class that travels by value would bring: as `set_class_state` gets it."""

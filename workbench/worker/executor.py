@@ -24,6 +24,7 @@ from workbench.host.interrupts import Interrupts
 from workbench.host.process_state import ProcessState
 from workbench.host.reloading import Reloader
 from workbench.host.task_context import TaskContext
+from workbench.worker.actor_host import group_of
 from workbench.worker.generators import GeneratorSender
 from workbench.worker.lending import SlotLending
 from workbench.worker.task_runner import HOLD_BACK, TaskRunner, cancelled
@@ -108,16 +109,24 @@ class TaskExecutor:
             if runner.leaves:
                 return
 
-    def _next(self) -> do.Run | None:
-        try:
-            return self._queue.popleft()
-        except IndexError:
-            return None
+    def _next(self, group: str | None = None) -> do.Run | None:
+        """The first in the queue, of that concurrency group."""
+        if group is None:
+            try:
+                return self._queue.popleft()
+            except IndexError:
+                return None
+        for run in list(self._queue):
+            if group_of(run) == group:
+                with contextlib.suppress(ValueError):  # another thread has just taken it
+                    self._queue.remove(run)
+                    return run
+        return None
 
     def _ended(self, reason: str) -> None:
         """The reading thread."""
         actor = self._runner.actor
-        if actor is not None and actor.is_async:
+        if actor is not None and actor.is_loop:
             actor.stop()  # its calls are cancelled
             return
         until = time.monotonic() + HAND_OVER
@@ -224,7 +233,7 @@ class TaskExecutor:
         self._generators.add(run)
         self._queue.append(run)
         if actor is not None:
-            actor.notify()
+            actor.notify(run)
 
     def _recall(self, message: do.Recall) -> None:
         self._connection.send(ev.GaveBack(self._take_back(message.count), asked=True))

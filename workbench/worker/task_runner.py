@@ -66,7 +66,7 @@ class TaskRunner:
         generators: GeneratorSender,
         interrupts: Interrupts,
         reloader: Reloader,
-        next_run: Callable[[], do.Run | None],
+        next_run: Callable[[str | None], do.Run | None],
         begins: Callable[[int], None],
         ends: Callable[[int], None],
     ) -> None:

@@ -433,7 +433,7 @@ class Spec:
     def submit(self, client: int, event: ev.Submit) -> None:
         job = Job(event, client, [])
         if self.startup_failures >= MOST_STARTUP_FAILURES * KILLS:
-            self.startup_failures -= KILLS
+            self.startup_failures = (MOST_STARTUP_FAILURES - 1) * KILLS
         why: ev.Value | str = ""
         for id in self.waits(job):
             object = self.objects.get(id)

@@ -15,19 +15,19 @@ from workbench.core import instructions as do
 from workbench.core.loop_events import WorkerExited
 from workbench.core.pool import RETRY_SECONDS
 from workbench.core.snapshot_builder import take_snapshot
-from workbench.core.tasks import ActorState
+from workbench.core.tasks import AHEAD, ActorState
 
 Make = Callable[..., Stage]
 
 
 def create(
     s: Stage, driver: Peer, cpus: int = 0, name: str = "", request: int = 0,
-    restarts: int = 0, detached: bool = False,
+    restarts: int = 0, detached: bool = False, groups: tuple[tuple[str, int], ...] = (),
 ) -> int:  # fmt: skip
     cls, actor = s.function(driver), driver.put(ev.Value(b"described"))
     spec = ev.TaskSpec(cpus) if cpus else None
     creation = ev.Submit(actor, cls, b"", (), (), 0, "Actor", actor=actor, spec=spec)
-    driver.post(ev.Create(creation, restarts, 1, name, request, detached=detached))
+    driver.post(ev.Create(creation, restarts, 1, name, request, True, detached, groups))
     return actor
 
 
@@ -202,3 +202,37 @@ def test_that_it_is_being_made_is_none_of_its_calls(stage: Make) -> None:
     home.finish((ev.Value(b"made"),), 0.0)
     s.turn()
     assert told() == ("alive", 1)
+
+
+def test_a_full_concurrency_group_holds_up_no_other(stage: Make) -> None:
+    s = stage(workers=1)
+    driver = s.driver()
+    s.worker()
+    actor = create(s, driver, restarts=1, groups=(("io", 2),))
+    s.turn()
+
+    def calls(group: str, count: int) -> list[int]:
+        spec = ev.TaskSpec(concurrency_group=group)
+        return [driver.submit(0, (), (), actor=actor, spec=spec)[0] for _ in range(count)]
+
+    def made() -> list[int]:
+        """The actor is made; returns what it is sent."""
+        home = s.connect(s.starting.pop())
+        s.all_read()
+        home.finish((ev.Value(b"N"),), 0.0)
+        s.all_read()
+        return [run.task for run in home.runs]
+
+    many, few, unknown = calls("io", 200), calls("", 3), calls("?", 1)
+    sent = made()
+    assert [task for task in sent if task in many] == many[: 2 + AHEAD]
+    assert [task for task in sent if task not in many] == few + unknown
+    worker = s.session.state.scheduler.actors[actor].worker
+    assert worker is not None
+    driver.post(ev.KillActor(actor, restart=True))
+    s.turn()
+    s.post(0, WorkerExited(worker.number, -9))
+    s.turn()
+    again = made()  # but for those that had begun
+    assert unknown[0] in again
+    assert sum(task in many for task in again) == 2 + AHEAD
