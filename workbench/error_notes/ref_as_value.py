@@ -19,6 +19,9 @@ KINDS = (AttributeError, TypeError, ValueError, RuntimeError)
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
+_TEXTS = (ObjectRef.__name__, "can only join an iterable", "assign an iterable", "assign iterable")
+"""In errors of Python's. Some don't name the type: they are about a ref if one is named there."""
+
 MOST_ITEMS = 100_000
 """Items of a container that is looked through for the ref."""
 
@@ -51,11 +54,11 @@ def _misused(error: BaseException) -> _Misused | None:
     """None if it is about something else. The text of such an error names the type."""
     frames = list(walk_tb(error.__traceback__))
     ref: ObjectRef | None = None
-    if isinstance(error, AttributeError):
+    if isinstance(error, AttributeError) and error.obj is not None:
         if type(error.obj) is not ObjectRef:
             return None
         ref = error.obj
-    elif ObjectRef.__name__ not in str(error) or not frames:
+    elif not frames or not any(text in str(error) for text in _TEXTS):
         return None
     elif frames[-1][0].f_code is ObjectRef._is_no_value.__code__:
         ref = frames[-1][0].f_locals["self"]
