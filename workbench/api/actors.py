@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from workbench.api.signatures import Signature, signature_of_class, signature_of_method
 from workbench.engines.base import Call, Engine, Exported, engine_of
 from workbench.options import (
+    ALIASES,
     SEPARATOR,
     STREAMING,
     ActorOptions,
@@ -386,14 +387,15 @@ def method(function: Any = None, /, **options: Any) -> Any:
         return functools.partial(method, **options)
     given = _of_call(options)
     checked = changed(CallOptions(), given, "A method")
-    own = {key: getattr(checked, key) for key in given if hasattr(checked, key)}
+    names = [ALIASES.get(key, key) for key in given]
+    own = {name: getattr(checked, name) for name in names if hasattr(checked, name)}
     setattr(function, _OPTIONS, own)
     return function
 
 
 def _of_call(given: dict[str, Any]) -> dict[str, Any]:
     """Options of a call as those of a task; TypeError for what only the actor itself can have."""
-    ours = {"num_cpus", "memory", "runtime_env"} & given.keys()
+    ours = {"num_cpus", "memory", "runtime_env", "max_calls"} & given.keys()
     if ours:
         raise TypeError(
             f"An actor has a process of its own, so its calls have no {', '.join(sorted(ours))}: "

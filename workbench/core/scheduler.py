@@ -400,10 +400,12 @@ class Scheduler:
 
         A task with a time limit must begin when it is sent, and so must a background cell, which a
         person watches, and one that counts as running for its executor; one that needs more or
-        less than a processor has a worker to itself.
+        less than a processor, or after which its worker may end, has a worker to itself.
         """
         spec = task.submit.spec
-        unusual = spec is not None and (spec.timeout or spec.ahead or spec.job or spec.max_workers)
+        unusual = spec is not None and (
+            spec.timeout or spec.ahead or spec.job or spec.max_workers or spec.max_calls
+        )
         if unusual or task.cpus != ONE:
             return 2 * BATCH_SECONDS
         return self._seconds.get(task.submit.function, 2 * BATCH_SECONDS)
