@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from multiprocessing import resource_tracker
 from typing import Any
 
 import pytest
@@ -113,3 +115,46 @@ def test_the_memory_comes_back(torch: Any, session: Engine) -> None:
     assert part.sum() == 1
     del part
     assert eventually(lambda: wb.snapshot().live == 0)
+
+
+class Rows:
+    """A data set of torch's, whose rows are those of a stored tensor: by a ref, or a name."""
+
+    def __init__(self, what: Any, length: int) -> None:
+        self.what, self.length = what, length
+        self.rows: Any = None
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, row: int) -> Any:
+        if self.rows is None:
+            self.rows = wb.get(self.what)
+        return self.rows[row], mapping_of(self.rows.data_ptr()) == "rw-p /memfd:workbench"
+
+
+def join(session: str, worker: int) -> None:
+    wb.init(session=session)
+
+
+@pytest.mark.parametrize(("method", "by"), [("fork", "ref"), ("fork", "name"), ("spawn", "name")])
+def test_the_processes_of_a_data_loader_read_where_it_lies(
+    torch: Any, session: Engine, method: str, by: str
+) -> None:
+    from torch.utils.data import DataLoader
+
+    rows = torch.arange(100_000.0).reshape(100, -1)
+    ref = wb.put(rows, name="rows")
+    loader = DataLoader(
+        Rows(ref if by == "ref" else "rows", len(rows)),
+        batch_size=10,
+        num_workers=2,
+        multiprocessing_context=method,
+        worker_init_fn=partial(join, session.session),
+    )
+    batches = list(loader)
+    assert torch.equal(torch.cat([batch for batch, _ in batches]), rows)
+    assert all(in_place.all() for _, in_place in batches)
+    wb.free("rows")
+    tracker: Any = resource_tracker
+    tracker._resource_tracker._stop()  # which torch's processes leave running

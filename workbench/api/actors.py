@@ -21,7 +21,7 @@ from workbench.options import (
     full_name,
 )
 from workbench.ref import ObjectRef
-from workbench.report.format import printable
+from workbench.report.format import printable, shortened
 
 ASYNC_CONCURRENCY = 1000
 """Calls that an actor with ``async def`` methods runs at a time, unless it is told otherwise: as
@@ -170,10 +170,11 @@ class ActorHandle:
     def __getattr__(self, name: str) -> ActorMethod:
         description = self._description
         if name not in description.methods and name not in BUILT_IN:
-            raise AttributeError(
+            text = (
                 f"{description.cls} has no method {name!r}; an actor's state is in its own "
                 f"process, and only methods reach it: {', '.join(description.methods) or 'none'}."
             )
+            raise AttributeError(shortened(text))
         options = CallOptions(
             max_retries=description.actor.max_task_retries, name=f"{description.cls}.{name}"
         )

@@ -227,6 +227,7 @@ def engine() -> Engine:
     if found is None and context.is_fork():
         raise SessionError(
             "This process was forked from one with a session, which stays the parent's. `init()` "
-            "begins one of its own; or have the parent get the objects, and pass them on."
+            "begins one of its own, and `init(session=...)` joins that of the parent, whose name "
+            "it has to know; or have the parent get the objects, and pass them on."
         )
     return init(ignore_reinit_error=True) if found is None else found
